@@ -544,7 +544,7 @@ CAVEATS = """- Contradictions, negations and numbers in other words are beyond e
   sentences, on a sample of the rows; another model gives other figures.
 - Not validated on people, for lack of labels or of a model on the machine that wrote this page:
   `Perplexity`, `ChunkScore`, `RejectionRate`, `ErrorDetection`, `ErrorCorrection`. They are held
-  to cases worked by hand.
+  to cases computed by hand.
 - All labels are on English texts.
 """
 

@@ -72,7 +72,7 @@ def test_a_count_is_answered_from_every_chunk_and_says_why() -> None:
 def test_a_plain_question_says_that_no_rule_spoke_and_how_it_was_searched() -> None:
     first, _ = asked("Who repaired the pump?", plan("rules"))
     assert first.route == "index"
-    assert first.route_reason == "no rule says otherwise; keyword search"
+    assert first.route_reason == "no rule for another route applies; keyword search"
     assert not first.abstained
 
 

@@ -382,7 +382,7 @@ class TestScope:
         flow = answer_from_corpus(question, [PERSONA], TARGET, AnswerSetup(), scope)
         (made,) = library.run(flow)
         assert made.text.startswith("2 of 3 documents")
-        assert any("soft filters rank hits" in note for note in made.notes)
+        assert any("soft filters only rank hits" in note for note in made.notes)
 
     def test_only_chunks_that_meet_a_soft_filter_are_read_where_no_others_are_hits(self) -> None:
         soft = (SoftFilter(Filter("document", ("c",))), SoftFilter(Filter("document", ("b",))))

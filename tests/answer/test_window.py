@@ -82,7 +82,7 @@ def test_a_single_passage_over_the_window_is_shortened_at_a_sentence_and_reporte
 
 def test_a_prompt_that_leaves_no_room_is_refused_before_any_call() -> None:
     driver = Driver("Yes [1].")
-    with pytest.raises(PromptError, match="nothing is left of a window of 200"):
+    with pytest.raises(PromptError, match="that fills the window of 200"):
         driver.run(answer("Why?", PERSONA, LONG, setup(200)))
     assert not driver.chats
 

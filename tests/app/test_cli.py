@@ -339,7 +339,7 @@ def test_what_is_forgotten_must_be_known(built: Path) -> None:
     done = run(built, "forget", "nosuchdoc")
     assert done.returncode == 1
     assert "nosuchdoc" in done.stderr
-    assert "brings it back" in run(built, "forget", "docs/service.md").stderr
+    assert "adds it again" in run(built, "forget", "docs/service.md").stderr
 
 
 def test_doctor_counts_the_models_of_personas_as_paid(built: Path) -> None:

@@ -43,8 +43,8 @@ def test_a_wrong_filter_is_said_first_and_in_plain_words(project: Path) -> None:
     wrong = ("--set", "retrieve.filters=[{field: document_id, values: [docs/pump.txt]}]")
     asked = ("diagnose", "--testset", "set.jsonl", "--measures", "Recall@5,Contains")
     shown = run(project, *asked, *wrong, "--rows", "filter").stdout
-    assert shown.startswith("Work on filter first: hard filters bar gold.")
-    assert "9 of 10 rows: out of the filters' reach" in shown
+    assert shown.startswith("Work on filter first: hard filters exclude gold.")
+    assert "9 of 10 rows: excluded by filters" in shown
     assert "docs/valve.txt 0-" in shown
     told = json.loads(run(project, *asked, *wrong, "--json").stdout)
     assert told["stage"] == "filter"
@@ -101,5 +101,5 @@ def test_the_generator_that_is_proven_best_is_written_and_the_rest_is_kept(
         assert written.startswith("audience: fitters  # all of them\n")
         twins = f"{server.url}#bad,{server.url}#worse"
         same = run(project, *asked[:-1], twins, "--write")
-    assert "left as it is, nothing is proven" in same.stderr
+    assert "unchanged, nothing is proven" in same.stderr
     assert file.read_text() == written

@@ -111,7 +111,7 @@ def test_a_budget_stop_says_where_the_texts_are(project: Path, server: ScriptedS
     base = ("--set", f"models.s.base={server.url}", "--set", "answer.draft.max_tokens=500")
     done = ragwright(project, *words, *prices, *base, code=101)
     assert 0 < server.count < 6
-    assert f"{server.count} texts are kept as batch" in done.stderr
+    assert f"{server.count} texts are stored as batch" in done.stderr
 
 
 def test_texts_for_a_person_and_a_file(project: Path, server: ScriptedServer) -> None:
@@ -195,7 +195,7 @@ def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, .
         waiting, told = interrupted(project, server, *words)
     assert "Ctrl-C again stops at once" in waiting
     found = re.fullmatch(
-        r"stopped; (\d) texts are kept as batch (\d+), marked partial: "
+        r"stopped; (\d) texts are stored as batch (\d+), marked partial: "
         r"ragwright outputs show (\d+)",
         told,
     )
@@ -214,7 +214,7 @@ def test_ctrl_c_twice_waits_for_nobody(project: Path) -> None:
         began = time.monotonic()
         [told] = interrupted(project, server, "-q", "--seed", "9", times=2)
         assert time.monotonic() - began < 30
-    assert told == "stopped at once; what was written down is kept"
+    assert told == "stopped at once; stored results are kept"
 
 
 @pytest.mark.parametrize("flag", ["--client", "--ask", "--topic", "--tone", "--headline"])
@@ -227,4 +227,4 @@ def test_an_empty_name_is_not_any_name(project: Path, flag: str) -> None:
 
 def test_a_dry_run_of_an_unknown_model_is_an_error(project: Path) -> None:
     done = ragwright(project, *ASKED, *FEW, "--model", "opnai:x", "--dry-run", code=1)
-    assert "no provider 'opnai'" in done.stderr
+    assert "unknown provider 'opnai'" in done.stderr

@@ -53,20 +53,20 @@ def pressed(folder: Path, module: str, *words: str, press: str = PRESS) -> str:
 
 @pytest.mark.parametrize("module", ["typer", "ragwright.workbench", "ragwright.core"])
 def test_before_the_command_begins_nothing_was_done(tmp_path: Path, module: str) -> None:
-    assert pressed(tmp_path, module, "retrieve", "x") == "stopped before anything was done"
+    assert pressed(tmp_path, module, "retrieve", "x") == "stopped before any work was done"
 
 
 @pytest.mark.parametrize("module", ["yaml", "sqlite3"])
 def test_while_a_command_works_it_says_what_is_kept(tmp_path: Path, module: str) -> None:
     told = pressed(tmp_path, module, "outputs", "list")
-    assert told == "stopped; finished work is kept, run it again to go on"
+    assert told == "stopped; finished work is kept; to continue, run it again"
 
 
 def test_an_interrupt_that_was_lost_is_raised_again(tmp_path: Path) -> None:
     told = pressed(
         tmp_path, "yaml", "outputs", "list", press="Presses(); import time; time.sleep(5)"
     )
-    assert told == "stopped; finished work is kept, run it again to go on"
+    assert told == "stopped; finished work is kept; to continue, run it again"
 
 
 def test_an_interrupt_that_a_library_swallowed_is_no_success(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_interrupt_that_a_library_swallowed_is_no_success(tmp_path: Path) -> 
             except BaseException as error:
                 raise ImportError("half loaded") from error"""
     told = pressed(tmp_path, "yaml", "outputs", "list", press=press)
-    assert told == "stopped; finished work is kept, run it again to go on"
+    assert told == "stopped; finished work is kept; to continue, run it again"
 
 
 def test_the_second_time_ends_it_at_once(tmp_path: Path) -> None:
@@ -92,4 +92,4 @@ def test_the_second_time_ends_it_at_once(tmp_path: Path) -> None:
                 {PRESS}
                 time.sleep(60)"""
     told = pressed(tmp_path, "yaml", "outputs", "list", press=press)
-    assert told == "stopped at once; what was written down is kept"
+    assert told == "stopped at once; stored results are kept"

@@ -136,7 +136,7 @@ def test_outputs_are_exported_for_others(project: Path) -> None:
     assert "health care" in turns[1]["content"]
     called(project, "score", "rows.jsonl", "--measures", "KPrecision")
     done = called(project, "outputs", "export", "-o", "all.doc", code=1)
-    assert "no form for the name" in done.stderr
+    assert "unknown suffix of" in done.stderr
 
 
 def test_costs_in_the_table_add_up_to_what_was_paid(project: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
     assert counts() == (2, 2)
     assert counts("--scope", "acme") == (2, 2)
     assert counts("--every-scope") == (4, 4)
-    said = "those of tenants are left out: --scope TENANT, or --every-scope"
+    said = "outputs of tenants are left out: --scope TENANT, or --every-scope"
     assert said in called(project, "outputs", "list").stderr
     assert said in called(project, "outputs", "export", "-o", "all.csv").stderr
     assert said not in called(project, "outputs", "list", "--scope", "acme").stderr
@@ -228,10 +228,13 @@ def test_what_cannot_be_is_told(project: Path) -> None:
     assert "no stored text" in done.stderr
     draft(project)
     for words, message in (
-        (("show", "9"), "there is no batch 9"),
+        (("show", "9"), "no batch 9"),
         (("feedback", "1.9", "--accept"), "no output '1.9'"),
         (("feedback", "1.1"), "is empty"),
-        (("feedback", "1.1", "--accept", "--history"), "--history goes with no feedback"),
+        (
+            ("feedback", "1.1", "--accept", "--history"),
+            "--history cannot be combined with feedback",
+        ),
         (("list", "--kind", "texts"), "unknown kind"),
         (("list", "--verdict", "fine"), "unknown verdict"),
         (("list", "--since", "yesterday"), "is not a time"),
@@ -246,7 +249,7 @@ def test_what_cannot_be_is_told(project: Path) -> None:
 def test_feedback_is_one_verdict_and_a_score_within_the_scales(project: Path) -> None:
     draft(project)
     both = called(project, "outputs", "feedback", "1.1", "--accept", "--reject", code=2)
-    assert "accepted or rejected: not both" in both.stderr
+    assert "--accept or --reject, not both" in both.stderr
     for score in ("nan", "inf", "-inf", "1e308", "-1.5", "100.5"):
         done = called(project, "outputs", "feedback", "1.1", "--score", score, code=1)
         assert "from -1 to 100" in done.stderr
@@ -270,7 +273,7 @@ def test_one_output_is_shown_by_its_id_and_prompts_turn_by_turn(project: Path) -
         assert re.search(r"^system:\n  \S.*\n(?s:.*)^user:\n  \S", shown, re.MULTILINE)
         assert '"role"' not in shown
         assert "\\n" not in shown
-    assert "there is no output" in called(project, "outputs", "show", "1.9", code=1).stderr
+    assert "no output" in called(project, "outputs", "show", "1.9", code=1).stderr
     assert "no output 'x'" in called(project, "outputs", "show", "x", code=1).stderr
 
 

@@ -130,13 +130,13 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert "warning" not in ran(project, *gate[:-1])[0]
     ran(project, *gate, "--min-kappa", "0.5")
     short, _ = ran(project, *gate, "--min-kappa", "0.99", code=101)
-    assert "0.99 is due" in short
+    assert "0.99 is required" in short
     # The judge gives 2.67, people 2.33: only the raw mean clears 2.5.
     ran(project, "gate", run, "--rule", "Rubric(polite)>=2.5")
     corrected, _ = ran(
         project, "gate", run, "--rule", "Rubric(polite)>=2.5", "--corrected", code=100
     )
-    assert "mean less the judge's bias (+0.3333 over 12 rows) 2.3333" in corrected
+    assert "mean minus the judge's bias (+0.3333 on 12 rows) 2.3333" in corrected
 
     again = told(project, "score", run, *measures)["run"]
     ran(project, "gate", again, "--rule", "Rubric(polite)>=2", "--calibrated")
@@ -170,7 +170,7 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     (project / "others.jsonl").write_text("\n".join(map(json.dumps, others)))
     other = told(project, "score", "others.jsonl", *measures)["run"]
     _, error = ran(project, "calibrate", "latest", "--labels", "sheet.csv", code=1)
-    assert f"the sheet holds answers of {run}, and not of {other}" in error
+    assert f"the sheet has answers of {run}, but not of {other}" in error
     _, error = ran(project, "calibrate", other, "--labels", "sheet.csv", "--system", run, code=1)
     assert "people scored other answers than these in 7 rows: q0, q1, q2, q3, q4 and" in error
     labelled = [{**row, "human": 2} for row in ROWS]
@@ -318,11 +318,11 @@ def test_files_are_compared_and_held_to_rules_without_a_project(tmp_path: Path) 
     assert told(tmp_path, "compare", "wide.jsonl", "old.csv")["measures"]["TokenF1"]["n"] == 12
     (tmp_path / "ratio.jsonl").write_text(json.dumps({"id": "q1", "Faithfulness": 0.8}))
     _, error = ran(tmp_path, "compare", "ratio.jsonl", "wide.jsonl", code=1)
-    assert "off the scale of Faithfulness (1-5)" in error
+    assert "outside the scale of Faithfulness (1-5)" in error
     _, error = ran(tmp_path, "compare", "old.jsonl", "new.jsonl", code=1)
     assert "holds no scores" in error
     _, error = ran(tmp_path, "compare", "missing.jsonl", "new.jsonl", code=1)
-    assert "there is no ragwright.yaml here" in error
+    assert "no ragwright.yaml in this folder" in error
     assert not (tmp_path / ".ragwright").exists()
 
 
@@ -335,7 +335,7 @@ def test_rows_without_gold_do_not_close_a_gate_and_silence_does(tmp_path: Path) 
     assert (found["n"], found["no_gold"], found["coverage"]) == (110, 10, 1.0)
     ran(tmp_path, "score", "rows.jsonl", "--measures", "TokenF1", "-o", "out.jsonl")
     shown, _ = ran(tmp_path, "gate", "out.jsonl", "--rule", "TokenF1>=0.5")
-    assert "over 110 rows" in shown
+    assert "on 110 rows" in shown
     assert "10 without gold left out" in shown
     # The same rows, with ten answers held back: they keep their gold, and count as missing.
     quiet = [row | {"abstained": 10 <= at < 20} for at, row in enumerate(rows)]
@@ -363,7 +363,7 @@ def test_pairwise_shows_the_judges_spread_and_its_flips_apart(tmp_path: Path) ->
     assert calls == 12 * 2 * 2  # rows, orders, repeats
     assert "Pairwise (1-5)" in shown
     assert "two judgments of one row differ by" in shown
-    assert "judgments the score hangs on the order" in shown
+    assert "judgments the score depends on the order" in shown
 
 
 def test_a_retry_asks_only_for_what_is_missing(tmp_path: Path) -> None:
@@ -421,8 +421,8 @@ def with_label(value: str) -> str:
         (with_label("1" + "0" * 400), "0…, not a number"),
         (with_label('"\\ud800"'), "not a number"),
         (with_label('"yes"'), "'yes', not a number"),
-        (with_label("7"), "off the scale"),
-        (with_label("-1"), "off the scale"),
+        (with_label("7"), "outside the scale"),
+        (with_label("-1"), "outside the scale"),
         (with_label("[1]"), "not a scalar"),
         (with_label("1") + "\n" + with_label("1").splitlines()[0], "occurs twice"),
         (with_label("1").replace('"id": "q', '"id": "z'), "no labelled row"),

@@ -187,8 +187,8 @@ def test_a_signal_ends_a_run_as_ctrl_c_does(
         assert (process.returncode, out) == (code, "")
         (said,) = [line for line in told.splitlines() if line.startswith("stopped")]
         kept = re.fullmatch(
-            rf"stopped by {number.name}; (\d+) of 20 rows are kept in run \S+, "
-            "run it again with --resume to go on",
+            rf"stopped by {number.name}; (\d+) of 20 rows are kept in run \S+; "
+            r"to continue, run it again with --resume",
             said,
         )
         assert kept is not None, said
@@ -230,7 +230,7 @@ def test_an_unknown_model_is_an_error_of_a_dry_run_too(
     )
     ragwright(folder, "ingest")
     done = ragwright(folder, *words, "--dry-run", code=1)
-    assert "no provider 'opnai'" in done.stderr
+    assert "unknown provider 'opnai'" in done.stderr
     assert "openai" in done.stderr
     assert done.stdout == ""
 

@@ -42,7 +42,7 @@ def test_what_passes_is_served_and_what_does_not_is_not(project: Path) -> None:
     called(project, "retrieve", "brake", "--served", code=1)
     measured(project, "--name", "first")
     failed = called(project, "promote", "first", "--gate", "HitRate@1<=0.5", code=1)
-    assert "asks HitRate@1 to be worse" in failed.stderr
+    assert "requires HitRate@1 to be worse" in failed.stderr
     thin = called(project, "promote", "first", *RULE, "--least", "99", code=101)
     assert "not promoted; served: nothing" in thin.stdout
     assert "now served: number 1" in called(project, "promote", "first", *RULE).stdout
@@ -97,11 +97,11 @@ def test_a_trial_of_a_sweep_is_served_as_it_was_measured(project: Path) -> None:
 
 
 def test_what_cannot_be_is_told(project: Path) -> None:
-    assert "nothing was ever served" in called(project, "promote", "--history").stdout
+    assert "no configuration has been served yet" in called(project, "promote", "--history").stdout
     for words, message in (
-        ((), "name a run"),
-        (("first", "--show"), "name a run"),
-        (("--show",), "nothing is served yet"),
+        ((), "give a run"),
+        (("first", "--show"), "give a run"),
+        (("--show",), "no configuration is served yet"),
         (("--back", "--reason", "x"), "no earlier configuration to return to"),
         (("nobody", *RULE), "there is no run"),
     ):

@@ -41,7 +41,7 @@ def test_a_testset_is_made_measured_and_its_confirm_split_opened_in_writing(proj
     assert min(told["splits"].values()) > 0
     assert len(told["leak"]) == 5
     error = run(project, "synth", "-o", "testsets/a.jsonl", code=1)[1]
-    assert "there already" in error
+    assert "exists already" in error
     measure = ("eval", "--testset", "testsets/a.jsonl", "--measures", "SpanIoU@5")
     assert "only the tune split is measured" in run(project, *measure)[0]
     log = project / "testsets" / "openings.jsonl"

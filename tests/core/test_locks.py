@@ -256,7 +256,7 @@ def test_what_a_dead_process_started_may_hold_the_lock_that_it_shared(
     holder = FileLock(path, "").holder()
     assert holder is not None
     assert (holder.pid, holder.number, holder.alive) == (other.pid, 3, False)
-    goes_on = pytest.raises(StoreBusyError, match="something that it started goes on")
+    goes_on = pytest.raises(StoreBusyError, match="a child process still runs")
     with goes_on, FileLock(path, "second"):
         pass
     other.stdin.close()  # which ends the child

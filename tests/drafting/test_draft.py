@@ -275,7 +275,7 @@ def test_over_long_texts_are_asked_for_once_more(desk: Desk, server: ScriptedSer
     assert [prompt.sample for prompt in batch.prompts] == [0, 1]
     assert batch.prompts[1].wanted == 1
     assert f"earlier attempts had {len(WHOLE.strip())} characters" in server.requests[1].prompt
-    assert any("1 of 3 texts were asked for again: 1 of a wrong length" in n for n in batch.notes)
+    assert any("1 of 3 texts were requested again: 1 of a wrong length" in n for n in batch.notes)
     assert [text.prompt for text in batch.texts] == [0, 0, 1]
 
 
@@ -316,7 +316,7 @@ def test_more_texts_than_asked_for(desk: Desk, server: ScriptedServer) -> None:
     server.play(GOOD + "\n4. One more.")
     batch = desk.draft(SHORT, plan_of(name(server)))
     assert len(batch.texts) == 3
-    assert any("4 texts came back where 3 were asked for" in note for note in batch.notes)
+    assert any("4 texts came back, 3 were requested" in note for note in batch.notes)
     assert server.count == 1
 
 
@@ -407,7 +407,7 @@ def test_what_each_model_failed_with_is_told(desk: Desk, server: ScriptedServer)
 def test_an_unknown_provider_among_several_is_a_note(desk: Desk, server: ScriptedServer) -> None:
     batch = desk.draft(SHORT, plan_of("opnai:x", name(server)))
     assert len(batch.texts) == 3
-    assert any("no provider 'opnai'" in note for note in batch.notes)
+    assert any("unknown provider 'opnai'" in note for note in batch.notes)
 
 
 def test_near_copies_are_named(desk: Desk, server: ScriptedServer) -> None:

@@ -141,7 +141,7 @@ def test_an_own_form_and_its_faults(desk: Desk, tmp_path: Path) -> None:
     full.write_text("template: x\nstop: word\n")
     with pytest.raises(PromptError, match="list of texts"):
         shown(desk, plan_of(format=str(full)))
-    with pytest.raises(PromptError, match="no prompt form 'llama'") as raised:
+    with pytest.raises(PromptError, match="unknown prompt form 'llama'") as raised:
         shown(desk, plan_of(format="llama"))
     assert "llama3" in (raised.value.hint or "")
     own.write_bytes(b"\xff\xfe{{")

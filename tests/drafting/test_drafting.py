@@ -218,7 +218,7 @@ def test_a_budget_stop_keeps_what_was_written(project: Path, server: ScriptedSer
         texts = list(bench.outputs.find(OutputQuery(kind="text")))
         prompts = list(bench.outputs.find(OutputQuery(kind="prompt")))
         assert 0 < server.count == len(texts) == len(prompts) < 6
-        assert f"{len(texts)} texts are kept as batch 1, marked partial" in str(raised.value)
+        assert f"{len(texts)} texts are stored as batch 1, marked partial" in str(raised.value)
         assert any("stopped" in n for n in bench.outputs.batch(1).details["notes"])
         with pytest.raises(BudgetStopped):
             bench.draft(LONG, Drafting(("s:m",), save=False))

@@ -129,7 +129,7 @@ def test_what_some_calls_lack_is_asked_for_in_calls_that_fit(
     assert sizes == [25] * 8 + [24] * 4
     assert {prompt.purpose for prompt in batch.prompts[8:]} == {"missing"}
     assert [prompt.sample - batch.prompts[0].sample for prompt in batch.prompts] == list(range(12))
-    assert any("96 of 200 texts were asked for again: 96 missing" in n for n in batch.notes)
+    assert any("96 of 200 texts were requested again: 96 missing" in n for n in batch.notes)
 
 
 def test_lengths_are_told_to_the_calls_that_mend_them(desk: Desk, server: ScriptedServer) -> None:
@@ -159,7 +159,7 @@ def test_the_same_text_of_two_calls_is_kept_once(desk: Desk, server: ScriptedSer
     assert [prompt.wanted for prompt in batch.prompts] == [5, 5, 5, 5, 3]
     assert len(batch.texts) == 20
     assert not any(text.marks for text in batch.texts)
-    told = "3 of 20 texts were asked for again: 3 equal to that of another call"
+    told = "3 of 20 texts were requested again: 3 equal to that of another call"
     assert any(told in note for note in batch.notes)
     server.play("1. Chip in today, friend!\n2. We need you.")
     few = desk.draft(request, plan_of(name(server), per_call=2, seed=5))

@@ -88,7 +88,7 @@ def test_a_repeated_id_names_both_lines_and_the_first_stays(tmp_path: Path) -> N
     assert first.text == GOOD["text"]
     assert isinstance(failure, Failure)
     assert isinstance(failure.error, DuplicateIdError)
-    assert "line 1 and on line 3" in str(failure.error)
+    assert "line 1 and again on line 3" in str(failure.error)
     assert isinstance(last, Document)
     assert last.id == "7"
 

@@ -147,7 +147,7 @@ def test_the_time_limit_kills_a_step_with_its_children(
 def test_no_second_try_begins_that_the_time_limit_would_not_let_begin(tmp_path: Path) -> None:
     run = ran(tmp_path, "  a: {steps: [fail 1], retries: 5, retry_wait: 60, timeout: 30}\n")
     assert (run.state, run.attempts) == ("failed", 1)
-    assert run.reason.endswith("no time was left to try again")
+    assert run.reason.endswith("no time was left for a retry")
 
 
 def test_a_stop_ends_the_running_step_at_once(tmp_path: Path) -> None:

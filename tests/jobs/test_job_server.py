@@ -231,7 +231,7 @@ def test_a_job_does_not_overlap_with_itself_while_others_go_on(tmp_path: Path) -
     served.server.tick()
     assert [run[0] for run in served.started] == ["a", "b"]
     skipped = served.runner.history.runs("a", 1)[0]
-    assert (skipped.state, skipped.reason) == ("skipped", "the run before is not over")
+    assert (skipped.state, skipped.reason) == ("skipped", "the previous run has not ended")
     served.hold.set()
     served.until("2026-11-19T12:21")
     assert [run[0] for run in served.started] == ["a", "b", "a"]
@@ -272,9 +272,9 @@ def test_settings_are_read_again_and_wrong_ones_change_nothing(tmp_path: Path) -
     project, clock = project_with(tmp_path, WEEKDAYS), FakeClock(at("2026-11-19T12:00"))
     served = Served(project, clock)
     served.server.tick()
-    served.jobs = ConfigError("there is no time zone 'Europe/Pari'", where="ragwright.yaml:5")
+    served.jobs = ConfigError("unknown time zone 'Europe/Pari'", where="ragwright.yaml:5")
     served.server.tick()
-    assert "no time zone 'Europe/Pari' - where: ragwright.yaml:5" in served.lines[-1]
+    assert "unknown time zone 'Europe/Pari' - where: ragwright.yaml:5" in served.lines[-1]
     served.jobs = jobs_of(project_with(tmp_path, WEEKDAYS.replace("30 7", "0 13")))
     served.until("2026-11-19T14:00")
     # noon is over, and was not missed: the schedule is new
@@ -382,10 +382,10 @@ def test_no_content_of_the_project_file_ends_the_scheduler(tmp_path: Path) -> No
             (tmp_path / "ragwright.yaml").write_bytes(data)
             lines.clear()
             server.tick()
-            assert "the project file is wrong" in lines[0]
+            assert "the project file is invalid" in lines[0]
         (tmp_path / "ragwright.yaml").unlink()
         server.tick()
-        assert "there is no ragwright.yaml here" in lines[-1]
+        assert "no ragwright.yaml in this folder" in lines[-1]
         project_with(tmp_path, "  a: {steps: [cache show], schedule: '@daily'}\n")
         server.tick()
         assert "a: next run" in lines[-1]

@@ -77,11 +77,11 @@ def measured(folder: Path, *overrides: str, name: str = "", rows: tuple[Row, ...
 
 def test_nothing_is_served_before_something_is_promoted(make: Make) -> None:
     folder = make()
-    with pytest.raises(ConfigError, match="nothing is served"):
+    with pytest.raises(ConfigError, match="no configuration is served"):
         Workbench.open(folder, Session(served=True))
     run = measured(folder)
     with Workbench.open(folder) as bench:
-        with pytest.raises(ConfigError, match="nothing to hold the run to"):
+        with pytest.raises(ConfigError, match="no rules for the run"):
             bench.promote(run)
         failed = bench.promote(run, ("HitRate@1>=0.5", "nDCG@10>=0.5"), OPEN)
         assert (failed.outcome.state, failed.changed) == ("untrusted", False)
@@ -92,7 +92,7 @@ def test_nothing_is_served_before_something_is_promoted(make: Make) -> None:
     assert (found.served.number, found.served.replaced, found.served.run) == (1, None, run)
     assert (found.served.by, found.served.reason) == ("ann", "the first")
     assert found.served.gate["outcome"] == "passed"
-    assert "rules alone" in found.notes[0]
+    assert "only the rules" in found.notes[0]
 
 
 def test_what_is_served_stays_whatever_becomes_of_the_project(make: Make) -> None:
@@ -196,7 +196,7 @@ def test_a_changed_declaration_is_another_configuration(make: Make, name: str) -
         if name == "tags.yaml":  # what records are tagged with is theirs, not the drafts'
             assert bench.promote(run, RULE, OPEN).changed
             return
-        with pytest.raises(ConfigError, match="measured under other files"):
+        with pytest.raises(ConfigError, match="measured with other files"):
             bench.promote(run, RULE, OPEN)
 
 
@@ -292,7 +292,7 @@ def test_worse_than_what_is_served_is_not_promoted(make: Make) -> None:
         assert (same.outcome.state, same.changed) == ("passed", False)
         assert "served already, as number 1" in same.notes[-1]
         forced = replace(OPEN, rules_alone=True)
-        with pytest.raises(ConfigError, match="nothing to hold"):
+        with pytest.raises(ConfigError, match="no rules"):
             bench.promote(bad, (), forced)
         assert [change.run for change in Served(bench.project.folder).history()] == [good]
 
@@ -358,7 +358,9 @@ def test_a_snapshot_that_somebody_edited_is_not_served(make: Make) -> None:
         bench.promote(second, RULE, ALONE)
     path = folder / ".ragwright" / "data" / "served" / "0002" / "settings.yaml"
     path.write_text(path.read_text().replace("top_k: 4", "top_k: 5"))
-    with pytest.raises(StoreError, match=r"not what was promoted: settings\.yaml has changed"):
+    with pytest.raises(
+        StoreError, match=r"changed after it was promoted: settings\.yaml has changed"
+    ):
         Workbench.open(folder, Session(served=True))
     with Workbench.open(folder) as bench:
         assert bench.promote_back("edited").number == 1
@@ -476,7 +478,9 @@ def test_who_waits_too_long_is_told_for_whom(make: Make, monkeypatch: pytest.Mon
                 bench.promote(run, RULE, OPEN)
             with pytest.raises(StoreBusyError, match="is being changed by 'promote one'"):
                 bench.promote_back("why not")
-        said = f"what is served is being changed by 'promote one', process {os.getpid()} on "
+        said = (
+            f"the served configuration is being changed by 'promote one', process {os.getpid()} on "
+        )
         assert said in str(caught.value)
         assert Served(bench.project.folder).history() == ()
         assert bench.promote(run, RULE, OPEN).changed
@@ -486,7 +490,9 @@ def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
     with Workbench.open(make()) as bench:
         lock = Served(bench.project.folder).file.with_name("lock")
         lock.mkdir(parents=True)
-        with pytest.raises(StoreError, match="what is served cannot be changed: ") as caught:
+        with pytest.raises(
+            StoreError, match="the served configuration cannot be changed: "
+        ) as caught:
             bench.promote_back("why not")
     assert caught.value.where == str(lock.parent)
 

@@ -357,11 +357,9 @@ def test_a_bias_found_elsewhere_widens_the_interval() -> None:
         return found.checks[0].reason
 
     low = 4.0 - np.hypot(4.5 - summary.low, 0.3)
-    assert f"4.0000 over 40 rows ({low:.4f} to" in said(
-        JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8))
-    )
+    assert f"4.0000 on 40 rows ({low:.4f} to" in said(JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8)))
     own = JudgeCheck(40, bias=Estimate(0.5, 0.2, 0.8), corrected=Estimate(4.0, 3.9, 4.1))
-    assert "4.0000 over 40 rows (3.9000 to 4.1000)" in said(own)
+    assert "4.0000 on 40 rows (3.9000 to 4.1000)" in said(own)
 
 
 def test_a_continuum_has_no_kappa() -> None:
@@ -389,7 +387,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(MeasureError, match="no labelled row"):
         calibrate(scores(None), {"0": 1})
     for label in (5, float("nan"), float("inf"), 10**400, (0.5, 5.0), (0.5, float("nan"))):
-        with pytest.raises(MeasureError, match="off the scale"):
+        with pytest.raises(MeasureError, match="outside the scale"):
             calibrate(scores(0.5, measure="TokenF1"), {"0": label})
 
 

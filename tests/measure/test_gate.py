@@ -51,10 +51,10 @@ def test_a_rule_parses_back(text: str) -> None:
         ("nDCG@10", "cannot read"),
         ("nDCG@10=0.7", "cannot read"),
         ("nDCG@10>=good", "neither a number"),
-        ("nDCG@10>=nan", "off the scale"),
+        ("nDCG@10>=nan", "outside the scale"),
         ("nDCG@10<=0.7", "to be worse"),
         ("QADistance>=0.7", "to be worse"),
-        ("nDCG@10>=70", "off the scale"),
+        ("nDCG@10>=70", "outside the scale"),
         ("nDCG@10>=0", "every run meets"),
         ("nDCG@10>=baseline+0.1", "more than the baseline"),
         ("nDCG>=0.7@10", "neither a number"),
@@ -78,7 +78,7 @@ def test_thresholds() -> None:
     found = gate([GOOD], ["nDCG@10>=0.7", "nDCG@10>=0.9"])
     assert found.state == "failed"
     assert [check.state for check in found.checks] == ["passed", "failed"]
-    assert "mean 0.8500 over 40 rows" in found.checks[1].reason
+    assert "mean 0.8500 on 40 rows" in found.checks[1].reason
     with pytest.raises(MeasureError, match="no rule"):
         gate([GOOD], [])
 
@@ -175,7 +175,7 @@ def test_a_rule_on_a_judge_that_nobody_checked_warns() -> None:
 
 
 def test_a_rule_knows_the_scale_of_a_rubric() -> None:
-    with pytest.raises(MeasureError, match="off the scale"):
+    with pytest.raises(MeasureError, match="outside the scale"):
         gate([rubric_summary(2, 1)], ["Rubric(tone)>=3"])
     with pytest.raises(MeasureError, match="every run meets"):
         gate([rubric_summary(2, 1)], ["Rubric(tone)>=0"])
@@ -203,7 +203,9 @@ def test_one_scored_row_among_a_thousand_without_gold_does_not_pass() -> None:
     assert found.coverage == 1.0
     [check] = gate([found], ["nDCG@10>=0.7"]).checks
     assert check.state == "untrusted"
-    assert check.reason == ("too few rows have a score: 1, 10 are due (999 have no gold for it)")
+    assert check.reason == (
+        "too few rows have a score: 1; at least 10 are required (999 have no gold for it)"
+    )
     assert gate([found], ["nDCG@10>=0.7"], GateOptions(least=1)).state == "passed"
     assert gate([summary(*[0.8] * 10)], ["nDCG@10>=0.7"]).state == "passed"
 

@@ -1,4 +1,4 @@
-"""Question similarity and Q2, held to cases worked by hand."""
+"""Question similarity and Q2, held to cases computed by hand."""
 
 from __future__ import annotations
 

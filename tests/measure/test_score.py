@@ -241,7 +241,7 @@ def test_a_mark_that_cannot_be_read_is_an_error_of_its_row(mark: object) -> None
     marked, unmarked = score_rows([row, fine], parse_measures("ExactMatch, Recall@5"))
     assert marked[0].state == "errored"
     assert "`abstained`" in marked[0].reason
-    assert "neither true nor false" in marked[0].reason
+    assert "must be true or false" in marked[0].reason
     assert unmarked[0].value == 1
     with Runner({}) as runner:
         measures = parse_measures("ExactMatch, Faithfulness, BERTScore")

@@ -90,7 +90,7 @@ def test_rows_without_a_score_count_for_nothing_and_clusters_move_together() -> 
 
 
 def test_without_a_row_in_common_nothing_is_chosen() -> None:
-    with pytest.raises(MeasureError, match="no candidate has a scored row in common"):
+    with pytest.raises(MeasureError, match="no candidate shares a scored row"):
         best_of({"a": Score("M", "scored", 1.0)}, {"x": {"b": Score("M", "scored", 1.0)}})
 
 
@@ -125,7 +125,7 @@ def test_one_that_was_dropped_is_not_chosen_however_far_it_led() -> None:
         eligible=["whole"],
     )
     assert (found.best, found.candidates, found.n, found.lost) == ("whole", 2, 12, 0)
-    with pytest.raises(MeasureError, match="no candidate has a scored row"):
+    with pytest.raises(MeasureError, match="no candidate shares a scored row"):
         best_of(incumbent, {"dropped": scores(np.ones(4))}, eligible=[])
 
 

@@ -249,8 +249,8 @@ def test_grounding_needs_words_on_both_sides() -> None:
     nothing_said = score(GROUNDING, response="?!", retrieved_contexts=("It is old",))
     nothing_known = score(GROUNDING, response="It is old", retrieved_contexts=("?!",))
     assert nothing_said.state == nothing_known.state == "not_applicable"
-    assert nothing_said.reason == "the response holds no words"
-    assert nothing_known.reason == "the retrieved contexts hold no words"
+    assert nothing_said.reason == "the response contains no words"
+    assert nothing_known.reason == "the retrieved contexts contain no words"
 
 
 def test_the_text_of_grounding_parses_back() -> None:

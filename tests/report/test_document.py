@@ -192,7 +192,7 @@ def test_all_rows_failed() -> None:
 def test_one_trial_alone_and_rows_without_made() -> None:
     alone = MakeStudy()(1)
     found, _ = outline(alone)
-    assert any("no second trial to compare" in text for text in found.texts)
+    assert any("no other trial to compare" in text for text in found.texts)
     found, document = outline(one_run([result(at, (0.5, None), made=False) for at in range(4)]))
     assert any(text.startswith(" TokenF1 (0-1) is 0.5000") for text in found.texts)
     [[_, _, block]] = embedded_data(document)["index"]["entries"][0]["rows"]

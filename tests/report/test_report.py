@@ -216,7 +216,7 @@ def test_rows_without_gold_stand_apart() -> None:
     ]
     lines = summary_table([aggregate(scores)]).splitlines()
     missing = "without a score: not_applicable 1; mean 0.5000 to 0.8333 whatever their scores"
-    assert lines[-2:] == [f"MRR: {missing}", "MRR: without gold for it, not counted: 1 of 4 rows"]
+    assert lines[-2:] == [f"MRR: {missing}", "MRR: without gold, not counted: 1 of 4 rows"]
 
 
 def test_where_less_is_better_the_table_says_so() -> None:

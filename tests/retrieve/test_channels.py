@@ -265,7 +265,7 @@ def test_several_wordings_are_explained_together(run: Run) -> None:
     assert why.weights["keyword"] == pytest.approx(single.weights["keyword"] / 4)
     assert sum(why.weights.values()) == pytest.approx(1.0)
     assert single.reason in why.reason
-    assert "2 (weight 3): dense alone" in why.reason
+    assert "2 (weight 3): dense only" in why.reason
 
 
 def test_a_wording_that_the_mode_does_not_search_is_none(run: Run) -> None:

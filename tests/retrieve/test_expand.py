@@ -152,7 +152,7 @@ def test_hits_of_one_section_become_one_in_the_place_of_the_better(index: Wide) 
         (2, "d:30-40", 0, 100),
         (3, "e:30-40", 0, 100),
     ]
-    assert notes == ("noted", "1 hit is part of a better one's surroundings and not shown again")
+    assert notes == ("noted", "1 hit is merged into the surroundings of a better one")
 
 
 class Wordy(Wide):

@@ -106,7 +106,7 @@ def test_later_rounds_read_what_the_earlier_found_and_stop_when_nothing_is_named
     found = Driver("never").run(flow)
     assert any(query.startswith("Madison") for query in searches.asked)
     assert len(searches.asked) == len(set(searches.asked))
-    assert "nothing more to follow" in found.notes[-1]
+    assert "no further names to follow" in found.notes[-1]
 
 
 def test_a_first_round_without_hits_is_returned_as_it_is() -> None:
@@ -229,7 +229,7 @@ def test_a_query_that_was_cut_is_not_shown_at_full_length() -> None:
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigError, match="entity"):
         IterateOptions("entity")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="needs one"):
+    with pytest.raises(ConfigError, match="needs a chat model"):
         IterateOptions("model")
 
 

@@ -158,7 +158,7 @@ def test_a_model_that_fails_leaves_the_search_s_order_and_a_note(
     server.play(reply)
     found, (note,) = reranked(model=model)
     assert found == HITS
-    assert note.startswith(f"not reranked, the search's order stays: {why}")
+    assert note.startswith(f"not reranked, the order of the search is kept: {why}")
 
 
 def test_missing_scores_are_told(reranked: Rerank, server: ScriptedServer) -> None:
@@ -200,7 +200,7 @@ def test_passages_are_cut_only_with_a_note(reranked: Rerank, server: ScriptedSer
     assert notes == ()
     assert len(server.requests[0].body["documents"][3].split()) == 400
     found, notes = reranked([*HITS, long], model="acme:ranker", max_words=50)
-    assert notes == ("1 passage was reranked by the first 50 words alone",)
+    assert notes == ("1 passage was reranked by the first 50 words only",)
     assert len(server.requests[1].body["documents"][3].split()) == 50
     assert max(len(h.text.split()) for h in found) == 400
 
@@ -355,7 +355,7 @@ def test_long_passages_are_cut_for_a_chat_model_with_a_note(
 ) -> None:
     server.play("[1] > [2]")
     _, notes = reranked([HITS[0], hit(2, "word " * 400)], model="acme:chat")
-    assert notes == ("1 passage was reranked by the first 300 words alone",)
+    assert notes == ("1 passage was reranked by the first 300 words only",)
     assert server.requests[0].prompt.count("word ") + 1 >= 300
     assert server.requests[0].prompt.count("word") < 310
 

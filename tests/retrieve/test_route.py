@@ -227,4 +227,4 @@ def test_over_http_a_failing_router_costs_the_route_not_the_question() -> None:
 def test_a_database_that_cannot_be_asked_is_told() -> None:
     broken = Database(DatabaseOptions("shop", "sqlite:///nowhere.db"), problem="no such file")
     made = route_by_rules("How do I vent the pump?", RouteScene("m:x", (broken,)))
-    assert made.notes == ("the database shop cannot be asked: no such file",)
+    assert made.notes == ("the database shop cannot be queried: no such file",)

@@ -179,7 +179,7 @@ def test_caps_hold_and_say_what_they_keep_out() -> None:
     hits = [hit(1, document="a"), hit(2, document="a"), hit(3, document="a"), hit(4, document="b")]
     found, notes = select_hits(hits, 3, SelectOptions(max_per={"document_id": 1}))
     assert ranks(found, hits) == [1, 4]
-    assert notes == ("2 of 3 hits: max_per (document_id: 1) keeps the others out",)
+    assert notes == ("2 of 3 hits: max_per (document_id: 1) excludes the others",)
     assert select_hits(hits, 2, SelectOptions(max_per={"document_id": 1}))[1] == ()
 
 

@@ -42,14 +42,14 @@ def test_tune_and_confirm_make_up_the_whole(tmp_path: Path) -> None:
 
 def test_without_leave_the_confirm_split_stays_closed(tmp_path: Path) -> None:
     address = written(tmp_path)
-    with pytest.raises(TestsetError, match="must be recorded"):
+    with pytest.raises(TestsetError, match="must be logged"):
         load_testset(address, split="confirm")
 
 
 def test_all_rows_hold_the_confirm_split_where_rows_name_one(tmp_path: Path) -> None:
     address = written(tmp_path, named=True)
     assert declared_splits(address)
-    with pytest.raises(TestsetError, match="holds the confirm split"):
+    with pytest.raises(TestsetError, match="includes the confirm split"):
         load_testset(address)
     log = Openings(tmp_path / "openings.jsonl", purpose="a look", by="ann")
     assert len(load_testset(address, openings=log).rows) == 30
@@ -173,7 +173,7 @@ def test_marks_of_a_review_leave_the_rows_what_they_are_and_edits_are_counted(
     Path(address).write_text(seen.replace("question", "Question"))
     edited = load_testset(address, split="confirm", openings=Openings(path, "three", "ann"))
     assert edited.fingerprint != before.fingerprint
-    assert "opened 2 times before, 2 of them in another version" in edited.notes[-1]
+    assert "opened 2 times before, 2 of them with another version" in edited.notes[-1]
     assert len(Openings.of(path, edited.fingerprint)) == 1
 
 

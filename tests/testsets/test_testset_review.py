@@ -171,7 +171,7 @@ def test_conflicts_are_named_and_the_rest_is_applied(path: Path) -> None:
     )
     assert [conflict.split(": row ")[1] for conflict in outcome.conflicts] == [
         "'r0' was changed in the testset since the sheet was written",
-        "'r1' has another evidence: spans cannot be edited on a sheet",
+        "'r1' has changed evidence: spans cannot be edited on a sheet",
         "'r9' is not in the testset",
     ]
     assert f"{sheet}:" in outcome.conflicts[0]
@@ -190,7 +190,7 @@ def test_a_row_twice_on_a_sheet_is_a_conflict(path: Path) -> None:
 def test_a_sheet_is_never_overwritten(path: Path) -> None:
     sheet = path.with_suffix(".csv")
     sheet.write_text("someone's work")
-    with pytest.raises(TestsetError, match="there already"):
+    with pytest.raises(TestsetError, match="exists already"):
         write_review_sheet(read_rows(path), sheet)
     assert sheet.read_text() == "someone's work"
 

@@ -46,12 +46,12 @@ class AskPlan:
     """How a question is answered.
 
     Attributes:
-        retrieve: How it is routed and passages are found.
-        setup: How answers are made from them.
-        history: Earlier turns, oldest first; the question is then made to stand alone.
-        notes: What every answer has to say beside its own notes.
-        databases: What the route ``sql`` may ask, with their schemas.
-        between: What is done to hits between the stages of the search, for a diagnosis.
+        retrieve: Settings of routing and retrieval.
+        setup: Settings of answering.
+        history: Earlier turns, oldest first; the question is then rewritten to stand alone.
+        notes: Notes added to every answer.
+        databases: Databases of the route ``sql``, with their schemas.
+        between: Hooks between the stages of the search, for diagnosis.
     """
 
     retrieve: RetrieveOptions
@@ -67,10 +67,10 @@ def ask(
 ) -> Flow[list[Answer]]:
     """One answer per persona, in their order, all by the same route and from the same passages.
 
-    Characters that no store or socket can carry (lone surrogates) are replaced beforehand.
+    Lone surrogates, which cannot be stored or sent, are replaced beforehand.
 
     Raises:
-        RagwrightError: What the first persona that failed failed with, after all have ended.
+        RagwrightError: The error of the first failed persona, after all have ended.
     """
     question = well_formed(question)
     notes = plan.notes
@@ -90,7 +90,7 @@ def ask(
         try:
             yield from _routed(standalone, personas, target, plan, replace(chosen, kind=kind))
         except RetrieveError:
-            continue  # a route that refuses the question takes no call
+            continue  # a route that refuses the question makes no call
     if plan.retrieve.route.method == "auto":
         unasked, more = yield from _spread(standalone, personas, target, plan, scene)
         notes += more
@@ -149,7 +149,7 @@ def _spread(
 def _routed(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, list[Answer]]]:
-    """The answers by one route, and the route that was taken in the end."""
+    """The answers by one route, and the route finally taken."""
     if chosen.kind == "none":
         return chosen, (yield from _without_documents(question, personas, plan))
     if chosen.kind == "corpus":
@@ -164,7 +164,7 @@ def _routed(
 def _context(
     question: str, target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, Retrieved]]:
-    """Passages by the route; where the database cannot answer, those of the index."""
+    """Passages by the route; if the database cannot answer, those of the index."""
     notes: tuple[str, ...] = ()
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)
@@ -181,7 +181,7 @@ def _context(
         ) as error:
             notes = (f"the database {chosen.database} did not answer: {error.what}",)
         chosen = replace(
-            chosen, kind="index", reason=f"{chosen.reason}; it did not, so the index answers"
+            chosen, kind="index", reason=f"{chosen.reason}; it failed, so the index answers"
         )
     found = yield from retrieve(question, target, searching(plan, chosen), plan.between)
     how = f"{found.mode} search" if found.mode else "own retriever"
@@ -191,9 +191,9 @@ def _context(
 
 
 def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
-    """How the index is searched for a route: it may add rewriting and subqueries.
+    """Search settings of a route: it may add rewriting and subqueries.
 
-    Both take a chat model; without one the settings stay as they are.
+    Both need a chat model; without one the settings stay as they are.
     """
     query = plan.retrieve.query
     model = query.model or plan.setup.options.model
@@ -219,7 +219,7 @@ def _for_each(
 def _without_documents(
     question: str, personas: Sequence[Persona], plan: AskPlan
 ) -> Flow[list[Answer]]:
-    """What is said where nothing has to be looked up."""
+    """The reply if nothing has to be looked up."""
     outcomes = yield from gather(
         (reply_without_documents(question, persona, plan.setup) for persona in personas),
         settle=True,

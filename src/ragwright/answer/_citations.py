@@ -1,4 +1,4 @@
-"""Citation marks in a reply: found, resolved to passages, reported where they name none."""
+"""Citation marks in a reply: found, resolved to passages, reported if they name none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def resolve_citations(
         else:
             wrong.append(number)
     notes = tuple(
-        f"the mark [{n}] names no passage ({len(hits)} were given)" for n in sorted(wrong)
+        f"the mark [{n}] does not match a passage (there are {len(hits)})" for n in sorted(wrong)
     )
     return tuple(found), notes
 

@@ -1,4 +1,4 @@
-"""Follow-up questions made to stand alone, by a model or, without one, by rule."""
+"""Follow-up questions rewritten to stand alone, by a model or, without one, by rule."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ def condense(
 
 
 def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
-    """The question with the salient terms of the last one, where it points back at something.
+    """The question with the salient terms of the last one, if it refers back.
 
-    A question points back where it holds a pronoun or a demonstrative, begins like a
-    continuation ("and", "what about", "et"), or has no content word but one. Salient terms are
-    the content words of the last user question that the new one lacks, in their order.
+    A question refers back if it holds a pronoun or a demonstrative, begins like a continuation
+    ("and", "what about", "et"), or has at most one content word. Salient terms are the content
+    words of the last user question that the new one lacks, in their order.
     """
     asked = [turn.content for turn in history if turn.role == "user"]
     if not asked or not points_back(question):
@@ -104,7 +104,7 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
 
 
 def points_back(question: str) -> bool:
-    """True where a question cannot be understood without the one before it."""
+    """True if a question cannot be understood without the one before it."""
     if _CONTINUING.search(question) or len(set(Analyzer().tokens(question))) < 2:
         return True
     return bool(_POINTING.search(_IMPERSONAL.sub(" ", question)))

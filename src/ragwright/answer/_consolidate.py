@@ -1,4 +1,4 @@
-"""Context consolidation: passages as they are, or summaries that a model makes of them first."""
+"""Context consolidation: passages as they are, or a model's summaries of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _NOTHING = "nothing"
 
 @dataclass(frozen=True, slots=True)
 class ConsolidateOptions:
-    """How a context is made shorter before the answer is written.
+    """Limits for shortening a context before the answer is written.
 
     Attributes:
-        budget: Most tokens the context may have in the end.
-        words: Words a summary is asked to have.
-        window: What the model that summarises can read at once.
-        hard: The budget is what the window leaves: it must hold.
+        budget: Most tokens of the final context.
+        words: Requested length of a summary, in words.
+        window: Window of the summarising model.
+        hard: The budget is the rest of the window and must not be exceeded.
     """
 
     method: Method
@@ -40,8 +40,8 @@ class Consolidated:
 
     Attributes:
         hits: Passages behind it, best first; a summary of one passage keeps its address.
-        summary: One text over all passages with their ``[n]``; empty where the passages
-            themselves are shown.
+        summary: One text over all passages with their ``[n]``; empty if the passages themselves are
+            shown.
         notes: What was left out, shortened or read in parts.
         usage: Sum over the calls made.
         cached: True where every call was answered from the reply store.
@@ -60,10 +60,10 @@ def consolidate(
     """The context for a question by one of four methods.
 
     ``concatenate`` shows the passages that fit. ``summarise_each`` replaces each by its
-    summary (calls side by side) and drops those without bearing on the question. ``running``
+    summary (calls side by side) and drops irrelevant ones. ``running``
     carries notes from passage to passage. ``tree`` summarises each, then merges summaries
-    until one is left. A passage too long for the window is read in parts. Whatever is dropped
-    is named in the notes.
+    until one is left. A passage too long for the window is read in parts. Notes name everything
+    that is dropped.
 
     Raises:
         PromptError: The window does not even hold the summariser's own prompt.
@@ -180,19 +180,19 @@ def _parts(
 
 
 def _left(text: str, options: ConsolidateOptions) -> int:
-    """Tokens that a prompt's fixed text and the reply leave of the window.
+    """Tokens of the window beside a prompt's fixed text and the reply.
 
     Raises:
-        PromptError: None.
+        PromptError: There are none.
     """
     assert options.window.tokens is not None
     fixed = options.window.size([Message("user", text)])
     left = options.window.tokens - fixed - _most_tokens(options)
-    if left < 2 * _most_tokens(options):  # room for two summaries, or nothing could be merged
+    if left < 2 * _most_tokens(options):  # room for two summaries, or none could be merged
         raise PromptError(
             f"summarising takes about {fixed} tokens of prompt and {_most_tokens(options)} of "
             f"reply, too much for a window of {options.window.tokens}",
-            hint="set answer.consolidate: concatenate, or take a model with a larger window",
+            hint="set answer.consolidate: concatenate, or use a model with a larger window",
         )
     return left
 
@@ -200,7 +200,7 @@ def _left(text: str, options: ConsolidateOptions) -> int:
 def _groups(question: str, texts: Sequence[str], options: ConsolidateOptions) -> list[list[str]]:
     """Texts in groups of at least two that fit the budget and the window at their longest.
 
-    The size follows from the settings alone, so that a forecast counts the same calls.
+    The size depends on the settings only, so that a forecast counts the same calls.
     """
     most = options.budget
     if options.window.tokens is not None:
@@ -210,13 +210,13 @@ def _groups(question: str, texts: Sequence[str], options: ConsolidateOptions) ->
     lone = len(groups) > 1 and len(groups[-1]) == 1
     if lone and options.window.tokens is None:
         groups[-2] += groups.pop()
-    elif lone:  # one more might not fit the window: take one over from the group before
+    elif lone:  # one more might not fit the window: move one from the group before
         groups[-1].insert(0, groups[-2].pop())
     return groups
 
 
 def _most_tokens(options: ConsolidateOptions) -> int:
-    """Tokens a summary may have: three a word, so that hardly any is cut."""
+    """Most tokens of a summary: three per word, so that few are cut."""
     return options.words * 3
 
 
@@ -225,5 +225,5 @@ def _left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:
         return ()
     names = ", ".join(named_hits([hit], number) for number, hit in without[:8])
     more = f" and {len(without) - 8} more" if len(without) > 8 else ""
-    found = "their summary found nothing on the question"
+    found = "their summaries have nothing on the question"
     return (f"{len(without)} passages left out, {found}: {names}{more}",)

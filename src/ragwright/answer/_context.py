@@ -13,16 +13,16 @@ from ._options import HitOrder
 Counter: TypeAlias = Callable[[str], int]
 
 TOKENS_PER_WORD = 1.5
-"""Tokens of a language model for one word, on the safe side; used where no tokenizer is known."""
+"""Tokens of a language model per word, a safe estimate for unknown tokenizers."""
 
 _CHARACTERS_PER_TOKEN = 4.0
-"""Bounds the estimate where words are long or hardly parted: code, tables, addresses."""
+"""Bounds the estimate for long or unseparated words: code, tables, addresses."""
 
 _NAMED = 8
 
 
 def order_hits(hits: Sequence[Hit], order: HitOrder = "best_first") -> tuple[Hit, ...]:
-    """Hits, given best first, in the order they stand in the prompt.
+    """Hits, given best first, in the order of the prompt.
 
     Models read the middle of a long context least ("lost in the middle", Liu et al. 2023):
     ``best_at_ends`` puts the best first, the second best last, and so on inwards.
@@ -35,7 +35,7 @@ def order_hits(hits: Sequence[Hit], order: HitOrder = "best_first") -> tuple[Hit
 
 
 def count_tokens(text: str, tokenizer: Tokenizer | None = None) -> int:
-    """Tokens of a text by a tokenizer; without one, 1.5 a word or one per 4 characters.
+    """Tokens of a text by a tokenizer; without one, 1.5 per word or one per 4 characters.
 
     The larger of the two estimates counts.
     """
@@ -50,8 +50,8 @@ def fit_hits(
 ) -> tuple[tuple[Hit, ...], tuple[str, ...]]:
     """The longest run of best hits that fits a token budget, and notes that name the others.
 
-    Hits come best first and are dropped from the end, whole. The first one stays even where it
-    alone is over the budget, with a note; with ``hard`` it is then cut at the end of a sentence.
+    Hits come best first and are dropped from the end, whole. The first one stays even if it alone
+    exceeds the budget, with a note; with ``hard`` it is then cut at the end of a sentence.
     """
     kept: list[Hit] = []
     used = 0
@@ -64,13 +64,13 @@ def fit_hits(
     notes = []
     if len(kept) < len(hits):
         notes.append(
-            f"{len(hits) - len(kept)} of {len(hits)} passages left out, the context may hold "
+            f"{len(hits) - len(kept)} of {len(hits)} passages left out, the context may have "
             f"{budget} tokens: {named_hits(hits[len(kept) :], len(kept) + 1)}"
         )
     if used > budget and hard:
         room = budget - (used - count(kept[0].text))
         short = shortened(kept[0], room, count)
-        what = "shortened to" if short else "left out: not a word of it fits"
+        what = "shortened to" if short else "left out: no word of it fits"
         notes.append(f"passage {named_hits(kept, 1)} has about {used} tokens, {what} {budget}")
         kept = [short] if short else []
     elif used > budget:
@@ -91,7 +91,7 @@ def named_hits(hits: Sequence[Hit], first: int) -> str:
 def shortened(hit: Hit, room: int, count: Counter) -> Hit | None:
     """The first piece of a hit that is cut to ``room`` tokens (see :func:`split_hit`).
 
-    None where nothing fits.
+    None if nothing fits.
     """
     return next(split_hit(hit, room, count), None)
 
@@ -99,7 +99,7 @@ def shortened(hit: Hit, room: int, count: Counter) -> Hit | None:
 def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
     """A hit in pieces of at most ``room`` tokens, cut between sentences, else words, else inside.
 
-    Each piece has its own span; together they hold all but the space between them. Where not
+    Each piece has its own span; together they hold everything except the space between them. If not
     even a character fits, the pieces end.
     """
     text = hit.text
@@ -122,7 +122,7 @@ def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
 def _furthest(
     text: str, start: int, borders: Sequence[int], room: int, count: Counter
 ) -> int | None:
-    """The last border up to which a text from ``start`` fits, None where none does."""
+    """The last border up to which a text from ``start`` fits, None if there is none."""
     later = [border for border in borders if border > start]
     low, high = 0, len(later)
     while low < high:
@@ -135,5 +135,5 @@ def _furthest(
 
 
 def _shown(hit: Hit) -> str:
-    """About what a prompt shows of a passage."""
+    """Approximate text of a passage in a prompt."""
     return f"[00] {hit.title}, page 000\n{hit.text}"

@@ -1,12 +1,11 @@
-"""The whole-corpus route: every chunk is read, what is found is merged here, nothing is sampled.
+"""The whole-corpus route: every chunk is read and the findings are merged; nothing is sampled.
 
 Four ways, by what is asked and what there is. Questions about documents as such ("how many
-pages mention X?") are answered by looking every word up in every chunk, exactly and without a
+pages mention X?") are answered by looking up every word in every chunk, exactly and without a
 model. Without a chat model, lists are read from structure where it shows them: speaker lines,
 headings, columns of tables, metadata. With a chat model, each chunk is read by one call that
-copies out what belongs to the answer; items are merged and counted here, never by the model.
-Offline, the sentences of all chunks are scored together and the best are quoted in the order of
-the documents.
+extracts items for the answer; ragwright merges and counts them, not the model. Offline, the
+sentences of all chunks are scored together and the best are quoted in the order of the documents.
 """
 
 from __future__ import annotations
@@ -63,11 +62,11 @@ _MOST_READ = 20_000
 
 @dataclass(frozen=True, slots=True)
 class CorpusScope:
-    """Which chunks are read: those that meet all filters.
+    """The chunks to read: those that meet all filters.
 
     Attributes:
         filters: Hard conditions.
-        relax: Soft ones; they bound what is read only where chunks that meet none are no hits.
+        relax: Soft ones; they limit what is read only if chunks that meet none are excluded.
     """
 
     filters: Sequence[Filter] = ()
@@ -81,7 +80,7 @@ def answer_from_corpus(
     setup: AnswerSetup,
     scope: CorpusScope | None = None,
 ) -> Flow[list[Answer]]:
-    """One answer per persona from every chunk of the scope; they read it once a model.
+    """One answer per persona from every chunk of the scope; it is read once per model.
 
     Lists and counts are the same for every persona of a model; other answers are written for
     each.
@@ -202,11 +201,11 @@ def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
 def _count(
     target: Target, ids: Sequence[str], asked: UnitQuestion, analyzer: TokenSource
 ) -> Flow[tuple[UnitQuestion, UnitCount, tuple[str, ...]]]:
-    """The units that a question asks for; documents where it says page and there are none."""
+    """The units of a question; documents if it asks for pages and there are none."""
     counting = UnitCount(asked, analyzer)
     notes = yield from _each_page(target, ids, counting.add)
     if asked.unit == "page" and not counting.result()[1]:
-        # Who reads web pages and Markdown says page for document.
+        # Readers of web pages and Markdown say page for document.
         asked = replace(asked, unit="document")
         counting = UnitCount(asked, analyzer)
         yield from _each_page(target, ids, counting.add)
@@ -225,7 +224,7 @@ def _quoted(
 def _by_model(
     question: str, personas: Sequence[Persona], hits: Sequence[Hit], setup: AnswerSetup
 ) -> Flow[list[Answer]]:
-    """What a chat model reads in every chunk, listed, or written up for each persona."""
+    """Findings of a chat model in every chunk, as a list or written for each persona."""
     readings = yield from _mapped(question, hits, setup)
     if asks_overview(question):
         return (yield from _written(question, personas, readings, setup))
@@ -233,14 +232,14 @@ def _by_model(
 
 
 def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tuple[str, ...]]]:
-    """Ids of the chunks of a scope, in document order, and what there is to say about them."""
+    """Ids of the chunks of a scope, in document order, and notes on them."""
     ids, notes = yield from corpus_ids(target, scope.filters)
     soft = scope.relax.soft if scope.relax else ()
     notes += yield from idle_exclusions(target, scope.filters, soft)
     if not soft or scope.relax is None:
         return ids, notes
     if scope.relax.unfiltered:
-        note = "soft filters rank hits: every chunk was read, so they change nothing here"
+        note = "soft filters only rank hits: they have no effect here, since every chunk was read"
         return ids, (*notes, note)
     met: set[str] = set()
     for one in soft:
@@ -255,7 +254,7 @@ def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tupl
 def corpus_ids(
     target: Target, filters: Sequence[Filter] = ()
 ) -> Flow[tuple[list[str], tuple[str, ...]]]:
-    """Ids of all chunks that meet the filters, in document order, and what the index notes."""
+    """Ids of all chunks that meet the filters, in document order, and notes of the index."""
     ids: list[str] = []
     notes: dict[str, None] = {}
     while True:
@@ -274,7 +273,7 @@ def _guard(chunks: int, setup: AnswerSetup) -> None:
         raise RetrieveError(
             f"answering this takes one call for each of {chunks} chunks, more than the {most} of "
             "answer.corpus.max_chunks",
-            hint="raise it (a dry run shows the price), narrow the corpus with retrieve.filters, "
+            hint="raise it (--dry-run shows the price), narrow the corpus with retrieve.filters, "
             "or answer from the index: retrieve.route.method: index",
         )
 
@@ -282,13 +281,13 @@ def _guard(chunks: int, setup: AnswerSetup) -> None:
 def _each_page(
     target: Target, ids: Sequence[str], take: Callable[[Sequence[Hit]], object]
 ) -> Flow[tuple[str, ...]]:
-    """Hand over the chunks behind the ids page by page, numbered in document order.
+    """Pass the chunks to ``take`` page by page, numbered in document order.
 
-    Returns what the index noted. Pages are small: what ``take`` does runs on the runner's loop,
+    Returns the notes of the index. Pages are small, since ``take`` runs on the runner's loop,
     between two requests.
 
     Raises:
-        RetrieveError: A chunk that was listed is not there.
+        RetrieveError: A listed chunk is missing.
     """
     notes: dict[str, None] = {}
     for start in range(0, len(ids), _FETCHED):
@@ -298,7 +297,7 @@ def _each_page(
         found = reply.hits
         if len(found) != len(page):
             raise RetrieveError(
-                f"{len(page)} chunks were listed, {len(found)} of them could be fetched",
+                f"{len(page)} chunks were listed, {len(found)} could be fetched",
                 where=f"snapshot {target.snapshot}",
                 hint="the index answers from two different states: refresh it",
             )
@@ -344,10 +343,10 @@ def _cited(number: int, unit: Found) -> Citation:
 
 
 def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list[ChunkItems]]:
-    """What each chunk holds of the answer: one call a chunk, side by side.
+    """The findings of each chunk: one call per chunk, side by side.
 
     Raises:
-        RagwrightError: Not a single chunk could be read.
+        RagwrightError: No chunk could be read.
     """
     options = setup.options
     how = ReadOptions(options.model, options.corpus.max_tokens, setup.window(options.model))
@@ -368,13 +367,13 @@ def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list
     if len(unread) == len(readings):
         raise ModelReplyError(
             f"none of {len(readings)} chunks could be read: {unread[0].fault}",
-            hint="see whether the model can reply with JSON, or take another one",
+            hint="check that the model can reply with JSON, or use another one",
         )
     return readings
 
 
 def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
-    """How much was read, what could not be, and what was not believed."""
+    """Notes on how much was read, what failed, and which items were rejected."""
     chunks = len({reading.hit.chunk_id for reading in readings})
     unread = [reading for reading in readings if reading.fault]
     missing = len({reading.hit.chunk_id for reading in unread})
@@ -391,7 +390,7 @@ def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
 
 
 def _listed(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
-    """The merged list and its length, each item with where it stands."""
+    """The merged list and its length, each item with its places."""
     items = ranked_items(question, merged(readings))
     shown = items[: setup.options.corpus.max_items]
     complete = not any(reading.fault for reading in readings)
@@ -432,7 +431,7 @@ def _written(
     readings: Sequence[ChunkItems],
     setup: AnswerSetup,
 ) -> Flow[list[Answer]]:
-    """An answer that the model writes for each persona from what was copied out of all chunks."""
+    """An answer that the model writes for each persona from the findings of all chunks."""
     planned = [reading.hit for reading in readings if reading.planned]
     found = [reading.excerpt() for reading in readings if reading.items]
     hits = found or planned[:_STAND_IN]

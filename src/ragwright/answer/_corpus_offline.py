@@ -27,7 +27,7 @@ class Quotable:
         self._hits: dict[int, Hit] = {}
 
     def add(self, hits: Sequence[Hit]) -> None:
-        """Read further chunks; of each, the sentences that share a word with the question."""
+        """Read further chunks and collect their sentences that share a word with the question."""
         for _, group in groupby(hits, key=lambda hit: hit.document_id):
             numbered = list(group)
             for sentence in split_sentences(numbered):
@@ -42,13 +42,13 @@ class Quotable:
         return self._hits[number]
 
     def sentences(self) -> tuple[list[Sentence], tuple[str, ...]]:
-        """What was collected, in document order, and a note where not all is."""
+        """The collected sentences, in document order, and a note if some were left out."""
         found = self._found
         notes: tuple[str, ...] = ()
         if len(found) > MOST_SENTENCES:
             notes = (
                 f"{MOST_SENTENCES} of {len(found)} sentences that share a word with the question "
-                "were weighed",
+                "were scored",
             )
             best = sorted(range(len(found)), key=lambda i: (-found[i][0], i))[:MOST_SENTENCES]
             found = [found[i] for i in sorted(best)]
@@ -60,8 +60,8 @@ def quote_everything(
 ) -> Flow[list[Answer]]:
     """One answer per persona, quoted from anywhere in the corpus, in document order.
 
-    All sentences that share a word with the question are scored in one request, so that each
-    is weighed against all others.
+    All sentences that share a word with the question are scored in one request, so that each is
+    compared with all others.
     """
     sentences, notes = quotable.sentences()
     scores: tuple[float, ...] = ()
@@ -82,7 +82,7 @@ def quote_everything(
 def _left_out(
     scores: Sequence[float], selection: Selection, persona: Persona, options: AnswerOptions
 ) -> tuple[str, ...]:
-    """How many sentences that were weighed are not quoted, and why."""
+    """The number of scored sentences that are not quoted, and why."""
     if not selection.chosen:
         return ()
     enough = sum(score >= options.threshold for score in scores)
@@ -107,7 +107,7 @@ def select_everywhere(
     persona: Persona,
     options: AnswerOptions,
 ) -> Selection:
-    """The best sentences over the threshold, each said once, in document order."""
+    """The best sentences over the threshold, without repetitions, in document order."""
     chosen = select(
         sentences,
         scores,
@@ -115,7 +115,7 @@ def select_everywhere(
         max_words=persona.max_words,
         keep=0.0,
         most=options.corpus.sentences,
-        alike=1.0,  # members of a list differ in a name alone
+        alike=1.0,  # items of a list may differ in a name only
     )
     ordered = sorted(chosen.chosen, key=lambda s: (s.number, s.span.start))
     return Selection(tuple(ordered), chosen.best, chosen.score)

@@ -1,4 +1,4 @@
-"""Reading one chunk for a question about all of them, and merging what was found."""
+"""Reads chunks one by one for a question about all of them, and merges the findings."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ARTICLES = late_pattern(
     r"(?:the|an?|le|la|les|l|une?|des|du|der|die|das|den|dem|eine?|el|los|las|una|il|lo|gli)$"
 )
 _PLAIN = Analyzer(AnalyzerOptions(stem=False, stop_words=False))
-"""Folds case and accents, and nothing else."""
+"""Folds only case and accents."""
 
 _OVERVIEW = late_pattern(
     r"\b(?:summar\w+|overview|themes?|topics?|gist|main points?|arguments?|compar\w+|differ\w+|why"
@@ -62,7 +62,7 @@ _FREQUENCY = late_pattern(
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Who reads, how long a reply may be, and how much fits at once."""
+    """The reading model, its longest reply, and its window."""
 
     model: str
     max_tokens: int
@@ -71,12 +71,12 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class ChunkItems:
-    """What one chunk holds of the answer.
+    """The findings of one chunk.
 
     Attributes:
-        items: (item, start, end): as the model put it, and where its quote stands.
+        items: (item, start, end): the model's wording, and the position of its quote.
         invented: Items whose quote is not in the chunk.
-        fault: Why the chunk could not be read, empty where it was.
+        fault: Why the chunk could not be read, empty if it was.
         planned: True in a dry run.
     """
 
@@ -89,7 +89,7 @@ class ChunkItems:
     planned: bool = False
 
     def excerpt(self) -> Hit:
-        """The chunk with its quotes alone as its text."""
+        """The chunk with only its quotes as text."""
         spans = sorted({(start, end) for _, start, end in self.items})
         first = self.hit.start
         return replace(
@@ -99,7 +99,7 @@ class ChunkItems:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing found, as first written, and every place (hit, start, end) it was found at."""
+    """One item, as first written, and every place (hit, start, end) where it was found."""
 
     text: str
     places: tuple[tuple[Hit, int, int], ...]
@@ -120,9 +120,9 @@ def readable_parts(question: str, hits: Sequence[Hit], how: ReadOptions) -> list
 
 
 def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[ChunkItems]:
-    """What a chunk holds of the answer, by exactly one call.
+    """The findings of a chunk, by exactly one call.
 
-    The reply is read strictly and never asked for again, so that the price of reading a corpus
+    The reply is read strictly, without a retry, so that the price of reading a corpus
     is known beforehand; a chunk whose reply cannot be used is reported as not read.
     """
     params = {"temperature": 0.0, "max_tokens": how.max_tokens}
@@ -150,10 +150,10 @@ def _turns(question: str, hit: Hit) -> list[Message]:
 
 
 def read_items(text: str) -> list[tuple[str, str]]:
-    """Items and quotes of a reply: one JSON object of the form asked for, perhaps fenced.
+    """Items and quotes of a reply: one JSON object of the required form, perhaps fenced.
 
     Raises:
-        ValueError: It is something else; the message says what.
+        ValueError: It is not; the message says why.
     """
     items = []
     for entry in json_object(text, {"items": list})["items"]:
@@ -167,9 +167,9 @@ def read_items(text: str) -> list[tuple[str, str]]:
 
 
 def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
-    """Where a quote stands in its document, whatever the spacing and case; None where nowhere.
+    """Position of a quote in its document, ignoring spacing and case; None if it is not there.
 
-    Prompts show a neutralised text: a quote of what was changed there points to the whole hit.
+    Prompts show a neutralised text: a quote of a changed part points to the whole hit.
     """
     pieces = quote.split()
     if not pieces:
@@ -184,8 +184,8 @@ def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
 def merged(readings: Sequence[ChunkItems]) -> list[Item]:
     """Items of all chunks, equal ones once, in the order of their first place.
 
-    Items are equal where their words are, whatever the case, accents, marks and a leading
-    article; a place that overlapping chunks share counts once.
+    Items are equal if their words are, ignoring case, accents, punctuation and a leading article; a
+    place that overlapping chunks share counts once.
     """
     texts: dict[str, str] = {}
     places: dict[str, dict[tuple[str, int], tuple[Hit, int, int]]] = {}
@@ -205,12 +205,12 @@ def _same(text: str) -> str:
 
 
 def ranked_items(question: str, items: Sequence[Item]) -> list[Item]:
-    """Items in document order; those found most often first where the question asks for that."""
+    """Items in document order; those found most often first if the question asks for that."""
     if not _FREQUENCY.search(question):
         return list(items)
     return sorted(items, key=lambda item: -len(item.places))
 
 
 def asks_overview(question: str) -> bool:
-    """True where an answer has to be written, not listed: themes, summaries, comparisons."""
+    """True if an answer has to be written, not listed: themes, summaries, comparisons."""
     return bool(_OVERVIEW.search(question))

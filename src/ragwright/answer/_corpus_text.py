@@ -41,11 +41,11 @@ _HINTS = {
     "de": re.compile(r"\b(?:wie viele|welche|nenne|wer sind)\b", re.IGNORECASE),
     "es": re.compile(r"\b(?:cuánt[oa]s|cuáles|enumera|quiénes)\b", re.IGNORECASE),
 }
-"""Words of asking that tell the language of a question too short for its function words."""
+"""Question words that show the language of questions too short for other detection."""
 
 
 def units_text(asked: UnitQuestion, found: Sequence[Found], total: int, shown: int) -> str:
-    """How many units meet a question, and the first ``shown`` of them with their marks."""
+    """The number of units that match a question, and the first ``shown`` with their marks."""
     units = f"{asked.unit}s"
     if not asked.topic:
         return f"There are {total} {units}."
@@ -67,7 +67,7 @@ def items_text(
     *,
     complete: bool,
 ) -> str:
-    """The items of a list with their marks, under how many there are in all."""
+    """The items of a list with their marks, below their total number."""
     texts = _TEXTS[_language(question)]
     head = texts["found" if complete else "least"].format(n=total)
     names = []

@@ -1,4 +1,4 @@
-"""Answers that quote: sentences of the hits, scored offline, chosen and put in order."""
+"""Answers that quote: sentences of the hits, scored offline, selected and ordered."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Sentence:
 
     Attributes:
         number: The hit's number from 1.
-        span: Where it stands in the document.
-        text: What is quoted: one line, links and footnote numbers of the source taken out.
+        span: Its position in the document.
+        text: The quoted text: one line, without links and footnote numbers of the source.
         heading: Title and headings above it.
         weight: Share of its score that counts: 1 for a whole sentence of prose, less for a
             table row, a list item, a fragment, or a sentence cut by a chunk's border.
@@ -35,9 +35,9 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Chosen sentences in reading order, and the best score of all, chosen or not.
+    """Selected sentences in reading order, and the best score of all sentences.
 
-    ``best`` is None where there was no sentence to score.
+    ``best`` is None if there was no sentence to score.
     """
 
     chosen: tuple[Sentence, ...]
@@ -58,7 +58,7 @@ _STOP = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
 
 
 def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
-    """Sentences of the hits in hit order; one that overlapping hits share is taken once.
+    """Sentences of the hits in hit order; one in several overlapping hits is taken once.
 
     Headings, rules, code and front matter are context, not sentences.
     """
@@ -115,10 +115,10 @@ def _of_hit(number: int, hit: Hit) -> Iterator[Sentence]:
 
 
 def _code_before(text: str) -> int:
-    """Where prose begins in a chunk that starts inside fenced code; 0 in any other chunk.
+    """Start of the prose in a chunk that begins inside fenced code; 0 in any other chunk.
 
-    The first fence then closes: the next one opens again with a language, or, where none
-    tells, most lines before it look like code.
+    The first fence is then a closing one: the next one opens with a language, or, without one, most
+    lines before it look like code.
     """
     fences = list(_FENCE_LINE.finditer(text))
     named = next((n for n, fence in enumerate(fences) if fence[1]), None)
@@ -141,7 +141,7 @@ def _shown(raw: str) -> str:
 
 
 def _weight(text: str, cut: bool, item: bool) -> float:
-    """How much of a unit's score counts; set by hand, since the fitted data is prose."""
+    """Weight of a unit's score; set by hand, since the fitted data is prose."""
     if cut:
         return 0.7
     if _STOP.search(text):
@@ -160,9 +160,9 @@ def _same(one: Span, other: Span) -> bool:
 def score_sentences(
     question: str, sentences: Sequence[Sentence], sources: Sequence[str], *, ranked: bool = True
 ) -> Flow[tuple[float, ...]]:
-    """One score a sentence, 0..1, in one request, times the sentence's weight.
+    """One score per sentence, 0 to 1, in one request, times the sentence's weight.
 
-    ``ranked`` says that the hits stand best first, which counts for the sentences of the first.
+    ``ranked`` says that the hits are ordered best first, which favours the first ones.
     """
     passages = [
         pack_sentence(s.text, heading=s.heading, chunk=str(s.number), ranked=ranked)
@@ -182,21 +182,21 @@ def select(
     most: int = 6,
     alike: float = 0.8,
 ) -> Selection:
-    """The sentences that answer, in reading order; none where the best is under the threshold.
+    """The answering sentences, in reading order; none if the best is below the threshold.
 
     Further sentences join the best one while they score at least ``keep`` of it and the
     threshold, say something new, and fit the word limit. Neighbours keep the order of their
     text; otherwise the better comes first.
 
     Args:
-        sentences: What may be quoted.
-        scores: One each, 0..1.
+        sentences: Sentences that may be quoted.
+        scores: One per sentence, 0 to 1.
         threshold: Score from which a sentence counts as an answer.
-        max_words: Words the answer may have; the best sentence always stays whole.
+        max_words: Most words of the answer; the best sentence is never cut.
         keep: Share of the best score a further sentence needs.
         most: Most sentences.
-        alike: Share of the words of the shorter of two sentences that the other has to hold for
-            them to say the same.
+        alike: Share of the shorter sentence's words in the other one from which the two count as
+            the same.
     """
     if not sentences:
         return Selection(())
@@ -220,7 +220,7 @@ def select(
 
 
 def _repeats(sentences: Sequence[Sentence], i: int, taken: Sequence[int], alike: float) -> bool:
-    """True where a sentence says in nearly the same words what is already taken."""
+    """True if a sentence is nearly the same as one already taken."""
     own = {w.casefold() for w in words(sentences[i].text)}
     for j in taken:
         other = {w.casefold() for w in words(sentences[j].text)}

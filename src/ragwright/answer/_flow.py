@@ -19,14 +19,14 @@ from ._window import PromptFrame, Window
 
 @dataclass(frozen=True, slots=True)
 class AnswerSetup:
-    """What the flow needs besides question, persona and hits.
+    """Settings of the answering flow.
 
-    Making one reads the template of the prompt, once for all answers.
+    Creating it reads the prompt's template once for all answers.
 
     Attributes:
-        tokenizer: Counts the tokens of the context where ``window_of`` is not given; None for
-            an estimate from words.
-        window_of: What is known of a chat model's window, by its name (see
+        tokenizer: Counts the tokens of the context if ``window_of`` is not given; None for an
+            estimate from words.
+        window_of: Returns a chat model's window by its name (see
             :func:`generator_window`); called for each persona's model.
         on_context: Gets the passages of a prompt before the model is asked.
     """
@@ -59,7 +59,7 @@ REFUSALS = {
     "pt": "Os documentos encontrados não respondem a esta pergunta.",
     "nl": "De gevonden documenten beantwoorden deze vraag niet.",
 }
-"""What an answer says when nothing in the context answers, by language."""
+"""The text of an abstention, by language."""
 
 QUOTED = "quoted offline: sentences of the sources, chosen by their words; no model wrote this"
 
@@ -71,13 +71,13 @@ def answer(
 
     Args:
         question: A question that stands alone (see :func:`condense`).
-        persona: Whom to write for; its ``model`` overrides the project's.
+        persona: Reader of the answer; its ``model`` overrides the project's.
         hits: Passages, best first.
         setup: Settings.
 
     Raises:
         ModelReplyError: The chat model's reply is empty.
-        PromptError: The prompt cannot be put together.
+        PromptError: The prompt cannot be rendered.
     """
     chosen = setup or AnswerSetup()
     model = persona.model or chosen.options.model
@@ -154,7 +154,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     if not text:
         raise ModelReplyError(
             f"{model} returned an empty answer",
-            hint="raise answer.max_tokens, or ask again (an empty reply is never stored)",
+            hint="raise answer.max_tokens, or ask again (empty replies are never stored)",
         )
     citations, wrong = resolve_citations(text, kept)
     abstained = abstains(text, setup.prompt.cue)
@@ -175,7 +175,7 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
 
 
 def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
-    """What the reader should know about how a reply came to be."""
+    """Notes for the user on the reply."""
     notes = []
     if reply.finish == "length":
         notes.append(f"the reply was cut at {options.max_tokens} tokens")
@@ -187,10 +187,10 @@ def _reply_notes(reply: ChatReply, options: AnswerOptions) -> list[str]:
 
 
 def abstains(text: str, cue: str) -> bool:
-    """True where a reply says, by the configured cue, that the context does not answer.
+    """True if a reply says, by the configured cue, that the context does not answer.
 
-    The cue is looked for in the first two sentences, whatever the case, spacing, quotes and
-    last stop.
+    The cue is searched for in the first two sentences, ignoring case, spacing, quotes and the last
+    stop.
     """
     wanted = _plain(cue)
     opening = _plain(" ".join(re.split(r"(?<=[.!?…])\s+", text.strip())[:2]))
@@ -200,14 +200,14 @@ def abstains(text: str, cue: str) -> bool:
 def avg_chunk_score(made: Answer) -> float | None:
     """Mean similarity of the passages of an answer to its question (dense channel).
 
-    None where no passage has a dense score: keyword scores are no similarities.
+    None if no passage has a dense score: keyword scores are not similarities.
     """
     scores = [hit.channels["dense"].score for hit in made.hits if "dense" in hit.channels]
     return sum(scores) / len(scores) if scores else None
 
 
 def refusal(question: str) -> str:
-    """The sentence that says nothing answers, in the question's language where it is known."""
+    """The sentence of an abstention, in the question's language if known."""
     return REFUSALS.get(detect_language([question], least=2), REFUSALS["en"])
 
 
@@ -216,13 +216,13 @@ def _refused(made: Answer, note: str) -> Answer:
 
 
 def _apart(score: float, threshold: float) -> tuple[str, str]:
-    """Both numbers with two digits, or as many more as it takes to tell them apart."""
+    """Both numbers with two digits, or more if they would look equal."""
     digits = next((d for d in range(2, 9) if round(score, d) != round(threshold, d)), 9)
     return f"{score:.{digits}f}", f"{threshold:.{digits}f}"
 
 
 def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
-    """Prompt options without the parts that speak of passages, for a closed-book question."""
+    """Prompt options without the parts about passages, for a closed-book question."""
     if not closed_book:
         return options
     about = ("context", "only_context", "ignore_debris", "key_information", "insufficient")

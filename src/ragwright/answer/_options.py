@@ -15,20 +15,20 @@ DraftSearch: TypeAlias = Literal["auto", "keyword", "dense", "hybrid"]
 
 @dataclass(frozen=True, slots=True)
 class CorpusOptions:
-    """How a question is answered from every chunk of the corpus."""
+    """Settings of answers from every chunk of the corpus."""
 
     max_chunks: int = option(
         500, "Most chunks a chat model reads for one question, one call each.", ge=1
     )
     limit: int = option(16, "Chunks read side by side for one question.", ge=1)
     max_tokens: int = option(800, "Most tokens of a reply on one chunk.", ge=50)
-    max_items: int = option(50, "Most items that an answer shows; all are counted.", ge=1)
+    max_items: int = option(50, "Most items shown in an answer; all are counted.", ge=1)
     sentences: int = option(12, "Most sentences that are quoted offline.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
 class DraftWeights:
-    """How much each soft filter counts; a topic's weight counts once for each topic."""
+    """Weights of the soft filters; a topic's weight counts once for each topic."""
 
     client: float = option(8.0, "Weight of the client.", ge=0)
     ask_type: float = option(5.0, "Weight of the ask type.", ge=0)
@@ -39,29 +39,29 @@ class DraftWeights:
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """How texts are drafted from records like those that are wanted."""
+    """Settings of drafting texts from similar records."""
 
-    models: tuple[str, ...] = option((), "Models that write, side by side; empty: answer.model.")
+    models: tuple[str, ...] = option((), "Models that write drafts; empty: answer.model.")
     examples: int = option(15, "Examples shown in a prompt.", ge=1)
-    pool: int = option(30, "Records found that examples are taken from.", ge=1)
+    pool: int = option(30, "Number of records found from which examples are taken.", ge=1)
     weights: DraftWeights = option(DraftWeights, "Weight of each soft filter.")
     threshold: float | None = option(
         None, "Least similarity of an example (in keyword search: least BM25 score)."
     )
-    unfiltered: bool = option(True, "Records that meet no soft filter are the last rung.")
+    unfiltered: bool = option(True, "Include records that meet no soft filter, after all others.")
     search: DraftSearch = option("auto", "Channels that are searched for examples.")
     one_per_call: tuple[str, ...] = option(
         ("long",), "Length groups with one call per text, each with its own examples."
     )
     per_call: int | None = option(
-        None, "Most texts asked for in one call; empty: as many as fit max_tokens.", ge=1
+        None, "Most texts per call; empty: as many as fit max_tokens.", ge=1
     )
     max_tokens: int = option(1500, "Most tokens of one reply.", ge=16)
     temperature: float = option(0.8, "Sampling temperature.", ge=0, le=2)
-    seed: int = option(0, "Seed of the choice of examples; another one gives other prompts.")
+    seed: int = option(0, "Seed of the choice of examples; another seed gives other prompts.")
     near_copy: float = option(
         0.7,
-        "Share of a text's character 4-grams in an example from which it is a near copy.",
+        "Share of a text's character 4-grams in an example above which it counts as a near copy.",
         gt=0,
         le=1,
     )
@@ -70,10 +70,10 @@ class DraftOptions:
         "chat", "Prompt form: chat, or raw: llama3, instruction, or the path of a jinja file."
     )
     formats: Mapping[str, str] = option(dict, "Model -> its own prompt form.")
-    stop: tuple[str, ...] = option((), "Further texts at which a raw reply ends.")
+    stop: tuple[str, ...] = option((), "Further stop texts of a raw reply.")
 
     def __post_init__(self) -> None:
-        """Refuse a pool that could not hold the examples."""
+        """Refuse a pool smaller than the number of examples."""
         if self.pool < self.examples:
             raise ConfigError(
                 f"a pool of {self.pool} records cannot give {self.examples} examples",
@@ -89,31 +89,30 @@ DEFAULT_ERROR_CUE = "There is a factual error in the passages."
 
 @dataclass(frozen=True, slots=True)
 class PromptOptions:
-    """How the prompt is put together; presets and switches add up."""
+    """Composition of the prompt; presets and switches are combined."""
 
     template: str = option("", "YAML file with the parts; empty for the shipped one.")
     preset: str = option("complete", "Ablation preset: a name for a set of switches.")
     parts: tuple[str, ...] = option((), "Only these parts; empty for all.")
     without: tuple[str, ...] = option((), "Parts left out.")
     order: tuple[str, ...] = option((), "Parts to put first, in this order; the others follow.")
-    swap: tuple[tuple[str, str], ...] = option((), "Pairs of parts that change places.")
+    swap: tuple[tuple[str, str], ...] = option((), "Pairs of parts to swap.")
     replace: Mapping[str, str] = option(dict, "Part -> its text or the name of a variant.")
     company: str = option("", "The company, product or organisation the answers are for.")
-    cue: str = option(DEFAULT_CUE, "Words a reply begins with when the passages do not answer.")
+    cue: str = option(DEFAULT_CUE, "Words at the start of a reply when the passages do not answer.")
     error_cue: str = option(
         DEFAULT_ERROR_CUE,
-        "Words a reply begins with when a passage is wrong, where the variant report_errors asks "
-        "for it.",
+        "Words at the start of a reply when a passage is wrong, for the variant report_errors.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerOptions:
-    """How an answer is made from its passages."""
+    """Settings of answering from passages."""
 
     model: str = option("extractive", "Chat model, or extractive: quote sentences, offline.")
-    persona: str = option("", "Persona to answer for when none is asked for.")
-    max_tokens: int = option(700, "Most tokens a reply may have.", ge=1)
+    persona: str = option("", "Default persona.")
+    max_tokens: int = option(700, "Most tokens of a reply.", ge=1)
     temperature: float = option(0.0, "Sampling temperature.", ge=0, le=2)
     seed: int | None = option(None, "Seed sent to servers that support it.")
     context_tokens: int = option(6000, "Most tokens of passages in the prompt.", ge=100)
@@ -122,11 +121,12 @@ class AnswerOptions:
     )
     consolidate: Method = option(
         "concatenate",
-        "Context: concatenate, or a model's summaries first: summarise_each, running, tree.",
+        "Context: concatenate passages, or summarise them by a model first: summarise_each, "
+        "running, tree.",
     )
     stream: bool = option(False, "Show the reply while it is being written.")
     threshold: float = option(0.25, "Score below which the extractive model abstains.", ge=0, le=1)
     sentences: int = option(6, "Most sentences the extractive model quotes.", ge=1)
-    closed_book: bool = option(False, "Ask the model without any passages.")
-    corpus: CorpusOptions = option(CorpusOptions, "Questions that every chunk is read for.")
-    draft: DraftOptions = option(DraftOptions, "Texts written from records.")
+    closed_book: bool = option(False, "Ask the model without passages (closed book).")
+    corpus: CorpusOptions = option(CorpusOptions, "Questions about the whole corpus.")
+    draft: DraftOptions = option(DraftOptions, "Drafting texts from records.")

@@ -12,11 +12,11 @@ _SHIPPED = ("engineer", "marketing")
 
 
 def load_persona(path: str | Path) -> Persona:
-    """The persona of a YAML file; its name is the file's where no ``name`` is given.
+    """The persona of a YAML file; its name is the file's if no ``name`` is given.
 
     Raises:
-        PromptError: An unknown key (the nearest is named), a value of the wrong kind, a tab,
-            or no YAML; with file and line.
+        PromptError: An unknown key (the nearest is named), a value of the wrong kind, or not YAML;
+            with file and line.
     """
     return _persona(read_mapping(Path(path)), Path(path).stem)
 
@@ -25,7 +25,7 @@ def load_personas(folder: str | Path) -> Mapping[str, Persona]:
     """Personas of all YAML files of a folder by name, in order of their names.
 
     Raises:
-        PromptError: A file is wrong (see :func:`load_persona`), or two claim one name.
+        PromptError: A file is wrong (see :func:`load_persona`), or two have the same name.
     """
     found: dict[str, tuple[Persona, Path]] = {}
     paths = [p for p in Path(folder).glob("*.y*ml") if p.suffix in {".yaml", ".yml"}]

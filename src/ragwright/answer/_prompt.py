@@ -1,4 +1,5 @@
-"""The answering prompt: thirteen named parts, each of which can be switched, swapped, replaced.
+"""The answering prompt: thirteen named parts, each of which can be switched off, swapped or
+replaced.
 
 Parts are jinja2 templates in a YAML file; they are rendered once, in a sandbox. Questions,
 personas and passages are values: nothing in them is ever rendered, and passages are
@@ -50,13 +51,13 @@ MARKERS = ("instruction_tokens", "assistant_cue")
 
 @dataclass(frozen=True, slots=True)
 class ReadPrompt(PromptOptions):
-    """Options with the text of their template, read once: an edit of the file changes nothing."""
+    """Options with their template, read once: later edits of the file have no effect."""
 
     parsed: Mapped | None = None
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what the template's file says, empty for the shipped one."""
+        """Hash of the template's file, empty for the shipped one."""
         return "" if self.parsed is None else text_hash(repr(self.parsed.values))
 
 
@@ -66,7 +67,7 @@ class Prompt:
 
     Attributes:
         messages: The turns to send.
-        parts: (name, text) of each part that is in it, in order; empty ones are left out.
+        parts: (name, text) of each part, in order; empty ones are left out.
         text: The whole prompt as one text, for models without turns.
     """
 
@@ -77,7 +78,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is rendered: part names in order, their templates, the markers switched on."""
+    """The parts to render: names in order, templates, active markers."""
 
     names: tuple[str, ...]
     texts: Mapping[str, str]
@@ -96,7 +97,7 @@ def compose(
 ) -> Prompt:
     """The prompt for a question, a persona and its passages, numbered from 1 in their order.
 
-    ``summary`` stands in the place of the passages where the context was summarised as a whole.
+    ``summary`` replaces the passages if the context was summarised as a whole.
 
     Raises:
         PromptError: An unknown part, preset or variant; a template that fails, with its part.
@@ -135,7 +136,7 @@ def compose(
 
 
 def read_prompt(options: PromptOptions) -> ReadPrompt:
-    """The options with their template read, unless that very file was read before.
+    """The options with their template read, unless the same file was read before.
 
     Raises:
         PromptError: The template's file is wrong, with file and line.
@@ -151,9 +152,9 @@ def read_prompt(options: PromptOptions) -> ReadPrompt:
 
 
 def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
-    """Names of the parts that a prompt is made of, in its order.
+    """Names of the parts of a prompt, in order.
 
-    Those are among them that render to nothing for some personas.
+    Includes parts that are empty for some personas.
 
     Raises:
         PromptError: The template's file is wrong (with file and line), or an unknown part, preset
@@ -177,7 +178,7 @@ def _join(texts: Sequence[str]) -> str:
 
 
 def _plan(options: PromptOptions) -> _Plan:
-    """Parts, order and markers that template, preset and switches come to."""
+    """Parts, order and markers after template, preset and switches."""
     data = read_prompt(options).parsed or _shipped("default")
     data.check_keys(("order", "parts", "turn_markers", "system", "variants"), "a prompt file")
     base = _shipped("default").values

@@ -1,4 +1,4 @@
-"""Messages that need no document: a chat model answers them, offline they are turned down."""
+"""Messages that need no document: a chat model answers them; offline they are declined."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HINTS = {
     "de": r"hallo|guten|danke|wer bist|was kannst|wie geht|tschüss|auf wiedersehen",
     "es": r"hola|buen[oa]s|gracias|quién eres|qué puedes|qué tal|adiós",
 }
-"""Greetings hold too few function words to tell their language by."""
+"""Greetings have too few function words to detect their language."""
 
 
 def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup) -> Flow[Answer]:
@@ -38,5 +38,5 @@ def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup)
         persona.name,
         abstained=True,
         model=model,
-        notes=("nothing was looked up, and no chat model is set that could chat",),
+        notes=("nothing was looked up, and no chat model is set for small talk",),
     )

@@ -29,12 +29,12 @@ _QUOTED = late_pattern(r"[\"“„«]\s*([^\"“”«»]+?)\s*[\"”“»]")
 
 @dataclass(frozen=True, slots=True)
 class UnitQuestion:
-    """What is counted, what it has to hold, and whether a number or the list is asked for.
+    """The unit to count, the words it must contain, and whether to count or to list.
 
     Attributes:
-        topic: As written, without quotes; empty where all units are counted.
-        terms: Every token a unit must hold.
-        phrases: Texts in quotes, which must stand there as they are (but for case and spaces).
+        topic: As written, without quotes; empty if all units are counted.
+        terms: The tokens that a unit must contain.
+        phrases: Texts in quotes, which must occur literally (except for case and spaces).
     """
 
     unit: Unit
@@ -46,7 +46,7 @@ class UnitQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A unit that meets a question: its hit, and the span that shows it."""
+    """A matching unit: its hit, and the span that shows the match."""
 
     hit: Hit
     start: int
@@ -55,9 +55,9 @@ class Found:
 
 
 def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | None:
-    """The question's parts, None where it is not one that words can answer exactly.
+    """The question's parts, None if looking up words cannot answer it exactly.
 
-    One of more than 1,000 characters never is.
+    Always None for more than 1,000 characters.
     """
     plain = " ".join(question.split())
     # the pattern's time grows with the square of the text
@@ -74,10 +74,10 @@ def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | N
 
 
 class UnitCount:
-    """Finds the units that hold all that is asked for, from chunks given in document order.
+    """Finds the matching units in chunks given in document order.
 
-    A page is put together from all chunks that hold a part of it; a document meets the
-    question where one of its chunks does. Chunks of documents without pages are no page.
+    A page is assembled from all chunks with a part of it; a document matches if one of its chunks
+    does. Documents without pages have no page units.
     """
 
     def __init__(self, asked: UnitQuestion, analyzer: TokenSource) -> None:
@@ -114,7 +114,7 @@ class UnitCount:
             self._matched[key] = Found(hit, *span, page)
 
     def result(self) -> tuple[list[Found], int]:
-        """The units that meet the question, in document order, and how many there are in all."""
+        """The matching units, in document order, and the total number of units."""
         if not self._asked.topic:
             return list(self._first.values()), len(self._first)
         return [self._matched[key] for key in self._first if key in self._matched], len(self._first)
@@ -127,7 +127,7 @@ def _key(unit: Unit, hit: Hit, page: int | None) -> tuple[str, int | str]:
 
 
 def _segments(hit: Hit, unit: Unit) -> Iterator[tuple[int, int, int | None]]:
-    """Spans of a hit in its document, one a page where pages are counted."""
+    """Spans of a hit in its document, one per page if pages are counted."""
     if unit != "page":
         yield hit.start, hit.end, hit.page
         return
@@ -149,7 +149,7 @@ def _meets(asked: UnitQuestion, tokens: set[str], text: str) -> bool:
 def _shown_by(
     asked: UnitQuestion, hit: Hit, span: tuple[int, int], analyzer: TokenSource
 ) -> tuple[int, int]:
-    """The first sentence that holds every term, else the one with the most, else the span."""
+    """The first sentence with every term, else the one with the most, else the span."""
     start, end = span
     text = hit.text[start - hit.start : end - hit.start]
     best, most = span, 0

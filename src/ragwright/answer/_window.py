@@ -1,4 +1,4 @@
-"""The generator's window: how many tokens a prompt may have, and what has to go for it to fit."""
+"""The generator's window: the most tokens of a prompt, and what is left out to make it fit."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._options import HitOrder, PromptOptions
 from ._prompt import Prompt, compose
 
 MARGIN = 1.1
-"""How much a learned ratio may err."""
+"""Relative error assumed for a learned ratio."""
 
 _TURN = 4
-"""Tokens that a chat template adds to a turn, on the safe side."""
+"""Tokens that a chat template adds to a turn, a safe estimate."""
 
 _LEARNED_CALLS = 20
 _LEARNED_STEP = 0.25
@@ -26,12 +26,12 @@ _LEAST_ROOM = 20
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What is known of how a chat model counts.
+    """The known window and token counting of a chat model.
 
     Attributes:
-        tokens: Most tokens of prompt and reply together, None where unknown.
-        tokenizer: The model's own, None where unknown.
-        ratio: Characters a token that its past replies teach, 0 where too few do.
+        tokens: Most tokens of prompt and reply together, None if unknown.
+        tokenizer: The model's own, None if unknown.
+        ratio: Characters per token, learned from past replies; 0 if there are too few.
     """
 
     tokens: int | None = None
@@ -45,15 +45,16 @@ class Window:
         return count_tokens(text, self.tokenizer)
 
     def size(self, messages: Iterable[Message]) -> int:
-        """Tokens of a chat prompt, what surrounds each turn included."""
+        """Tokens of a chat prompt, including the template around each turn."""
         return _TURN + sum(self.count(turn.content) + _TURN for turn in messages)
 
 
 def generator_window(name: str, models: Models, replies: Replies | None = None) -> Window:
-    """The window of a configured chat model, with its tokenizer or what its replies teach.
+    """The window of a configured chat model, with its tokenizer or the ratio learned from its
+    replies.
 
-    A ratio is taken from 20 replies on and rounded down to quarters of a character, so that
-    the next reply rarely changes which passages fit: another prompt would be paid for anew.
+    A ratio is used from 20 replies on and rounded down to quarters of a character, so that the next
+    reply rarely changes which passages fit: a changed prompt would be paid for again.
     """
     limit = models.settings_of(name).context_window
     own = models.chat_tokenizer(name)
@@ -68,7 +69,7 @@ def generator_window(name: str, models: Models, replies: Replies | None = None) 
 
 @dataclass(frozen=True, slots=True)
 class PromptFrame:
-    """Everything of an answering prompt but its passages, and the window it must fit."""
+    """An answering prompt without its passages, and the window it must fit."""
 
     question: str
     persona: Persona
@@ -81,7 +82,7 @@ class PromptFrame:
         """Tokens left for passages, at most ``most``.
 
         Raises:
-            PromptError: The prompt and the reply leave none.
+            PromptError: The prompt and the reply leave no room.
         """
         if self.window.tokens is None:
             return most
@@ -90,8 +91,8 @@ class PromptFrame:
         if left < _LEAST_ROOM:
             raise PromptError(
                 f"the prompt has about {fixed} tokens without any passage and the reply may have "
-                f"{self.max_tokens}: nothing is left of a window of {self.window.tokens}",
-                hint="lower answer.max_tokens, shorten prompt or persona, or take a model with a "
+                f"{self.max_tokens}: that fills the window of {self.window.tokens}",
+                hint="lower answer.max_tokens, shorten prompt or persona, or use a model with a "
                 "larger window (models: context_window)",
             )
         return min(most, left)
@@ -99,12 +100,12 @@ class PromptFrame:
     def fitted(
         self, hits: Sequence[Hit], summary: str = ""
     ) -> tuple[Prompt, tuple[Hit, ...], tuple[str, ...]]:
-        """The whole prompt within the window, the passages in it in prompt order, and notes.
+        """The prompt that fits the window, its passages in prompt order, and notes.
 
-        Passages come best first and go from the end, whole; the last one left is shortened.
+        Passages come best first and are dropped from the end; the last one left is shortened.
 
         Raises:
-            PromptError: Even so it does not fit.
+            PromptError: It still does not fit.
         """
         kept = tuple(hits)
         prompt = self._composed(kept, summary)
@@ -114,19 +115,19 @@ class PromptFrame:
                 raise PromptError(
                     f"the prompt is about {over} tokens too long for a window of "
                     f"{self.window.tokens} with a reply of {self.max_tokens}",
-                    hint="lower answer.max_tokens, or take a model with a larger window",
+                    hint="lower answer.max_tokens, or use a model with a larger window",
                 )
             if len(kept) > 1:
                 notes.append(f"left out, the window is full: {named_hits(kept[-1:], len(kept))}")
                 kept = kept[:-1]
             else:
                 length = self.window.count(kept[0].text)
-                room = max(length - over, length // 2)  # a template may show a passage twice
+                room = max(length - over, length // 2)  # a template may contain a passage twice
                 short = shortened(kept[0], room, self.window.count)
                 if short is None or not short.text.strip():
                     raise PromptError(
-                        "not a word of the best passage fits the model's window",
-                        hint="lower answer.max_tokens, or take a model with a larger window",
+                        "no word of the best passage fits the model's window",
+                        hint="lower answer.max_tokens, or use a model with a larger window",
                     )
                 notes.append(f"passage 1 was shortened to about {room} tokens to fit the window")
                 kept = (short,)
@@ -134,7 +135,7 @@ class PromptFrame:
         return prompt, (kept if summary else order_hits(kept, self.order)), tuple(notes)
 
     def _over(self, prompt: Prompt) -> int:
-        """Tokens over the window, 0 or less where it fits or is unknown."""
+        """Tokens over the window, 0 or less if it fits or the window is unknown."""
         if self.window.tokens is None:
             return 0
         return self.window.size(prompt.messages) + self.max_tokens - self.window.tokens

@@ -129,7 +129,7 @@ def _shown(console: Console, pieces: list[str]) -> Callable[[str], None]:
 
 
 def _converse(bench: Workbench, console: Console, names: list[str], as_json: bool) -> None:
-    """Questions from standard input, each read in the light of the earlier ones.
+    """Questions from standard input, each with the earlier ones as history.
 
     With ``as_json`` all answers are one document at the end.
     """

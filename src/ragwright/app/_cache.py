@@ -32,7 +32,7 @@ def cache_show(project: Project = HERE, as_json: Json = False) -> None:
 @group.command("clear")
 @reported
 def cache_clear(project: Project = HERE, quiet: Quiet = False) -> None:
-    """Delete every stored reply; only time and money are lost, runs stay."""
+    """Delete every stored reply; this costs only time and money; runs stay."""
     with Workbench.open(project) as bench:
         count = bench.clear_replies()
     Console(quiet).remark(f"{count} replies deleted")

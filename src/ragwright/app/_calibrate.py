@@ -41,7 +41,7 @@ def command(
     ] = None,
     system: Annotated[
         str,
-        typer.Option("--system", help="Which reviewed answers, where the run does not say it."),
+        typer.Option("--system", help="The reviewed answers, if the run does not identify them."),
     ] = "",
     measure: Annotated[
         str, typer.Option("--measure", help="Measure of the run; optional where it has only one.")
@@ -81,9 +81,9 @@ def command(
     if record:
         path = record_calibration(project, evaluation, found, [str(path) for path in labels])
         console.remark(
-            f"kept in {path}: put it under version control; `gate --calibrated` reads it"
+            f"stored in {path}: put it under version control; `gate --calibrated` reads it"
             if path
-            else "not kept: the file does not say which judge scored it"
+            else "not stored: the file does not name the judge that scored it"
         )
 
 
@@ -97,9 +97,9 @@ def _scores(evaluation: Evaluation, name: str) -> dict[str, Score]:
     }
     if not scores:
         raise ConfigError(
-            f"the run did not take {name}",
+            f"the run did not measure {name}",
             where="--measure",
-            hint=f"name one of: {', '.join(s.measure for s in evaluation.summaries)}",
+            hint=f"choose one of: {', '.join(s.measure for s in evaluation.summaries)}",
         )
     return scores
 
@@ -110,13 +110,15 @@ def _only(evaluation: Evaluation) -> str:
         raise ConfigError(
             f"the run has {len(names)} measures",
             where="--measure",
-            hint=f"name one of: {', '.join(names)}",
+            hint=f"choose one of: {', '.join(names)}",
         )
     return names[0]
 
 
 def _key_beside(labels: list[Path]) -> Path:
-    """The key of a sheet that nobody renamed; else an error that names the keys in sight."""
+    """The key of a sheet under its default name; else an error that lists the keys in the
+    folder.
+    """
     for path in labels:
         own = path.with_suffix(".key.json")
         if own.is_file():
@@ -124,23 +126,23 @@ def _key_beside(labels: list[Path]) -> Path:
     near = sorted({str(key) for path in labels for key in path.parent.glob("*.key.json")})
     hint = f"--key {' or '.join(near)}" if near else "--key SHEET.key.json, which `review` wrote"
     raise ConfigError(
-        "the sheet's key says whose answers it holds, and no key was given",
+        "the key of the sheet is missing: it maps answers to systems",
         where="--labels",
         hint=f"give {hint}; labels in a column of rows need no key: --column NAME",
     )
 
 
 def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
-    """The reviewed answers that a run is about: its own, or those it judged again."""
+    """The reviewed answers of a run: its own, or those it judged again."""
     known = list(dict.fromkeys(system for system, _ in key.answers.values()))
     testset = str(evaluation.manifest.get("testset", ""))
     for name in (evaluation.name, testset.removeprefix("run "), run):
         if name in known:
             return name
     raise ConfigError(
-        f"the sheet holds answers of {', '.join(known)}, and not of {evaluation.name}",
+        f"the sheet has answers of {', '.join(known)}, but not of {evaluation.name}",
         where="--system",
-        hint=f"name one of: {', '.join(known)}",
+        hint=f"choose one of: {', '.join(known)}",
     )
 
 
@@ -149,7 +151,7 @@ def _of_rows(
 ) -> dict[str, tuple[float, ...]]:
     """Row id -> numbers in a column of rows, one from each file.
 
-    An answer beside a number must be the one that was scored.
+    If there is an answer with a number, it must be the scored one.
     """
     said = {result.row_id: result.row.response for result in evaluation.results if result.row}
     found: dict[str, tuple[float, ...]] = {}
@@ -160,7 +162,7 @@ def _of_rows(
                 continue
             if row.response is not None and said.get(row.id, row.response) != row.response:
                 raise TestsetError(
-                    f"{column} of row {row.id!r} is about another answer than the run scored",
+                    f"{column} of row {row.id!r} is about another answer than the one in the run",
                     where=str(path),
                     hint="score the rows that people labelled",
                 )

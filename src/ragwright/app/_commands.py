@@ -19,7 +19,7 @@ COMMANDS = {
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
     "draft": "Write texts from records in a client's style; check lengths and mark near copies.",
-    "eval": "Run a testset through the project and score what it finds.",
+    "eval": "Run a testset through the project, or any other system, and score the answers.",
     "score": "Score given rows, or a run's stored answers again, without generating anything.",
     "compare": "Compare two runs row by row: difference, interval, test, and rows needed to be "
     "sure.",
@@ -87,4 +87,4 @@ def _without_command(context: typer.Context) -> None:
 
 
 def _unloaded() -> None:
-    """Stand-in for a command that is listed but not called."""
+    """Placeholder for a command that is listed but not called."""

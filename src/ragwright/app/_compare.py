@@ -27,7 +27,7 @@ RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file 
 """How a run can be named wherever one is asked for."""
 
 CLUSTER_HELP = (
-    "Rows that share it count as one observation: document (the default), a column, or row."
+    "Rows that share this count as one observation: document (the default), a column, or row."
 )
 
 
@@ -87,7 +87,7 @@ def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> 
 
 
 def _value(value: Any, most: int = 40) -> str:
-    """A setting on one line; hashes and long texts by their beginning."""
+    """A setting on one line; hashes and long texts shortened."""
     if value is None:
         return "-"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

@@ -21,13 +21,13 @@ def command(
         str, typer.Argument(help="Sweep: its run, the name of its study, or latest.")
     ] = "latest",
     top: Annotated[
-        int, typer.Option("--top", min=1, help="How many of the best trials are confirmed.")
+        int, typer.Option("--top", min=1, help="Number of the best trials to confirm.")
     ] = 1,
     cluster: Annotated[
         str,
         typer.Option(
             "--cluster",
-            help="What rows share: document (where left out), row for nothing, or a column.",
+            help="What related rows share: document (the default), a column, or row for none.",
         ),
     ] = "",
     project: Project = HERE,
@@ -52,5 +52,5 @@ def command(
             console.json(verdict_json(found.verdict, found.run))
             return
         if found.again:
-            console.remark("confirmed before: shown again, nothing was opened")
+            console.remark("already confirmed: shown again, the confirm split was not opened")
         console.result(verdict_table(found.verdict, found.run, console.columns()))

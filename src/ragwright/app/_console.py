@@ -1,4 +1,4 @@
-"""Talking to a person: results on standard output, everything else on standard error."""
+"""Terminal output: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ EXIT_UNTRUSTED = 101
 
 _NARROWEST, _WIDEST = 40, 200
 _IN_A_FILE = 100
-"""Characters of a line where the result goes to a file or a pipe."""
+"""Characters of a line if the result goes to a file or a pipe."""
 _BAR = 24
 """Characters of a bar."""
 _PRINTED_EVERY = 10.0
-"""Seconds between two lines of progress where standard error is no terminal."""
+"""Seconds between two lines of progress if standard error is not a terminal."""
 _UNSEEN = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]|\\r(?!\\n)"
 )
-"""Controls but tab and line end; marks that change the direction of what follows."""
+"""Control characters except tab and line end; marks that change the text direction."""
 _STYLES = {
     "head": "bold",
     "rule": "bright_black",
@@ -57,16 +57,16 @@ _STYLED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far some work is.
+    """Progress of some work.
 
     Attributes:
-        done: What is done, in ``unit``.
-        total: What there is to do, in ``unit``; None where that is unknown.
-        unit: What is counted: ``rows``, ``trials``, ``MB``.
+        done: Finished amount, in ``unit``.
+        total: Total amount, in ``unit``; None if unknown.
+        unit: The unit: ``rows``, ``trials``, ``MB``.
         rate: Units per second.
-        eta: Seconds to the end, None where that is unknown.
+        eta: Seconds to the end, None if unknown.
         cost: Money spent so far.
-        before: Shown first: what is being done, or waited for.
+        before: Shown first: the present work or wait.
         after: Shown last: further counts.
     """
 
@@ -105,7 +105,7 @@ def _rate(rate: float, unit: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A time as people say it: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    """A duration as text: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -115,10 +115,10 @@ def _duration(seconds: float) -> str:
 
 
 class Console:
-    """Where a command prints.
+    """Output of a command.
 
     Args:
-        quiet: No progress and no remarks.
+        quiet: Print no progress and no remarks.
         output: File that takes the result instead of standard output.
     """
 
@@ -138,14 +138,14 @@ class Console:
         write(sys.stdout, _coloured(visible(text), sys.stdout) + "\n")
 
     def make_folder_of(self, path: Path) -> None:
-        """Make the folder that a file is to lie in, and say so, where it is not there."""
+        """Create the folder of a file if it is missing, and report it."""
         folder = path.parent
         if not folder.is_dir():
             folder.mkdir(parents=True)
             self.remark(f"created folder {folder}")
 
     def columns(self, in_file: int = _IN_A_FILE) -> int:
-        """Characters of a line of the result: ``in_file`` where it goes to no terminal."""
+        """Characters of a line of the result: ``in_file`` if it does not go to a terminal."""
         terminal = self._output is None and sys.stdout is not None and sys.stdout.isatty()
         return _terminal_width() if terminal else in_file
 
@@ -154,12 +154,12 @@ class Console:
         self.result(json.dumps(value, ensure_ascii=False, indent=2, default=list))
 
     def remark(self, text: str) -> None:
-        """What a person may want to know beside the result."""
+        """A remark besides the result."""
         if not self.quiet:
             write(sys.stderr, visible(text) + "\n")
 
     def piece(self, text: str) -> None:
-        """A piece of an answer as it is being written; a line of progress before it is cleared."""
+        """A piece of a streamed answer; a line of progress before it is cleared."""
         with self._lock:
             self._clear()
             write(sys.stdout, visible(text))
@@ -168,11 +168,11 @@ class Console:
     def progress(
         self, line: Callable[[], str | Step], warnings: Callable[[], Sequence[str]] = tuple
     ) -> Iterator[None]:
-        """Show how far work is on standard error while the block runs.
+        """Show progress on standard error while the block runs.
 
         On a terminal the line, with a bar for a step, is redrawn twice a second; elsewhere a line
-        is printed every ten seconds. An empty line is not shown. Each of the ``warnings``, to
-        which some may be added, is printed once.
+        is printed every ten seconds. An empty line is not shown. Each of the ``warnings``, also
+        those added later, is printed once.
         """
         if self.quiet:
             yield
@@ -191,7 +191,7 @@ class Console:
         def draw() -> None:
             printed = time.monotonic()
             while not done.wait(0.5):
-                with self._lock:  # a piece of an answer comes before or after, not between
+                with self._lock:  # pieces of an answer are printed before or after, not in between
                     warn()
                     now = line()
                     text = visible(now.line() if isinstance(now, Step) else now)
@@ -213,7 +213,7 @@ class Console:
             self._clear()
 
     def _clear(self) -> None:
-        """Take the line of progress off the terminal, where there is one."""
+        """Remove the line of progress from the terminal, if there is one."""
         if self._drawn:
             self._drawn = False
             write(sys.stderr, "\r\x1b[K")
@@ -276,21 +276,21 @@ def _terminal_width() -> int:
 
 
 def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table as wide as lines are; columns named in ``right`` end flush."""
+    """A table of the line width; columns in ``right`` are right-aligned."""
     return report.text_table(rows, right, width())
 
 
 def visible(text: str) -> str:
-    """A text whose control characters are spelt out.
+    """A text with control characters escaped.
 
-    What models and rows hold must neither command a terminal nor turn the order of what is read.
-    In JSON the spelling means the character.
+    Text of models and rows must not control the terminal or reorder text. In JSON the escape means
+    the character.
     """
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _coloured(text: str, stream: Any) -> str:
-    """Cleaned text with table heads, marks and outcomes styled where a terminal shows colour."""
+    """Cleaned text with table heads, marks and outcomes styled if the terminal shows colour."""
     if not _has_colour(stream) or not _STYLED.search(text):
         return text
     from rich.color import ColorSystem
@@ -304,10 +304,10 @@ def _coloured(text: str, stream: Any) -> str:
 
 
 def write(stream: Any, text: str) -> None:
-    """Write text and go on, whatever becomes of it: what is printed decides nothing.
+    """Write text and ignore errors on the terminal.
 
-    What the terminal's encoding cannot show is escaped. Where the reader has gone, this text and
-    what follows go nowhere. A result that cannot be written for another reason is an error.
+    Characters outside the terminal's encoding are escaped. If the reader has closed the pipe, this
+    and later text is discarded. A result that cannot be written for another reason is an error.
     """
     if stream is None:  # closed by the shell: 2>&-
         return
@@ -320,13 +320,13 @@ def write(stream: Any, text: str) -> None:
         stream.flush()
     except BrokenPipeError:
         _to_nowhere(stream)
-    except OSError:  # a full disk, a terminal that hung up
+    except OSError:  # a full disk, a closed terminal
         if stream is not sys.stderr:
             raise
 
 
 def _to_nowhere(stream: Any) -> None:
-    """Let a stream end in nothing; Python flushes it once more at the end of the program."""
+    """Redirect a stream to the null device; Python flushes it once more at the end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(nowhere, stream.fileno())
@@ -335,29 +335,29 @@ def _to_nowhere(stream: Any) -> None:
 
 
 def fail(error: RagwrightError) -> int:
-    """Say what went wrong; the exit code that goes with it."""
+    """Print the error and return its exit code."""
     write(sys.stderr, _coloured(visible(f"error: {error}\n"), sys.stderr))
     return EXIT_UNTRUSTED if isinstance(error, StoppedError) else EXIT_ERROR
 
 
 def stopped(error: BaseException, resumes: bool = False) -> int:
-    """Say in one line what was kept where a command was stopped; the exit code.
+    """Print in one line what is kept after a stop; returns the exit code.
 
-    ``resumes`` is True for a command that goes on only with ``--resume``.
+    ``resumes`` is True for a command that continues only with ``--resume``.
     """
     kept = "; ".join(getattr(error, "__notes__", ()))
     line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
     message = kept or "finished work is kept"
     if resumes:
-        message += ", run it again with --resume to go on"
+        message += "; to continue, run it again with --resume"
     elif not kept:
-        message += ", run it again to go on"
+        message += "; to continue, run it again"
     write(sys.stderr, f"{line}stopped{ctrl_c.by}; {message}\n")
     return ctrl_c.code
 
 
 def reported(command: Callable[P, int | None]) -> Callable[P, None]:
-    """Turn our errors into a message and an exit code; anything else is a fault of ours."""
+    """Turn our errors into a message and an exit code; other exceptions are bugs."""
 
     @functools.wraps(command)
     def reported(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -365,7 +365,7 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
         resumes = "resume" in kwargs
         try:
             code = command(*args, **kwargs) or 0
-            if ctrl_c.pressed:  # a library swallowed it: nobody knows what is missing
+            if ctrl_c.pressed:  # a library swallowed it: the result may be incomplete
                 code = stopped(KeyboardInterrupt(), resumes)
         except KeyboardInterrupt as error:
             code = stopped(error, resumes)
@@ -379,12 +379,12 @@ def reported(command: Callable[P, int | None]) -> Callable[P, None]:
 
 
 def _told(error: Exception, resumes: bool) -> int:
-    """Say what a command ended with; the exit code.
+    """Report the error of a command; returns the exit code.
 
     Raises:
-        Exception: It is a fault of ours, or of how the command was called.
+        Exception: It is a bug, or a usage error.
     """
-    if ctrl_c.pressed:  # a library turned Ctrl-C into an error of its own
+    if ctrl_c.pressed:  # a library turned Ctrl-C into its own error
         return stopped(error, resumes)
     if isinstance(error, RagwrightError):
         return fail(error)

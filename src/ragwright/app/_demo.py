@@ -1,4 +1,4 @@
-"""`ragwright demo`: our own guide as the corpus, three questions, two personas; or a study."""
+"""`ragwright demo`: the guide as the corpus, three questions, two personas; or a study."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def sample_corpus() -> Path:
         if folder.is_dir():
             return folder
     raise SourceError(
-        "the sample corpus is not there", where=str(package), hint="install ragwright again"
+        "the sample corpus is missing", where=str(package), hint="install ragwright again"
     )
 
 
 def run_demo(folder: Path, console: Console, full: bool = False) -> None:
-    """Build the demo project (or use it, where it is there), and ask, or run a whole study."""
+    """Build the demo project (or use an existing one), and ask, or run a whole study."""
     started = time.monotonic()
     if not ProjectFolder(folder).file.exists():
         shutil.copytree(sample_corpus(), folder / "docs", dirs_exist_ok=True)

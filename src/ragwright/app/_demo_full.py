@@ -47,23 +47,23 @@ retrieve:
 def run_full(bench: Workbench, console: Console, started: float) -> Path:
     """Make a testset, sweep, confirm and report; the path of the report.
 
-    What is there already is used: a second run shows the same and opens nothing.
+    Existing results are used: a second run shows the same and opens nothing.
 
     Raises:
-        StoppedError: A budget, or a person, ended the sweep; what was run is kept.
+        StoppedError: The budget or the user stopped the sweep; finished trials are kept.
     """
 
     def said(what: str) -> None:
         console.result(f"\n# {what} ({time.monotonic() - started:.0f} s)\n")
 
     testset = _testset(bench, console)
-    said("Study: chunk size x top_k x reranking, on the rows that may pick")
+    said("Study: chunk size x top_k x reranking, on the tune split")
     study = _study(bench, testset)
     swept = _swept(bench, console, study)
     console.result(
-        "No embedding model is set, so every trial searches by keywords; hits stay as they come\n"
-        "or are reranked by their best sentence. Scores are on offline questions: they tell\n"
-        "settings of retrieval apart, and say little about how people ask.\n"
+        "No embedding model is set, so every trial searches by keywords; hits keep their order\n"
+        "or are reranked by their best sentence. Scores are on offline questions: they can\n"
+        "distinguish settings of retrieval, but differ from users' questions.\n"
     )
     hidden = len(swept.board) - _SHOWN
     console.result(
@@ -85,7 +85,7 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
 
 
 def _testset(bench: Workbench, console: Console) -> Path:
-    """The testset of the demo, made where it is not there."""
+    """The testset of the demo, made if it is missing."""
     path = bench.project.folder.testsets / "demo.jsonl"
     if path.exists():
         console.result(f"\n# Testset\n\n{path} exists already and is used")
@@ -104,13 +104,13 @@ def _testset(bench: Workbench, console: Console) -> Path:
 
 
 def _study(bench: Workbench, testset: Path) -> Study:
-    """The study of the demo, its file written where it is not there."""
+    """The study of the demo; writes its file if it is missing."""
     file = bench.project.folder.root / "studies" / "demo.yaml"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(_STUDY, "utf-8")
     study = read_study(bench.project, file)
-    # The file names the testset from the project's folder, where its next reader will stand.
+    # The file gives the testset relative to the project folder.
     return replace(study, options=replace(study.options, testset=str(testset)))
 
 
@@ -125,7 +125,7 @@ def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
 
 
 def _verdict(found: Confirmed) -> str:
-    """What the two splits say, in words, and which settings that is about."""
+    """The verdict of both splits as text, and the settings it is about."""
     text = found.verdict.text
     for one in found.verdict.confirmations:
         told = ", ".join(f"{key}: {value or 'none'}" for key, value in one.values.items())

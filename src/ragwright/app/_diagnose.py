@@ -127,7 +127,7 @@ def command(
 def _read(
     flags: MeasuringFlags, given: Testset, measures: str, who: GridOptions, write: bool
 ) -> int:
-    """Personas by generators, and what is proven of them written where that is asked for."""
+    """Compare personas by generators; with --write store the proven best."""
     console = flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
@@ -146,32 +146,32 @@ def _read(
 
 
 def _write(console: Console, folder: ProjectFolder, found: PersonaModelGrid) -> None:
-    """Put the generators that are proven best into the personas' files; say what changed."""
+    """Write the generators that are proven best into the personas' files; report the changes."""
     for persona in found.personas:
         best = found.best.get(persona, "")
         if not best or not persona:
-            why = "nothing is proven" if persona else "it has no file: name --personas"
-            console.remark(f"{persona or 'no persona'}: left as it is, {why}")
+            why = "nothing is proven" if persona else "it has no file: use --personas"
+            console.remark(f"{persona or 'no persona'}: unchanged, {why}")
             continue
         change = persona_change(folder, persona, best)
         kept = write_persona(change)
-        console.remark(change.diff or f"{persona}: {best} is written there already")
+        console.remark(change.diff or f"{persona}: {best} is set already")
         if kept is not None:
-            console.remark(f"what was there is kept in {kept}")
+            console.remark(f"the old file is kept in {kept}")
 
 
 def _refuse(useless: list[str], models: str, write: bool) -> None:
     if useless:
         raise ConfigError(
-            f"{', '.join(useless)}: personas and generators are compared as wholes",
+            f"{', '.join(useless)}: not used when personas or generators are compared",
             where="ragwright diagnose",
-            hint="diagnose the stages in a run of their own",
+            hint="diagnose the stages in a separate run",
         )
     if write and not models:
         raise ConfigError(
-            "--write has nothing to write",
+            "--write needs --compare-models",
             where="ragwright diagnose",
-            hint="name the generators to choose from: --compare-models a,b",
+            hint="give the generators to choose from: --compare-models a,b",
         )
 
 

@@ -34,8 +34,10 @@ from ._options import (
 )
 from ._show import show_forecast, show_progress, turn_lines
 
-Topics = Annotated[list[str] | None, typer.Option("--topic", help="What it is about; repeatable.")]
-Tones = Annotated[list[str] | None, typer.Option("--tone", help="How it is written; repeatable.")]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", help="Topic of the texts; repeatable.")
+]
+Tones = Annotated[list[str] | None, typer.Option("--tone", help="Tone of the texts; repeatable.")]
 Headlines = Annotated[
     list[str] | None, typer.Option("--headline", help="News that a text may refer to; repeatable.")
 ]
@@ -94,7 +96,7 @@ class DraftFlags:
 
     @property
     def session(self) -> Session:
-        """What the flags ask of the project."""
+        """The session for these flags."""
         given = {"examples": self.examples, "pool": self.pool}
         own = tuple(f"answer.draft.{key}={n}" for key, n in given.items() if n is not None)
         return Session(
@@ -109,7 +111,7 @@ class DraftFlags:
 
     @property
     def request(self) -> DraftRequest:
-        """What texts are wanted.
+        """The request for texts.
 
         Raises:
             BadParameter: A name is empty: a variable of a script that is not set, perhaps.
@@ -123,7 +125,7 @@ class DraftFlags:
         }
         for flag, values in given.items():
             if any(value is not None and not value.strip() for value in values):
-                raise typer.BadParameter("it is empty; leave it out for any", param_hint=flag)
+                raise typer.BadParameter("it is empty; leave it out to allow any", param_hint=flag)
         return DraftRequest(
             self.client or "",
             self.ask or "",
@@ -157,7 +159,7 @@ def command(flags: DraftFlags) -> int:
 
 
 def batch_text(batch: DraftBatch) -> str:
-    """A batch for a person: texts by model with what must be known of each, hits, cost."""
+    """A batch as text: texts by model with their marks, hits, cost."""
     blocks = []
     for model in batch.models:
         lines = [f"[{model}]"]
@@ -177,7 +179,7 @@ def batch_text(batch: DraftBatch) -> str:
 
 
 def prompts_text(batch: DraftBatch) -> str:
-    """The prompts that would be sent, as they would be sent."""
+    """The prompts exactly as they would be sent."""
     blocks = []
     for number, prompt in enumerate(batch.prompts, 1):
         who = prompt.model or "no model configured"
@@ -192,14 +194,14 @@ def prompts_text(batch: DraftBatch) -> str:
 
 
 def _found_text(hits: Sequence[Hit]) -> str:
-    """How many records meet which filters."""
+    """Number of records by the filters they meet."""
     rungs: dict[str, int] = {}
     for hit in hits:
         if hit.rung is not None:
             met = ", ".join(map(str, hit.rung.met)) or "no filter"
             told = f"{hit.rung.weight:g}: {met}"
             rungs[told] = rungs.get(told, 0) + 1
-    lines = [f"examples from {len(hits)} records, by the weight of the filters they meet:"]
+    lines = [f"examples from {len(hits)} records, by the total weight of the filters they meet:"]
     lines += [f"  {count:3d} x {told}" for told, count in rungs.items()]
     short = [textwrap.shorten(line, 200, placeholder=" …") for line in lines[:9]]
     return "\n".join(textwrap.fill(line, width(), subsequent_indent=" " * 8) for line in short)

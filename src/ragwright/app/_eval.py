@@ -32,8 +32,8 @@ Split = Annotated[
     str,
     typer.Option(
         "--split",
-        help="tune, confirm or all; confirm is written to testsets/openings.jsonl. Where rows "
-        "name splits: tune.",
+        help="tune, confirm or all; reading confirm is logged in testsets/openings.jsonl. "
+        "Default: tune if rows name splits.",
     ),
 ]
 RetrievalOnly = Annotated[
@@ -68,13 +68,13 @@ def command(
     version: Version = "",
     retry_errors: RetryErrors = False,
 ) -> int:
-    """Run a testset through the project, or through any other system, and score the answers."""
+    """Run a testset through the project, or any other system, and score the answers."""
     console = flags.console
     under = _system(system, version, retrieval_only)
     folder = ProjectFolder(flags.project)
     folder = folder.begin() if under is not None else folder.require()
     if measures:
-        parse_measures(measures)  # a slip in a name is told before any file is read
+        parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(
         folder, testset, split, rehearsal=flags.dry_run, limit=limit, seed=flags.seed
     )

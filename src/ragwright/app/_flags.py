@@ -1,4 +1,4 @@
-"""Flags as a record, spread over the command line: what `eval` and `score` have in common."""
+"""Flags as a record, spread over the command line: common to `eval` and `score`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class WorkFlags:
         return tuple(self.overrides or ())
 
     def session(self, attempt: int = 0) -> Session:
-        """What the flags ask of the project; ``attempt`` draws new replies."""
+        """The session for these flags; ``attempt`` requests new replies."""
         return Session(
             self.settings,
             jobs=self.jobs,

@@ -17,14 +17,14 @@ def command(
     document: Annotated[str | None, typer.Argument(help="Id of a document.")] = None,
     tenant: Annotated[
         str | None,
-        typer.Option("--tenant", help="Forget what was made in this scope.", callback=tenant_name),
+        typer.Option("--tenant", help="Tenant (scope) to forget.", callback=tenant_name),
     ] = None,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
     """Delete a document or a tenant from the store, tables, replies, runs and outputs."""
     if (document is None) == (tenant is None):
-        raise ConfigError("name a document, or a tenant with --tenant", where="ragwright forget")
+        raise ConfigError("give a document, or a tenant with --tenant", where="ragwright forget")
     with Workbench.open(project) as bench:
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
         listed = bool(bench.project.settings.sources)
@@ -41,10 +41,10 @@ def command(
         )
     if not any(gone.values()):
         raise StoreError(
-            f"nothing is known of {tenant or document!r}",
+            f"there is nothing stored for {tenant or document!r}",
             hint="ids are what `ragwright retrieve --json` shows as document_id",
         )
     if document is not None and listed:
-        console.remark("where its source is still listed, the next ingest brings it back")
+        console.remark("if its source is still listed, the next ingest adds it again")
     if gone.get("records"):
-        console.remark("where its row is still in the source, the next refresh brings it back")
+        console.remark("if its row is still in the source, the next refresh adds it again")

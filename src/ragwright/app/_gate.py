@@ -22,7 +22,7 @@ EXIT_FAILED = 100
 
 @dataclass(frozen=True, slots=True)
 class GateFlags:
-    """The flags of every command that holds a run to rules; each is an option of its own."""
+    """The flags of every command with gate rules; each is a separate option."""
 
     baseline: Annotated[str, typer.Option("--baseline", help="Run or file to compare with.")] = ""
     floor: Annotated[
@@ -43,9 +43,7 @@ class GateFlags:
     ] = False
     min_kappa: Annotated[
         float | None,
-        typer.Option(
-            "--min-kappa", min=0, max=1, help="Kappa that a calibration must reach (0.6)."
-        ),
+        typer.Option("--min-kappa", min=0, max=1, help="Least kappa of a calibration (0.6)."),
     ] = None
     corrected: Annotated[
         bool,
@@ -93,7 +91,7 @@ def command(
 
 
 def gate_code(outcome: GateOutcome) -> int:
-    """The exit code that says what became of a gate."""
+    """The exit code of a gate's outcome."""
     return {"passed": 0, "failed": EXIT_FAILED}.get(outcome.state, EXIT_UNTRUSTED)
 
 

@@ -12,7 +12,7 @@ from ._console import Console, reported
 from ._options import HERE, Quiet
 
 _NEXT = {"records": "ragwright records check, then: ragwright records refresh"}
-"""Template -> what to run once it is written."""
+"""Template -> next commands."""
 
 
 @reported

@@ -1,9 +1,9 @@
-"""The first lines of the program, and how signals end it: with 130 for Ctrl-C, no traceback.
+"""The entry point, and signals: Ctrl-C ends with exit code 130, without a traceback.
 
-SIGTERM and SIGHUP (a terminal that was closed) do what Ctrl-C does; they end it with 143 and 129.
+SIGTERM and SIGHUP (a closed terminal) act like Ctrl-C, with exit codes 143 and 129.
 An exception can be lost where it is raised: within an import, or while an object is being deleted.
-So it is raised only while a command works, and there once more where it was lost. Little is
-imported here: what comes before :func:`main` Python answers in its own way.
+So it is raised only while a command works, and raised again if it was lost. Few modules are
+imported here: before :func:`main` runs, Python handles signals itself.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SIGNALS = {
     for name, said in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
     if hasattr(signal, name)
 }
-"""What ends a command, and how a person calls it."""
+"""Signals that end a command, and their names."""
 
 _PATIENCE = 1.0
-"""Seconds after which a message says what is being waited for."""
+"""Seconds after which a message says what the program waits for."""
 
 _AGAIN = 0.05
 """Seconds after which an interrupt that was lost is raised again."""
@@ -36,12 +36,12 @@ command triggers collections that cost about a tenth of a cold `ask` and free no
 
 
 class CtrlC:
-    """What Ctrl-C does to this process once :meth:`take` was called; nothing before that.
+    """Handling of Ctrl-C in this process, once :meth:`take` is called.
 
     While the program loads and after the command has ended, it ends the program. While a command
     works it raises KeyboardInterrupt, and the second time ends the program at once. SIGTERM and
-    SIGHUP are answered alike; one after another counts as one, since who ends a session sends
-    both, and a second SIGHUP as none, since shells send two.
+    SIGHUP act alike; one after the other counts once, since ending a session sends both, and a
+    second SIGHUP does not count, since shells send two.
     """
 
     def __init__(self) -> None:
@@ -53,9 +53,8 @@ class CtrlC:
         self.pressed = False
 
     def take(self) -> None:
-        """Answer Ctrl-C from now on, unless it is ignored (nohup) or somebody else's already.
-
-        Where the system has no timers of its own (Windows), it stays as Python has it.
+        """Handle Ctrl-C from now on, unless it is ignored (nohup) or has another handler. On
+        systems without timers (Windows) Python's handling stays.
         """
         ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if ours and hasattr(signal, "setitimer"):
@@ -65,7 +64,7 @@ class CtrlC:
                     signal.signal(number, self._answer)
             signal.signal(signal.SIGALRM, self._remind)
             sys.unraisablehook = self._unraisable
-            # the last that runs of Python; pressed then, the shell would print "killed"
+            # the end of Python's shutdown; here Ctrl-C would make the shell print "killed"
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
 
     @property
@@ -75,7 +74,7 @@ class CtrlC:
 
     @property
     def by(self) -> str:
-        """What stopped the command, empty for Ctrl-C: who pressed it knows."""
+        """The signal that stopped the command, empty for Ctrl-C."""
         return "" if self._by == signal.SIGINT else f" by {SIGNALS[self._by]}"
 
     def working(self) -> None:
@@ -84,7 +83,7 @@ class CtrlC:
             self._phase = "working"
 
     def ending(self, code: int) -> None:
-        """The command has ended, and what it has to say is said."""
+        """The command has ended, with all output written."""
         if self._phase != "away":
             self._phase, self._code = "ending", code
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -98,9 +97,9 @@ class CtrlC:
             return
         self._by = number
         if self._phase == "loading":
-            _leave(f"stopped{self.by} before anything was done", self.code)
+            _leave(f"stopped{self.by} before any work was done", self.code)
         if again:
-            _leave(f"stopped{self.by} at once; what was written down is kept", self.code)
+            _leave(f"stopped{self.by} at once; stored results are kept", self.code)
         self.pressed = True
         signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         raise KeyboardInterrupt
@@ -126,7 +125,7 @@ class CtrlC:
 
 
 ctrl_c = CtrlC()
-"""That of this process."""
+"""The handler of this process."""
 
 
 def main() -> None:
@@ -134,7 +133,7 @@ def main() -> None:
     ctrl_c.take()
     gc.set_threshold(_COLLECT_AFTER)
     if "" not in sys.path:
-        sys.path.append("")  # last, so that no file here takes the place of an installed module
+        sys.path.append("")  # last, so that no file here shadows an installed module
     if sys.argv[1:] == ["--version"]:
         from importlib.metadata import version
 
@@ -150,7 +149,7 @@ def main() -> None:
 
 
 def _say(text: str) -> None:
-    """A line on standard error, past its buffer: that may be what was interrupted."""
+    """A line on standard error, unbuffered, since the buffered stream may be interrupted."""
     with suppress(OSError):
         end = b"\r\x1b[K" if os.isatty(2) else b""
         os.write(2, end + text.encode() + b"\n")

@@ -69,5 +69,5 @@ def _whole(one: Definition) -> str:
     if one.extra:
         lines.append(f"install: pip install 'ragwright[{one.extra}]'")
     if one.validated:
-        lines.append(f"held to: {one.validated}")
+        lines.append(f"validated against: {one.validated}")
     return "\n".join(lines)

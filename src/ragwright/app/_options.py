@@ -1,4 +1,4 @@
-"""Flags that several commands share, spelt once."""
+"""Flags that several commands share."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ Repeat = Annotated[
 ]
 RunName = Annotated[
     str,
-    typer.Option(
-        "--name", help="Name of the run; where several share a name, it means the newest."
-    ),
+    typer.Option("--name", help="Name of the run; if several share a name, it means the newest."),
 ]
 Filters = Annotated[
     list[str] | None,

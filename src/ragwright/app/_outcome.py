@@ -1,4 +1,4 @@
-"""Results of evaluations in the form that is asked for: table, JSON, CSV or JUnit XML."""
+"""Results of evaluations in the requested form: table, JSON, CSV or JUnit XML."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def show_evaluation(
     rows: Sequence[Row] = (),
     few: Sequence[RowResult] = (),
 ) -> None:
-    """An evaluation as a table, or as the suffix of the output file says.
+    """An evaluation as a table, or in the form given by the output file's suffix.
 
-    ``.jsonl`` holds all that is known of every row, for `compare`, `gate` and `calibrate`;
+    ``.jsonl`` contains everything about every row, for `compare`, `gate` and `calibrate`;
     ``.csv`` every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
     document that ``--json`` prints. Fields to slice by are read from ``rows``, else from the rows
     that the results keep. ``few`` rows are shown one by one below the table.
@@ -61,7 +61,7 @@ def show_evaluation(
 
 
 def rows_shown(output: Path | None, by: Sequence[str] = ()) -> bool:
-    """True where :func:`show_evaluation` needs the results of rows, not their summaries alone."""
+    """True if :func:`show_evaluation` needs the results of rows, not only summaries."""
     name = "" if output is None else output.name.lower()
     rowwise = name.endswith((".jsonl", ".csv", ".xml")) and not name.endswith(".summary.csv")
     return bool(by) or rowwise
@@ -95,7 +95,7 @@ class FewRows:
 
 
 def say_price(console: Console, forecast: Forecast) -> None:
-    """Judging costs money, and is chosen by default where a judge is set: said before it begins."""
+    """Judging costs money, and is the default if a judge is set, so the price is shown first."""
     if forecast.calls.high:
         console.remark(price_line(forecast))
 
@@ -122,5 +122,5 @@ def _sliced(
 
 
 def trusted(evaluation: Evaluation) -> bool:
-    """True where at least one measure has a scored row."""
+    """True if at least one measure has a scored row."""
     return any(summary.n for summary in evaluation.summaries)

@@ -44,30 +44,34 @@ Since = Annotated[
     str, typer.Option("--since", help="Stored then or later: 2026-11-01, or 24h, 7d ago.")
 ]
 Until = Annotated[str, typer.Option("--until", help="Stored before that.")]
-Client = Annotated[str, typer.Option("--client", help="Made for this client.")]
-Model = Annotated[str, typer.Option("--model", help="Of this model.")]
-OfBatch = Annotated[int | None, typer.Option("--batch", help="Of the batch of this number.")]
+Client = Annotated[str, typer.Option("--client", help="For this client.")]
+Model = Annotated[str, typer.Option("--model", help="By this model.")]
+OfBatch = Annotated[int | None, typer.Option("--batch", help="In the batch with this number.")]
 Kind = Annotated[str, typer.Option("--kind", help="text or prompt.")]
 Judged = Annotated[str, typer.Option("--verdict", help="accepted or rejected.")]
 OfScope = Annotated[
     str | None,
-    typer.Option("--scope", help="Of this tenant; of none where left out.", callback=tenant_name),
+    typer.Option(
+        "--scope", help="Of this tenant; by default those without a tenant.", callback=tenant_name
+    ),
 ]
-EveryScope = Annotated[bool, typer.Option("--every-scope", help="Of all tenants, and of none.")]
+EveryScope = Annotated[
+    bool, typer.Option("--every-scope", help="Of all tenants, and those without one.")
+]
 Under = Annotated[
     str,
     typer.Option(
         "--configuration",
-        help="Made under it: the number it was served as, or the beginning of its hash.",
+        help="Made under this configuration: its served number, or the beginning of its hash.",
     ),
 ]
 _LINES = 2
-"""Lines of a text that a list shows."""
+"""Lines of a text shown in a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFlags:
-    """The flags that say which outputs; each is an option of the command line."""
+    """The flags that select outputs; each is an option of the command line."""
 
     batch: OfBatch = None
     since: Since = ""
@@ -82,7 +86,7 @@ class QueryFlags:
     project: Project = HERE
 
     def query(self, kind: str = "") -> OutputQuery:
-        """Which outputs they name; of this kind where they name none."""
+        """The query of these flags; of this kind by default."""
         if self.scope and self.every_scope:
             raise ConfigError("--every-scope covers more than one tenant", where="--scope")
         return OutputQuery(
@@ -170,7 +174,7 @@ def outputs_export(
     ],
     quiet: Quiet = False,
 ) -> int:
-    """Write stored texts and prompts to a file that others read."""
+    """Export stored texts and prompts to a file."""
     query, console = flags.query(), Console(quiet)
     with Workbench.open(flags.project) as bench:
         console.make_folder_of(output)
@@ -184,29 +188,36 @@ def outputs_export(
 @group.command("feedback")
 @reported
 def outputs_feedback(
-    output: Annotated[str, typer.Argument(metavar="ID", help="Of a text: 12.3.")],
-    accept: Annotated[bool, typer.Option("--accept", help="It is fit to be used.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="It is not.")] = False,
+    output: Annotated[str, typer.Argument(metavar="ID", help="Id of a text: 12.3.")],
+    accept: Annotated[
+        bool, typer.Option("--accept", help="The text is good enough to use.")
+    ] = False,
+    reject: Annotated[
+        bool, typer.Option("--reject", help="The text is not good enough to use.")
+    ] = False,
     score: Annotated[
         float | None,
-        typer.Option("--score", help="A number from -1 to 100, on the scale of a measure."),
+        typer.Option("--score", help="A score from -1 to 100, on the scale of a measure."),
     ] = None,
     note: Annotated[str, typer.Option("--note", help="A sentence.")] = "",
     by: Annotated[
-        str, typer.Option("--by", help="Who says it; you where left out.", show_default=False)
+        str,
+        typer.Option("--by", help="Who gives the feedback; you by default.", show_default=False),
     ] = "",
     history: Annotated[
-        bool, typer.Option("--history", help="Show all that was said of it instead.")
+        bool, typer.Option("--history", help="Show the feedback history instead.")
     ] = False,
     project: Project = HERE,
     as_json: Json = False,
 ) -> None:
-    """Say what a text is worth; the latest counts, all of it is kept."""
+    """Give feedback on a text; the latest counts, the history is kept."""
     if accept and reject:
-        raise typer.BadParameter("a text is accepted or rejected: not both", param_hint="--reject")
+        raise typer.BadParameter("use --accept or --reject, not both", param_hint="--reject")
     said: FeedbackVerdict = "accepted" if accept else "rejected" if reject else ""
     if history and (said or note or score is not None):
-        raise ConfigError("--history goes with no feedback", where="ragwright outputs feedback")
+        raise ConfigError(
+            "--history cannot be combined with feedback", where="ragwright outputs feedback"
+        )
     with Workbench.open(project) as bench:
         if not history:
             bench.outputs.respond(
@@ -230,10 +241,11 @@ def outputs_feedback(
 def outputs_evaluate(
     flags: MeasuringFlags,
     measures: Annotated[
-        str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+        str, typer.Option("--measures", help="Separated by commas; by default those that suit.")
     ] = "",
     sample: Annotated[
-        int | None, typer.Option("--sample", min=1, help="Texts to draw; all where left out.")
+        int | None,
+        typer.Option("--sample", min=1, help="Size of the sample; all texts by default."),
     ] = None,
     since: Since = "",
     until: Until = "",
@@ -244,12 +256,10 @@ def outputs_evaluate(
     configuration: Under = "",
     labels: Annotated[
         Path | None,
-        typer.Option(
-            "--labels", help="Write the rows with people's feedback there, for `calibrate`."
-        ),
+        typer.Option("--labels", help="File for the rows with people's feedback, for `calibrate`."),
     ] = None,
 ) -> int:
-    """Measure a sample of what was served, drawn by --seed, into a run of its own."""
+    """Measure a random sample (--seed) of the stored texts as a new run."""
     chosen = QueryFlags(None, since, until, client, model, "text", verdict, scope)
     query = replace(chosen, configuration=configuration).query()
     sampling, console = Sampling(query, sample, flags.seed), flags.console
@@ -284,7 +294,7 @@ _LABELS = {"accepted", "feedback_score"}
 
 
 def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:
-    """True where outputs are left out because no tenant was named and they belong to one."""
+    """True if outputs are left out because they belong to a tenant and none was given."""
     if query.scope != "":
         return False
     return bench.outputs.count(replace(query, scope=None)) > bench.outputs.count(query)
@@ -292,7 +302,7 @@ def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:
 
 def _say_hidden(console: Console, hidden: bool) -> None:
     if hidden:
-        console.remark("those of tenants are left out: --scope TENANT, or --every-scope")
+        console.remark("outputs of tenants are left out: --scope TENANT, or --every-scope")
 
 
 def _time(text: str) -> str:
@@ -330,7 +340,7 @@ def _number(value: float | None) -> str:
 
 
 def _listed(output: Output) -> list[str]:
-    """An output in a list: what it is, what must be known of it, the beginning of its text."""
+    """An output in a list: id, marks, and the beginning of its text."""
     model = output.source.rpartition("#")[2].rpartition("/")[2]
     facts = (output.id, output.at[:16].replace("T", " "), model, output.client, _said(output))
     lines = textwrap.wrap("  ".join(filter(None, facts)), width(), subsequent_indent="    ")
@@ -342,10 +352,10 @@ def _listed(output: Output) -> list[str]:
 
 
 def _batch_lines(found: OutputBatch, prompts: bool) -> list[str]:
-    """A batch as a person reads it."""
+    """A batch as text."""
     lines = [f"batch {found.batch}, {found.at}", *_request_lines(found)]
     lines += ["", *_text_lines(found.outputs, prompts)]
-    rows = [["rank", "score", "rung", "met", "document"]]
+    rows = [["rank", "score", "level", "met", "document"]]
     rows += [
         [str(h.rank), f"{h.score:.4f}", _number(h.weight), ", ".join(h.met), h.document_id]
         for h in found.hits
@@ -373,7 +383,7 @@ def _text_lines(outputs: Sequence[Output], prompts: bool) -> list[str]:
 
 
 def _output_lines(output: Output) -> list[str]:
-    """An output as a person reads it: a text as it is, a prompt by its turns, an empty line."""
+    """An output as text: a text as it is, a prompt by its turns, then an empty line."""
     marks = f" [{', '.join(output.marks)}]" if output.marks else ""
     said = _said(output)
     head = f"{output.id} {output.source}{marks}{f' ({said})' if said else ''}"

@@ -63,7 +63,7 @@ def refresh(
         str, typer.Option("--engine", help="Where steps run: local, or ray.", show_default=False)
     ] = "",
     full: Annotated[
-        bool, typer.Option("--full", help="Run every step again, whatever is known.")
+        bool, typer.Option("--full", help="Run every step again, also for unchanged rows.")
     ] = False,
     index: Annotated[
         bool, typer.Option("--index/--no-index", help="Bring the index up to date too.")
@@ -112,14 +112,14 @@ def check(
     text: Text = "",
     query: Query = "",
     rows: Annotated[
-        int, typer.Option("--rows", min=1, help="Most rows to try the declarations on.")
+        int, typer.Option("--rows", min=1, help="Most rows to test the declarations on.")
     ] = 10_000,
     seed: Seed = 0,
     as_json: Json = False,
     quiet: Quiet = False,
     output: Output = None,
 ) -> int:
-    """Try what is declared on real rows: every fault, patterns that never match, overlaps."""
+    """Test the declarations on real rows: every fault, patterns that never match, overlaps."""
     how = Refreshing(source, key, text, query)
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
         report = bench.records.check(how, rows, seed)
@@ -158,7 +158,7 @@ def show(
 @group.command("history")
 @reported
 def history(project: Project = HERE, as_json: Json = False) -> None:
-    """Versions of the tables that can be gone back to."""
+    """Versions of the tables that can be restored."""
     with Workbench.open(project) as bench:
         versions = bench.records.tables.history()
     console = Console()
@@ -178,16 +178,16 @@ def history(project: Project = HERE, as_json: Json = False) -> None:
 @group.command("restore")
 @reported
 def restore(
-    version: Annotated[int, typer.Argument(min=1, help="Version to go back to.")],
+    version: Annotated[int, typer.Argument(min=1, help="Version to restore.")],
     project: Project = HERE,
     overrides: Overrides = None,
     held: Annotated[
-        bool, typer.Option("--hold", help="Refreshes leave it so, until: records release.")
+        bool, typer.Option("--hold", help="Pause refreshes until `records release`.")
     ] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Go back to an earlier version of the tables, as a new one; the index follows."""
+    """Restore an earlier version of the tables as a new version; the index follows."""
     console = Console(quiet)
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
         report = bench.records.restore(version, held=held)
@@ -199,21 +199,21 @@ def restore(
         console.json(told | {key: found[key] for key in ("notes", "index")})
         return
     body = [["table", "rows"], *([name, f"{count:,}"] for name, count in rows.items())]
-    lines = [f"version {made} is version {version} again", table(body, right=(1,))]
+    lines = [f"version {made} restores version {version}", table(body, right=(1,))]
     console.result("\n".join([*lines, *(f"note: {note}" for note in report.tables.notes)]))
 
 
 @group.command("release")
 @reported
 def release(project: Project = HERE, as_json: Json = False) -> None:
-    """Let refreshes go on after `records restore --hold`."""
+    """Allow refreshes again after `records restore --hold`."""
     with Workbench.open(project) as bench:
         held = bench.records.release()
     console = Console()
     if as_json:
         console.json({"released": held})
     else:
-        console.result("refreshes go on" if held else "nothing was held")
+        console.result("refreshes are allowed again" if held else "refreshes were not paused")
 
 
 @group.command("export")

@@ -31,10 +31,12 @@ def command(
     seed: Seed = 0,
     trials: Annotated[
         list[str] | None,
-        typer.Option("--trial", metavar="T007", help="Keep the rows of this trial whole; repeat."),
+        typer.Option(
+            "--trial", metavar="T007", help="Keep the complete rows of this trial; repeatable."
+        ),
     ] = None,
     size: Annotated[
-        float, typer.Option("--size", min=2.0, help="Megabytes that the file should stay under.")
+        float, typer.Option("--size", min=2.0, help="Most megabytes of the file.")
     ] = _SHOWN_SIZE,
     pictures: Annotated[
         Path | None,
@@ -59,12 +61,12 @@ def command(
 
 
 def _write(console: Console, report: Report, path: Path) -> None:
-    """The file, and what it says first."""
+    """Report the file and its verdict."""
     text = report.html()
     console.make_folder_of(path)
     replace_text(path, text)
     console.remark(report.headline.text)
     left_out = sum(report.packed.left_out.values())
     if left_out:
-        console.remark(f"{left_out:,} rows are in it with their scores alone")
+        console.remark(f"{left_out:,} rows are included with their scores only")
     console.remark(f"written to {path} ({len(text.encode()) / 1e6:.1f} MB)")

@@ -30,7 +30,7 @@ from ._show import hits_text, show_forecast
 
 @reported
 def command(
-    query: Annotated[str, typer.Argument(help="What to look for.")],
+    query: Annotated[str, typer.Argument(help="The query.")],
     project: Project = HERE,
     overrides: Overrides = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Chunks to return.")] = None,

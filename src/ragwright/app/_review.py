@@ -21,19 +21,19 @@ def command(
         typer.Argument(help="Runs of the project, or files of rows; without --measures a testset."),
     ],
     measures: Annotated[
-        str, typer.Option("--measures", help="What people score by, separated by commas.")
+        str, typer.Option("--measures", help="Measures by which people score, separated by commas.")
     ] = "",
     output: Annotated[
         Path, typer.Option("-o", "--output", help="The sheet: .csv, .tsv or .jsonl.")
     ] = Path("review.csv"),
     project: Project = HERE,
     table: Annotated[
-        Path | None, typer.Option("--csv", help="Of a testset: write a table to fill in.")
+        Path | None, typer.Option("--csv", help="For a testset: write a table to fill in.")
     ] = None,
     filled: Annotated[
-        Path | None, typer.Option("--read", help="Of a testset: read the table that was filled in.")
+        Path | None, typer.Option("--read", help="For a testset: read the filled-in table.")
     ] = None,
-    by: Annotated[str, typer.Option("--by", help="Of a testset: who reviews it.")] = "",
+    by: Annotated[str, typer.Option("--by", help="For a testset: the reviewer.")] = "",
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> int:
@@ -42,10 +42,10 @@ def command(
         path = only_testset(runs)
         return review_testset(Console(quiet), path, sheet=table, filled=filled, by=by)
     secret = output.with_suffix(".key.json")
-    for path in (output, secret):  # before anything is read: somebody's work may stand there
+    for path in (output, secret):  # before anything is read: the file may contain someone's work
         if path.exists():
             raise TestsetError(
-                "the file is there already; nothing was changed",
+                "the file exists already; nothing was changed",
                 where=str(path),
                 hint="choose another name with -o, or move the file away",
             )
@@ -56,6 +56,6 @@ def command(
     write_key(key, secret)
     write_sheet(sheet, output)
     console.result(f"{len(sheet.items)} answers on {output}")
-    console.remark(f"which answer is whose: {secret} (keep it from those who score)")
+    console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
     console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
     return 0

@@ -20,22 +20,22 @@ from ._console import EXIT_ERROR, Console, visible, write
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
 Ask: TypeAlias = Callable[[str], str]
-"""Asks a person, and gives the line they type; EOFError where there are no more."""
+"""Prompts the user and returns the line; EOFError at the end of input."""
 
 
 def only_testset(names: Sequence[str]) -> Path:
-    """The one testset file that is named.
+    """The testset file to review.
 
     Raises:
-        ConfigError: Something else is: runs are reviewed by measures.
+        ConfigError: It is something else: runs are reviewed by measures.
     """
     path = Path(names[0])
     if len(names) == 1 and path.is_file():
         return path
     raise ConfigError(
-        f"there is no testset {names[0]!r}" if len(names) == 1 else "one testset at a time",
+        f"no testset {names[0]!r}" if len(names) == 1 else "give one testset at a time",
         where="ragwright review",
-        hint="name one testset file; to score the answers of runs, say by which --measures",
+        hint="give one testset file; to score the answers of runs, add --measures",
     )
 
 
@@ -51,15 +51,15 @@ def review_testset(
     """Review a testset.
 
     Args:
-        console: Where results go.
+        console: Output of the command.
         path: The testset.
         sheet: Write a sheet there instead of asking.
-        filled: Read a sheet that was filled in instead of asking.
-        by: Who reviews; the user of this machine where left out.
-        ask: Asks the person; standard input where left out.
+        filled: Read a filled-in sheet instead of asking.
+        by: Reviewer; the user of this machine by default.
+        ask: Prompts the user; standard input by default.
 
     Returns:
-        The exit code: 1 where lines of a sheet could not be applied.
+        The exit code: 1 if lines of a sheet could not be applied.
     """
     who = by or current_user()
     review = TestsetReview(path, who)
@@ -81,7 +81,7 @@ def review_testset(
 
 
 def _one_by_one(review: TestsetReview, ask: Ask) -> None:
-    """Ask on every open row until none is left, or the person leaves."""
+    """Ask about every open row until none is left, or the user quits."""
     skipped: set[str] = set()
     again: Row | None = None
     try:
@@ -124,7 +124,7 @@ def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
     row = review.undo()
     if row is None:
-        _say("nothing was decided in this session")
+        _say("there is no decision in this session")
         return None
     skipped.discard(row.id)
     return row

@@ -31,7 +31,7 @@ def command(
         typer.Argument(help="Rows (JSONL, JSON, CSV), or a run of the project: latest, its name."),
     ] = None,
     measures: Annotated[
-        str, typer.Option("--measures", help="Separated by commas; those that suit where empty.")
+        str, typer.Option("--measures", help="Separated by commas; by default those that suit.")
     ] = "",
     run: Annotated[Path | None, typer.Option("--run", help="A TREC run, with --qrels.")] = None,
     qrels: Annotated[Path | None, typer.Option("--qrels", help="TREC or BEIR judgments.")] = None,
@@ -45,7 +45,7 @@ def command(
         raise ConfigError(
             "there is nothing to score",
             where="ragwright score",
-            hint="name a file of rows, a run, or --run and --qrels",
+            hint="give a file of rows, a run, or --run and --qrels",
         )
     elif not ProjectFolder(flags.project).opened:
         _offline(flags)
@@ -92,7 +92,7 @@ def _offline(flags: MeasuringFlags, *, ranking: bool = False) -> None:
         raise ConfigError(
             f"{', '.join(useless)}: there is no project here to store a run",
             where=str(flags.project.resolve()),
-            hint="leave it out; or run `ragwright init` first, or name a project with --project",
+            hint="leave it out; or run `ragwright init` first, or give a project with --project",
         )
 
 

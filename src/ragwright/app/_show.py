@@ -1,4 +1,4 @@
-"""Results as text and as the JSON shapes that others build on."""
+"""Results as text and as documented JSON."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ if TYPE_CHECKING:
 
 
 Counted: TypeAlias = tuple[int, int, str]
-"""What is done, of how much, in which unit."""
+"""Finished amount, total and unit."""
 
 
 def turn_lines(turns: Iterable[tuple[str, str]]) -> list[str]:
-    """The turns of a prompt as a person reads them: the role, and below it the text."""
+    """The turns of a prompt as text: the role, and below it the text."""
     return [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in turns]
 
 
 def place(source: str, page: int | None, start: int, end: int) -> str:
-    """Where a reader finds it: source, page, characters."""
+    """Its place: source, page, characters."""
     paged = f", page {page}" if page is not None else ""
     return f"{source}{paged}, characters {start}-{end}"
 
 
 def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
-    """Hits for a person: rank, score per channel, place, the beginning of the text.
+    """Hits as text: rank, score per channel, place, the beginning of the text.
 
-    With an explanation also what was looked for, and per hit what it matched and its rung.
+    With an explanation also the terms, and per hit its matches and relaxation level.
     """
     blocks = [] if why is None else [_search_text(found, why)]
     for hit in found.hits:
@@ -63,7 +63,7 @@ def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
 
 
 def _search_text(found: Retrieved, why: Explanation) -> str:
-    """What was searched for, and how much each channel counted."""
+    """The terms of the search, and the weight of each channel."""
     lines = [f"query: {found.query}"]
     if why.terms:
         rows = [["token", "chunks", "idf"]]
@@ -76,12 +76,14 @@ def _search_text(found: Retrieved, why: Explanation) -> str:
     elif why.weights:
         lines.append("weights: " + ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items()))
     for met, weight, count in why.ladder:
-        lines.append(f"rung {weight:g} ({', '.join(met) or 'no filter met'}): {count} chunks")
+        lines.append(
+            f"relaxation level {weight:g} ({', '.join(met) or 'no filter met'}): {count} chunks"
+        )
     return "\n".join(lines)
 
 
 def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
-    """What one hit matched, how the model sees it, on which rung it stands."""
+    """The matches of one hit, its tokens, and its relaxation level."""
     lines = [
         f"score {hit.score:.6f}; matched: {', '.join(why.matched.get(hit.chunk_id, ())) or '-'}"
     ]
@@ -93,12 +95,12 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"
-        lines.append(f"rung {hit.rung.weight:g}: meets {met}; misses {missed}")
+        lines.append(f"relaxation level {hit.rung.weight:g}: meets {met}; misses {missed}")
     return lines
 
 
 def excerpt(text: str, query: str, width: int = 320) -> str:
-    """The piece of a text around the first word of the query that it holds, else its start."""
+    """The part of a text around the first word of the query in it, else its start."""
     plain = " ".join(text.split())
     low = plain.casefold()
     words = sorted(set(re.findall(r"\w{3,}", query.casefold())), key=lambda w: (-len(w), w))
@@ -110,7 +112,7 @@ def excerpt(text: str, query: str, width: int = 320) -> str:
 
 
 def answer_text(answer: Answer, streamed: bool = False) -> str:
-    """An answer for a person: text, sources, how it was made."""
+    """An answer as text: text, sources, how it was made."""
     how = _made_by(answer)
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
     lines = [head]
@@ -122,13 +124,13 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
         shown.setdefault((citation.marker, where), f"  [{citation.marker}] {where}")
     if shown:
         lines += ["sources:", *shown.values()]
-    # the first line says already how a quoted answer was made
+    # the first line already says how a quoted answer was made
     lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
     return "\n".join(lines)
 
 
 def _made_by(answer: Answer) -> str:
-    """How the text of an answer came to be, and by which route where that is not the index."""
+    """How the text of an answer was made, and the route if it is not the index."""
     if answer.model == "counted":
         how = "counted in the index, no model wrote it"
     elif answer.model != models.ExtractiveReranker.name:
@@ -216,14 +218,14 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """A field of a request as JSON has it: records, such as messages and filters, as objects."""
+    """A field of a request as JSON: records, such as messages and filters, as objects."""
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def ingest_text(report: IngestReport, seconds: float) -> str:
-    """What an ingest did, with every failure and its reason."""
+    """The result of an ingest, with every failure and its reason."""
     counts = report.counts
     lines = [
         f"documents: {counts.added} added, {counts.changed} changed, {counts.unchanged} "
@@ -263,7 +265,7 @@ def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
 
 
 def ingest_forecast_text(forecast: IngestForecast) -> str:
-    """A dry run of an ingest for a person."""
+    """A dry run of an ingest as text."""
     lines = [
         f"documents to write: {forecast.documents} ({forecast.chunks} chunks), "
         f"unchanged: {forecast.unchanged}, cannot be read: {len(forecast.failures)}"
@@ -276,7 +278,7 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
 
 
 def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
-    """How far an ingest is: by the bytes of local files, by documents where there are none."""
+    """Progress of an ingest: by bytes of local files, else by documents."""
     seconds = max(1e-9, progress.seconds)
     counts = f"{progress.read:,} documents read, "
     done, total, unit = progress.indexed / 1e6, progress.bytes_total / 1e6 or None, "MB"
@@ -298,7 +300,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
 
 
 def _tail(name: str, most: int = 36) -> str:
-    """The end of a path, which tells more of it than its beginning."""
+    """The end of a path, which identifies it better than its beginning."""
     if not name:
         return ""
     return f"{name if len(name) <= most else '…' + name[-most:]}, "
@@ -307,9 +309,9 @@ def _tail(name: str, most: int = 36) -> str:
 def show_progress(
     console: Console, bench: Workbench, counted: Callable[[], Counted] | None = None
 ) -> AbstractContextManager[None]:
-    """Show what a project's runner does while a block runs, with its warnings.
+    """Show the progress of a project's runner while a block runs, with its warnings.
 
-    ``counted`` gives what is done, the total and the unit, where those are not the run's rows.
+    ``counted`` returns the finished amount, the total and the unit, if not the run's rows.
     """
     started = time.monotonic()
 
@@ -331,7 +333,7 @@ def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds:
 
 
 def runner_step(progress: Progress) -> Step:
-    """How far a run is: by its rows, by calls where no rows are known."""
+    """Progress of a run: by its rows, or by calls if no rows are known."""
     before = _wait_text(progress)
     counts = f"{progress.reused:,} reused, {progress.retries:,} retries"
     if not progress.total and not progress.finished:
@@ -349,16 +351,16 @@ def runner_step(progress: Progress) -> Step:
 
 
 def _wait_text(progress: Progress) -> str:
-    """What is being waited for, before all else: the end of a line may not be seen."""
+    """The present wait, shown first, since the end of a line may be cut."""
     wait = progress.waiting
     if wait is None:
         return ""
-    why = f"Retry-After of {wait.lane}" if wait.asked else f"to ask {wait.lane} again"
+    why = f"Retry-After of {wait.lane}" if wait.asked else f"before the next request to {wait.lane}"
     return f"waiting {wait.seconds:.0f} s: {why}; "
 
 
 def forecast_text(forecast: Forecast) -> str:
-    """A dry run for a person."""
+    """A dry run as text."""
     lines = [
         f"calls: {_range(forecast.calls)}" + ("" if forecast.calls.exact else "  (branches)"),
         f"answered from stored replies: {forecast.reused}",
@@ -374,12 +376,15 @@ def forecast_text(forecast: Forecast) -> str:
     ]
     lines += [f"  {name}: {calls} calls" for name, calls in forecast.models.items()]
     if forecast.uncertain:
-        lines.append(f"{forecast.uncertain} flows could not be walked to their end: a floor")
+        lines.append(
+            f"{forecast.uncertain} flows could not be followed to their end: at least this many "
+            "calls"
+        )
     return "\n".join(lines)
 
 
 def price_line(forecast: Forecast) -> str:
-    """What work is about to call and cost, in one line, said before it begins."""
+    """Calls and cost of the work in one line, shown before it begins."""
     named = ", ".join(forecast.models) or "no model"
     if forecast.cost is None:
         cost = "no price is known (`models:`)"
@@ -387,13 +392,13 @@ def price_line(forecast: Forecast) -> str:
         cost = f"cost {_range(forecast.cost, 6)}, estimated"
     stored = f", {forecast.reused} more from stored replies" if forecast.reused else ""
     return (
-        f"asking {named}: {_range(forecast.calls)} calls{stored}; {cost}. --measures names others, "
-        "--max-cost bounds it"
+        f"calling {named}: {_range(forecast.calls)} calls{stored}; {cost}. "
+        "--measures selects others, --max-cost limits it"
     )
 
 
 def checks_text(checks: Sequence[Check]) -> str:
-    """Findings of the doctor."""
+    """Findings of `doctor`."""
     marks = {"ok": "ok   ", "note": "note ", "fault": "FAULT"}
     lines = []
     for check in checks:
@@ -410,12 +415,12 @@ def _range(value: Range, digits: int = 0) -> str:
 
 
 def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool) -> None:
-    """What a sweep would call and cost."""
+    """Calls and cost of a sweep."""
     if as_json:
         console.json(asdict(forecast))
         return
     head = f"trials: {forecast.trials} on {forecast.rows} rows"
     if forecast.invalid:
-        head += f"; {forecast.invalid} combinations of values do not go together"
+        head += f"; {forecast.invalid} combinations of values are invalid"
     notes = [f"note: {note}" for note in forecast.notes]
     console.result("\n".join([head, forecast_text(forecast.forecast), *notes]))

@@ -1,4 +1,4 @@
-"""What a check of the declarations found, for a person: faults first, then what to look at."""
+"""The result of `records check` as text: faults first, then hints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _PATTERN = 44
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What a terminal would act on; texts of a source may hold anything."""
+"""Control characters of terminals, which texts of a source may contain."""
 
 
 def check_text(report: CheckReport) -> str:
@@ -99,7 +99,7 @@ def _remark(pattern: PatternFacts) -> str:
 def _overlaps(report: CheckReport) -> Iterator[str]:
     if not report.overlaps:
         return
-    head = ["tags that stand together", "rows", "both", "jaccard", "of the rarer"]
+    head = ["tags that occur together", "rows", "both", "jaccard", "of the rarer"]
     body = [
         [
             " + ".join(one.tags),

@@ -1,4 +1,4 @@
-"""The tables of records for a person: what a refresh did, versions, rows."""
+"""The tables of records as text: results of a refresh, versions, rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CELL = 100
 
 
 def refresh_step(progress: RefreshProgress) -> Step | str:
-    """How far the stage of a refresh is, by its rows."""
+    """Progress of a stage of a refresh, by its rows."""
     if not progress.done and not progress.total:
         return progress.stage
     return Step(
@@ -31,7 +31,7 @@ def refresh_step(progress: RefreshProgress) -> Step | str:
 
 
 def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: bool) -> str:
-    """What a refresh did, for a person."""
+    """The result of a refresh as text."""
     done = report.tables
     head = ["table", "inserted", "updated", "unchanged", "removed"]
     body = [
@@ -57,7 +57,7 @@ def refresh_text(report: RecordsReport, seconds: float, folder: Path, dry_run: b
         lines += [f"failed: {f.source}: {f.error.what}" for f in index.failures]
     lines += [f"note: {note}" for note in done.notes]
     if dry_run:
-        lines.append("dry run: nothing was kept")
+        lines.append("dry run: nothing was stored")
     else:
         lines.append(f"version {done.version} in {folder}, {seconds:.1f} s")
     return "\n".join(lines)
@@ -81,12 +81,12 @@ def history_text(versions: Sequence[Manifest]) -> str:
 
 
 def _moment(iso: str) -> str:
-    """A moment in UTC to the second, as people write it."""
+    """A time in UTC to the second, as text."""
     return iso[:19].replace("T", " ")
 
 
 def rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows one under the other, a line a column; long texts are cut."""
+    """Rows below each other, one line per column; long texts are cut."""
     if not rows:
         return "no such rows"
     width = max(len(name) for row in rows for name in row)

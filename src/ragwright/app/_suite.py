@@ -29,7 +29,7 @@ Doses = Annotated[
     str,
     typer.Option(
         "--doses",
-        help="Shares of irrelevant passages: 0,0.5,2/3; by default all that the questions allow.",
+        help="Shares of irrelevant passages: 0,0.5,2/3; by default all that are possible.",
     ),
 ]
 Falsified = Annotated[str, typer.Option("--falsified", help="Shares of falsified passages.")]
@@ -37,7 +37,7 @@ Kind = Annotated[
     str,
     typer.Option(
         "--distractors",
-        help="Irrelevant passages: hard (what a search finds beside the gold), random, mixed.",
+        help="Irrelevant passages: hard (other hits of a search), random, mixed.",
     ),
 ]
 
@@ -61,7 +61,7 @@ def suite_make(
     distractors: Kind = _DEFAULT.distractors,
     as_configured: Annotated[
         bool,
-        typer.Option("--as-configured", help="Do not ask for errors in passages to be reported."),
+        typer.Option("--as-configured", help="Do not tell the model to report errors in passages."),
     ] = False,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -70,7 +70,7 @@ def suite_make(
     quiet: Quiet = False,
     seed: Seed = 0,
 ) -> None:
-    """Make a testset whose rows carry their own passages, with an exact share of bad ones."""
+    """Make a testset whose rows have given passages, with an exact share of bad ones."""
     options = SuiteOptions(
         names_of(suite),
         passages,
@@ -106,7 +106,8 @@ def suite_curves(
     accuracy: Annotated[
         str,
         typer.Option(
-            "--accuracy", help="A measure of the run, instead of whether the answer holds the gold."
+            "--accuracy",
+            help="A measure of the run, instead of whether the answer contains the gold.",
         ),
     ] = "",
     project: Project = HERE,

@@ -52,7 +52,7 @@ def command(
     dry_run: DryRun = False,
 ) -> int:
     """Run a study: every combination of settings on the tune split, ranked with intervals."""
-    del resume  # a sweep always goes on where an unfinished one of the same study stopped
+    del resume  # a sweep always continues an unfinished one of the same study
     console = Console(quiet, output)
     session = Session(
         tuple(overrides or ()),
@@ -113,11 +113,11 @@ def _show(console: Console, result: SweepResult, as_json: bool) -> None:
 
 
 def _unscored(result: SweepResult) -> str:
-    return f"no row has a score of {result.objectives[0].name}"
+    return f"no row has a score for {result.objectives[0].name}"
 
 
 def _other_judges(result: SweepResult) -> list[str]:
-    """What the judges that do not rank make of the order."""
+    """The order according to the other judges."""
     first = [trial.values for trial in result.board if trial.values]
     lines = []
     for judge, board in result.by_judge.items():

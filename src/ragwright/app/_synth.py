@@ -34,29 +34,29 @@ class SynthFlags(WorkFlags):
 
     kinds: Annotated[
         str,
-        typer.Option(help="model, cloze, heading, by commas; without a model: cloze,heading."),
+        typer.Option(
+            help="model, cloze, heading, separated by commas; without a model: cloze,heading."
+        ),
     ] = ""
     per_chunk: Annotated[
-        int, typer.Option(min=1, help="Most questions a model writes on a chunk.")
+        int, typer.Option(min=1, help="Most questions that a model writes per chunk.")
     ] = 3
-    levels: Annotated[str, typer.Option(help="fact,extraction,style,idea; all where left out.")] = (
+    levels: Annotated[str, typer.Option(help="fact,extraction,style,idea; all by default.")] = ""
+    personas: Annotated[str, typer.Option(help="Personas with separate gold answers.")] = ""
+    model: Annotated[str, typer.Option(help="Chat model that writes; answer.model by default.")] = (
         ""
     )
-    personas: Annotated[str, typer.Option(help="Personas with a gold answer of their own.")] = ""
-    model: Annotated[
-        str, typer.Option(help="Chat model that writes; answer.model where left out.")
-    ] = ""
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False
 
     def may_replace(self, output: Path) -> bool:
-        """True where a testset that is there may be written again: never one under review."""
+        """True if an existing testset may be overwritten: never one under review."""
         if self.force or self.dry_run:
             return True
         resumed = self.resume and not output.name.endswith(_CHAT)
         return resumed and not any(map(review_status, read_rows(output)))
 
     def how(self, questions: int) -> Synthesizing:
-        """How the testset is made."""
+        """Settings for making the testset."""
         return Synthesizing(
             questions=questions,
             kinds=names_of(self.kinds),
@@ -91,7 +91,7 @@ def command(
     console = Console(flags.quiet)
     if output.exists() and not flags.may_replace(output):
         raise ConfigError(
-            "the testset is there already; nothing was changed",
+            "the testset exists already; nothing was changed",
             where=str(output),
             hint="choose another name, or --force to overwrite it, reviews included",
         )
@@ -150,9 +150,10 @@ def _show(
         least, first, middle, third, most = quartiles
         lines.append(
             "lexical leak (share of the chunk's rare words that the question repeats): "
-            f"least {least:.2f}, quarters {first:.2f} {middle:.2f} {third:.2f}, most {most:.2f}"
+            f"minimum {least:.2f}, quartiles {first:.2f} {middle:.2f} {third:.2f}, maximum "
+            f"{most:.2f}"
         )
     lines += [f"note: {note}" for note in made.notes]
     console.result("\n".join(lines))
     if not output.name.endswith(_CHAT):
-        console.remark(f"look at the questions before you trust them: ragwright review {output}")
+        console.remark(f"review the questions before you rely on them: ragwright review {output}")

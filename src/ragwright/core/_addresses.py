@@ -1,4 +1,4 @@
-"""Addresses of databases: secrets come from the environment and never leave in a message."""
+"""Addresses of databases: secrets come from the environment and never appear in messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FILE = re.compile(r"(adbc\+)?sqlite(\+\w+)?:")
 """Addresses that are paths."""
 
 _PASSWORD = re.compile(r"://[^:@/?#]*:([^@?]+)@")
-"""A password in an address that is no URL, because something in it is not quoted."""
+"""A password in an address that is not a valid URL because a character is not quoted."""
 
 _SECRET = re.compile(
     r"passw(or)?d|passphrase|pwd|token|secret|credential|^pass$"
@@ -26,14 +26,14 @@ _SECRET = re.compile(
 """Parameters that hold secrets: ``sslpassword``, ``PWD``, ``AccountKey``; ``sslkey`` is a path."""
 
 _NO_SECRET = re.compile(r"(path|file|ur[il])$")
-"""Parameters that only say where a secret stands."""
+"""Parameters that only give the path of a secret."""
 
 _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 """A setting of a connection string of ODBC."""
 
 
 def filled_address(address: str, where: str | None = None) -> str:
-    """An address with its environment variables put in, quoted where they are part of a URL.
+    """An address with its environment variables replaced by their values, quoted within a URL.
 
     Args:
         address: As it is written.
@@ -58,7 +58,7 @@ def filled_address(address: str, where: str | None = None) -> str:
 
 
 def holds_secret(address: str) -> bool:
-    """True where a password, a token or a key stands in an address as it is written."""
+    """True if the address contains a password, a token or a key in plain text."""
     if _FILE.match(address):
         return False
     bare = _VARIABLE.sub("", address)
@@ -73,7 +73,7 @@ def without_secret(text: str, address: str) -> str:
 
 
 def _secrets(address: str) -> set[str]:
-    """Secrets of an address, as they are written in it and as they are meant."""
+    """Secrets of an address, as written in it and decoded."""
     found = {*_passwords(address), *_parameters(address)}
     try:
         urlsplit(address)
@@ -85,7 +85,7 @@ def _secrets(address: str) -> set[str]:
 
 
 def _passwords(address: str) -> Iterator[str]:
-    """The password of an address: what a URL calls so, and what a lenient reader would."""
+    """The password of an address, also if the address is not a valid URL."""
     with suppress(ValueError):
         yield urlsplit(address).password or ""
     yield from _PASSWORD.findall(address)

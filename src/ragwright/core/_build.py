@@ -1,4 +1,4 @@
-"""From plain values to option records: unknown keys, types and bounds checked at the door."""
+"""From plain values to option records: checks keys, types and bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BOUNDS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "lt": ("below", operator.lt),
     "min_length": ("of a length of at least", lambda value, limit: len(value) >= limit),
 }
-"""Words for each bound, and whether a value keeps it."""
+"""The text for each bound, and a function that checks a value against it."""
 
 _known_hints = cache(typing.get_type_hints)
 
@@ -37,7 +37,7 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
 
     Args:
         kind: A frozen dataclass; its fields are the keys.
-        values: What stands under ``path``; None means "all defaults".
+        values: The value at ``path``; None means "all defaults".
         placed: Where the values were written, for messages.
         path: Keys that lead there.
 
@@ -76,7 +76,7 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
 def unknown_key(
     key: str, known: typing.Iterable[str], placed: Placed, path: tuple[str, ...]
 ) -> ConfigError:
-    """The error for a key nobody knows, with the nearest known ones."""
+    """The error for an unknown key, with the nearest known ones."""
     names = sorted(known)
     near = difflib.get_close_matches(key, names, n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known keys: {', '.join(names)}"
@@ -115,7 +115,7 @@ def described_options(
 
 
 def changed_options(record: Any) -> dict[str, Any]:
-    """An option record as plain values, only what differs from the defaults."""
+    """An option record as plain values: only those that differ from the defaults."""
     found: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
@@ -134,7 +134,7 @@ def changed_options(record: Any) -> dict[str, Any]:
 
 
 def _plain(values: tuple[Any, ...]) -> list[Any]:
-    """A tuple as a list, records in it by what differs from their defaults."""
+    """A tuple as a list; records in it hold only values that differ from their defaults."""
     return [changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
 
 
@@ -147,7 +147,7 @@ def _checked(
         return build_options(hint, value, placed, path)
     if typing.get_origin(hint) is tuple:
         if isinstance(value, str | int | float):
-            value = [value]  # one value where several may stand
+            value = [value]  # a single value in place of a list
         item = typing.get_args(hint)[0]
         if dataclasses.is_dataclass(item) and isinstance(item, type) and isinstance(value, list):
             return tuple(
@@ -161,7 +161,7 @@ def _checked(
         checked = TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
-        # Of a list the item that is wrong, not the whole list.
+        # Report the wrong item of a list, not the whole list.
         bad = first["input"] if first["loc"] else value
         raise ConfigError(
             f"{name}: {_told(first['msg'])}, not {_kind(bad)}",
@@ -252,7 +252,7 @@ def _allowed(hint: Any) -> list[str]:
 
 
 def _told(message: str) -> str:
-    """A type error in the words of YAML."""
+    """A type error in YAML's terms."""
     told = (
         message.lower()
         .removeprefix("value error, ")

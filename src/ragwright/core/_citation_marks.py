@@ -1,7 +1,7 @@
-"""Citation marks such as ``[2]``: one grammar, for finding them and for defusing them.
+"""Citation marks such as ``[2]``: one grammar to find them and to neutralise them.
 
-A reply cites by marks; text of a document must not look like one. Both rest on the same
-expression, so whatever counts as a citation in a reply is defused in a passage.
+A reply cites by marks; text of a document must not look like one. Both use the same expression, so
+whatever counts as a citation in a reply is neutralised in a passage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ._patterns import late_pattern
 _MARK = late_pattern(
     r"[\[【]\s*+(\d{1,3}(?:\s*(?:,|;|&|and|et|[-–—])\s*\d{1,3})*+)\s*+(?:†[^\[\]【】]{0,40}+)?[\]】]"
 )
-"""One to three digits: a year in brackets is no citation."""
+"""One to three digits: a year in brackets is not a citation."""
 
 _PART = late_pattern(r"(\d{1,3})\s*(?:[-–—]\s*(\d{1,3}))?")
 _CODE = late_pattern(r"(```.*?```|`[^`\n]+`)", re.DOTALL)
@@ -63,6 +63,6 @@ def _numbers(listed: str) -> tuple[int, ...]:
     numbers: list[int] = []
     for first, last in _PART.findall(listed):
         low, high = int(first), int(last or first)
-        # A range that runs backwards or far is no range: only its ends count.
+        # A reversed or very long range counts as its two ends only.
         numbers += range(low, high + 1) if 0 <= high - low <= _FARTHEST else (low, high)
     return tuple(numbers)

@@ -1,7 +1,7 @@
 """CSV that a spreadsheet does not run: text that looks like a formula gets an apostrophe.
 
-One rule for every file we write, and its inverse for every file of ours that we read (OWASP, CSV
-Injection).
+The same rule applies to every file that ragwright writes, and its inverse to every such file that
+it reads (OWASP, CSV Injection).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Every error that ragwright raises on purpose, in one tree.
+"""All errors that ragwright raises deliberately, in one tree.
 
 RagwrightError
 ├── ConfigError
@@ -58,7 +58,7 @@ from collections.abc import Sequence
 
 
 class RagwrightError(Exception):
-    """The root: something ragwright can explain.
+    """The root of all errors that ragwright raises.
 
     Args:
         what: What was wrong, one sentence.
@@ -73,7 +73,7 @@ class RagwrightError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """The sentence, the place and the way out, one line each."""
+        """What is wrong, where, and what to do, one line each."""
         lines = [self.what]
         if self.where:
             lines.append(f"  where: {self.where}")
@@ -100,7 +100,7 @@ class ConfigError(RagwrightError):
 
 
 class PluginError(ConfigError):
-    """A ``module:object`` cannot be loaded or does not fit its seam."""
+    """A ``module:object`` cannot be loaded or does not implement the interface."""
 
 
 class MissingExtraError(RagwrightError):
@@ -124,7 +124,7 @@ class FetchError(SourceError):
 
     Args:
         status: HTTP status of the reply, None where there was none.
-        retry_after: Seconds the server asks to wait, None where it does not say.
+        retry_after: Seconds the server asks to wait, None if it does not say.
         retryable: True where trying again may help.
     """
 
@@ -157,7 +157,7 @@ class UnsupportedSourceError(SourceError):
 
 
 class ChunkError(RagwrightError):
-    """A document cannot be cut as asked."""
+    """A document cannot be cut into chunks as configured."""
 
 
 class StoreError(RagwrightError):
@@ -165,7 +165,7 @@ class StoreError(RagwrightError):
 
 
 class DuplicateIdError(StoreError):
-    """Two different documents claim one id."""
+    """Two different documents have the same id."""
 
 
 class SchemaVersionError(StoreError):
@@ -189,7 +189,7 @@ class StoreFullError(StoreError):
 
 
 class ModelError(RagwrightError):
-    """A model server, or a local model, did not do what was asked."""
+    """A model server or a local model failed."""
 
 
 class MissingKeyError(ModelError):
@@ -197,15 +197,15 @@ class MissingKeyError(ModelError):
 
 
 class ModelRefusedError(ModelError):
-    """A server refuses the request itself (unknown model, bad parameter, too long)."""
+    """A server rejects the request (unknown model, bad parameter, too long)."""
 
 
 class PromptTooLongError(ModelRefusedError):
-    """A prompt does not fit the model's context window, says its server."""
+    """A server reports that the prompt does not fit the model's context window."""
 
 
 class ModelReplyError(ModelError):
-    """A reply is not what the protocol promises: not JSON, no choices, cut off."""
+    """A reply does not follow the protocol: not JSON, no choices, cut off."""
 
 
 class ModelTimeoutError(ModelError):
@@ -224,7 +224,7 @@ class RateLimitedError(ModelUnavailableError):
     """A server asks to slow down (429).
 
     Args:
-        retry_after: Seconds the server asks to wait, None where it does not say.
+        retry_after: Seconds the server asks to wait, None if it does not say.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class RateLimitedError(ModelUnavailableError):
 
 
 class FlowError(RagwrightError):
-    """A flow was written or driven wrongly."""
+    """A flow was written or run incorrectly."""
 
 
 class GatherError(FlowError):
@@ -281,7 +281,7 @@ class RetrieveError(RagwrightError):
 
 
 class DatabaseError(RetrieveError):
-    """A configured SQL database cannot be opened, or does not answer."""
+    """A configured SQL database cannot be opened or does not answer."""
 
 
 class StatementError(DatabaseError):
@@ -289,12 +289,11 @@ class StatementError(DatabaseError):
 
 
 class FilterError(RetrieveError):
-    """A metadata filter names an unknown field or value, or is no filter.
+    """A metadata filter names an unknown field or value, or is not a valid filter.
 
     Args:
-        field: Field that nothing carries, or whose values nothing has; empty for other faults.
-        values: The values as they are spelled that nothing has; empty where no row carries the
-            field.
+        field: Unknown field, or the field of the unknown values; empty for other faults.
+        values: The unknown values as written; empty if the field is unknown.
     """
 
     def __init__(
@@ -347,7 +346,7 @@ class TestsetError(RagwrightError):
 
 
 class StudyError(RagwrightError):
-    """A study cannot be run, or what a stored one came to cannot be used."""
+    """A study cannot be run, or its stored results cannot be used."""
 
 
 class MeasureError(RagwrightError):
@@ -355,7 +354,7 @@ class MeasureError(RagwrightError):
 
 
 class RecordsError(RagwrightError):
-    """Rows, or what is declared about them under ``records/``, cannot be used."""
+    """Rows, or the settings under ``records/``, cannot be used."""
 
 
 class DuplicateKeyError(RecordsError):

@@ -11,7 +11,7 @@ from typing import Any
 def text_hash(text: str) -> str:
     """Hash of a text: 32 hexadecimal digits of BLAKE2b over its UTF-8 bytes.
 
-    Lone surrogates are kept apart rather than refused, so any ``str`` has a hash.
+    Lone surrogates are hashed as distinct bytes rather than refused, so any ``str`` has a hash.
     """
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
@@ -20,7 +20,7 @@ def value_hash(value: Any) -> str:
     """Hash of a JSON-able value, equal for equal values whatever the order of their keys.
 
     Raises:
-        TypeError: The value holds something JSON has no word for.
+        TypeError: The value holds something that JSON cannot represent.
     """
     return text_hash(canonical_json(value))
 
@@ -36,7 +36,7 @@ def values_hash(values: Iterable[Any]) -> str:
 
 
 def canonical_json(value: Any) -> str:
-    """JSON with sorted keys and no spaces: the one spelling that hashes and logs compare."""
+    """JSON with sorted keys and no spaces: the form that hashes and logs compare."""
     return _ENCODER.encode(value)
 
 

@@ -1,4 +1,4 @@
-"""What headers of servers mean."""
+"""Parsing of HTTP response headers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def retry_after(text: str | None, now: float | None = None) -> float | None:
         now: Seconds since 1970 that a date is counted from; the present by default.
 
     Returns:
-        Seconds, 0 or more and finite; None where the header says nothing readable.
+        Seconds, 0 or more and finite; None if the header cannot be parsed.
     """
     text = (text or "").strip()
     try:

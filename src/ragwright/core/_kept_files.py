@@ -1,4 +1,4 @@
-"""Files that are kept: which can be written, how to read those that cannot, what errors mean."""
+"""Stored files: whether they can be written, how to read them if not, and what errors mean."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNWRITTEN = {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_P
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DECODING = re.compile("Could not decode|no such (table|column|index)|.*has no column named")
-"""Messages of a file whose schema or text is not what was written."""
+"""Messages for a file whose schema or text has changed."""
 
 _NO_ROOM = 65_536
 """Bytes: with less, SQLite cannot lay out its files and says `disk I/O error`."""
@@ -28,32 +28,32 @@ _EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def writable(path: Path) -> bool:
-    """Whether this process may write a file and beside it, or make it where it is missing."""
+    """True if this process may write a file and its folder, or create the file if it is missing."""
     if path.exists() and not os.access(path, os.W_OK, effective_ids=_EFFECTIVE):
         return False
     folder = path.absolute().parent
     while not folder.exists() and folder != folder.parent:
         folder = folder.parent
     if not folder.is_dir():
-        return True  # whoever makes it is told what is in the way
+        return True  # creating it raises an error that says why
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=_EFFECTIVE)
 
 
 def discard(path: Path) -> None:
-    """Delete a SQLite file with its logs: what is left of one must not meet the next."""
+    """Delete a SQLite file with its logs, so that a new file never meets an old log."""
     for end in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{end}").unlink(missing_ok=True)
 
 
 def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:
-    """A connection to a SQLite file that is only read, also where nothing beside it can be made.
+    """A read-only connection to a SQLite file, also in a folder that cannot be written.
 
-    A file with a log is read together with it. Without one, SQLite would have to make one in the
-    folder: there the file is read as it lies, and each statement is refused from the moment at
-    which somebody else has written to it.
+    A file with a log is read together with it. Without one, SQLite would have to create a log in
+    the folder: there the file is read as it is, and statements are refused once another process has
+    written to it.
 
     Raises:
-        sqlite3.Error: It is no such file, cannot be read, or another process holds it.
+        sqlite3.Error: It is not a SQLite file, cannot be read, or another process holds it.
     """
     address = path.absolute().as_uri()
     try:
@@ -67,24 +67,24 @@ def reading_connection(path: Path, timeout: float) -> sqlite3.Connection:
 
 
 class _AsItLies(sqlite3.Connection):
-    """Reads a file that SQLite takes for one that nobody writes; whether that holds is seen to."""
+    """Reads a file that SQLite treats as immutable; checks that nothing has written to it."""
 
     _path: Path | None = None
     _found: tuple[int, ...] = ()
 
     def watch(self, path: Path) -> None:
-        """Hold the file to what it is now."""
+        """Remember the present state of the file."""
         self._found = _looks(path)
         self._path = path
         self._check()
 
     def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        """A statement; its result is refused where the file was written before or meanwhile."""
+        """Run a statement; its result is refused if the file was written before or meanwhile."""
         self._check()
         try:
             found = super().execute(*arguments)
         except sqlite3.DatabaseError:
-            self._check()  # what looks damaged was written meanwhile
+            self._check()  # a file that looks damaged may have been written meanwhile
             raise
         self._check()
         return found
@@ -103,7 +103,7 @@ def _looks(path: Path) -> tuple[int, ...]:
 
 
 def _begun(path: Path) -> bool:
-    """Whether a log or a journal says that somebody writes, or was cut off while writing."""
+    """True if a log or a journal shows a write in progress or one that was cut off."""
     for end in ("-wal", "-journal"):
         with suppress(FileNotFoundError):
             if Path(f"{path}{end}").stat().st_size:
@@ -134,13 +134,13 @@ def _opened(address: str, timeout: float, kind: type[C]) -> C:
 def file_error(
     error: sqlite3.Error | OSError | ValueError, path: Path, *, busy: str = "", damaged: str = ""
 ) -> StoreError:
-    """What SQLite or the system says of a file, as one of ours with a way out.
+    """An error of SQLite or the system about a file, as one of ours with a hint.
 
     Args:
-        error: What was raised; a ValueError is of stored bytes that do not decode.
+        error: What was raised; a ValueError means stored bytes that do not decode.
         path: The file, or the folder, that it is about.
-        busy: What to do where another process holds it too long.
-        damaged: What to do where it is damaged.
+        busy: Hint if another process holds it too long.
+        damaged: Hint if it is damaged.
     """
     if isinstance(error, sqlite3.Error) and path.is_dir():
         error = IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -167,12 +167,12 @@ def file_error(
     return StoreError(
         f"the file cannot be used: {error}",
         where=str(path),
-        hint="see whether the disk has room and is sound, and run it again",
+        hint="check the disk and its free space, and run it again",
     )
 
 
 def _said(error: sqlite3.Error | ValueError) -> str:
-    """What was wrong, without what is stored: SQLite quotes a text that does not decode."""
+    """The message without stored content: SQLite quotes text that does not decode."""
     if isinstance(error, ValueError) or "decode" in str(error):
         return "its content cannot be decoded"
     return str(error)
@@ -194,7 +194,7 @@ def _system_error(error: OSError, path: Path) -> StoreError:
     return StoreError(
         f"the file cannot be used: {said}",
         where=str(place),
-        hint="see whether the folder can be written and the disk has room",
+        hint="check the rights of the folder and the free space of the disk",
     )
 
 
@@ -211,19 +211,20 @@ def _refused(path: Path, said: str) -> StoreError:
         return StoreError(
             f"the file cannot be read: {said}",
             where=str(path),
-            hint="let this user read the file",
+            hint="give this user the right to read the file",
         )
     log = Path(f"{path}-wal")
     if log.exists() and not writable(path):
         return StoreError(
             f"the file was left by a process that was killed, and cannot be read as it is: {said}",
             where=str(path),
-            hint="run a command there once as a user who may write in the folder",
+            hint="run any command there once as a user who may write in the folder",
         )
     return StoreError(
         f"the file cannot be written: {said}",
         where=str(path),
-        hint="let this user write in the folder, on a disk that is not mounted read-only",
+        hint="give this user the right to write in the folder, on a disk that is not mounted "
+        "read-only",
     )
 
 

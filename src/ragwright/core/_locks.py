@@ -1,7 +1,7 @@
-"""One process at a time, or many but not one: locks of the system, and a word about who holds them.
+"""Locks between processes, exclusive or shared, and files that name their holders.
 
 The lock is the system's (``flock``) and belongs to an open file, so it ends with the processes
-that have it open, however they end. What stands in the file is only there to be told to others.
+that have it open, however they end. The content of the file is only used in messages.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ _EVERY = 0.05
 """Most seconds between two tries."""
 
 _ASKED = 0.05
-"""Seconds to try at least: who only asks whether a lock is held holds it for an instant."""
+"""Least seconds to try: checking whether a lock is held takes it for an instant."""
 
 _SAID = 0.5
-"""Seconds that a new holder has to say who it is, before the file's word counts as old."""
+"""Seconds that a new holder has to write its name before the file's content counts as outdated."""
 
 _YEAR_3000 = 32_503_680_000
-"""No holder says a later moment, and the calendar ends at some."""
+"""Times after this are invalid; datetime cannot represent all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """Who holds a lock, as it says itself.
+    """The holder of a lock, as written in the lock's file.
 
     Attributes:
-        what: What it is doing; empty where the holder does not say who it is.
-        pid: Its process, 0 where it does not say.
+        what: What it is doing; empty if unknown.
+        pid: Its process id, 0 if unknown.
         host: Its machine.
         command: Its command line, without values of options; the first 200 characters.
-        since: Since when, in seconds since 1970.
-        number: Number of what it is at, None where that has none.
-        shared: True where processes that it started may hold the lock as well.
+        since: When it took the lock, in seconds since 1970.
+        number: Number of the item it works on, None if there is none.
+        shared: True if its child processes may hold the lock as well.
     """
 
     what: str = ""
@@ -64,7 +64,7 @@ class LockHolder:
 
     @property
     def alive(self) -> bool:
-        """Whether the process may still run; one of another machine always may."""
+        """True if the process may still run; always for one on another machine."""
         if self.host != socket.gethostname():
             return True
         try:
@@ -76,26 +76,26 @@ class LockHolder:
         return True
 
     def __str__(self) -> str:
-        """Who, on which machine, since when and by which command, as part of a sentence."""
+        """Process, machine, start and command, as part of a sentence."""
         if not self.pid:
             return "another, unidentified process"
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.since))
         return (
             f"{self.what!r}, process {self.pid} on {self.host}, since {since} ({self.command})"
-            f"{'' if self.alive else '; it has ended, and something that it started goes on'}"
+            f"{'' if self.alive else '; it has ended, but a child process still runs'}"
         )
 
 
 class FileLock:
-    """The right to do something alone among all processes; a context manager.
+    """An exclusive lock among all processes; a context manager.
 
     Args:
         path: File of the lock; made with mode 0600, never deleted.
-        what: What the holder is doing, told to those who want it as well.
+        what: What the holder is doing, for messages to other processes.
         wait: Seconds to wait for it.
-        busy: What is going on where somebody else holds it: ``BUSY by HOLDER`` is the error.
-        error: Kind of error where there are no locks.
-        clock: Seconds since 1970, for the word about since when.
+        busy: Start of the error if another process holds it: ``BUSY by HOLDER``.
+        error: Kind of error if the system has no locks.
+        clock: Returns seconds since 1970, for the time in messages.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class FileLock:
         self._handle = -1
 
     def acquire(self) -> bool:
-        """Take it; False where somebody else held it all the time that was to be waited.
+        """Take it; False if another process held it during the whole waiting time.
 
         Raises:
             RagwrightError: The system or the file system has no locks; of the kind asked for.
@@ -138,7 +138,7 @@ class FileLock:
         return taken
 
     def release(self) -> None:
-        """Give it back, also for processes that share it; safe to call twice."""
+        """Release it, also for processes that share it; safe to call twice."""
         handle, self._handle = self._handle, -1
         if handle >= 0:
             with suppress(OSError):
@@ -150,7 +150,7 @@ class FileLock:
         """Take it, unless it is held by this object already.
 
         Raises:
-            StoreBusyError: Somebody else holds it longer than ``wait``; who and since when.
+            StoreBusyError: Another process holds it longer than ``wait``; the message names it.
             RagwrightError: As :meth:`acquire`.
             OSError: As :meth:`acquire`.
         """
@@ -163,11 +163,11 @@ class FileLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of it."""
+        """Release it."""
         self.release()
 
     def at(self, number: int) -> None:
-        """Say which one this holder is at, from now on; only for who holds it."""
+        """Note the number of the item being worked on; only for the holder."""
         self._say(replace(self._word, number=number, since=self._clock()))
 
     def share(self) -> int:
@@ -177,9 +177,9 @@ class FileLock:
         return self._handle
 
     def holder(self) -> LockHolder | None:
-        """Who holds it now, None where nobody does.
+        """The present holder, None if it is free.
 
-        A process that has ended is named only if what it started may hold the lock.
+        A process that has ended is named only if its child processes may hold the lock.
 
         Raises:
             RagwrightError: The system or the file system has no locks; of the kind asked for.
@@ -223,34 +223,34 @@ class FileLock:
             raise self._error(
                 f"the file system gives no lock: {error.strerror}",
                 where=str(self._path),
-                hint="keep the project folder on a disk of this machine",
+                hint="move the project folder to a local disk",
             ) from error
         return True
 
     def _say(self, word: LockHolder) -> None:
-        """Write who holds it; a disk too full for that is no reason not to hold it."""
+        """Write the holder into the file; a full disk does not prevent the lock."""
         self._word = word
         with suppress(OSError):
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, json.dumps(asdict(word)).encode(), 0)
 
     def _told(self) -> LockHolder:
-        """Who says it holds the lock, as far as that can be true."""
+        """The holder named in the file, if it can be the present one."""
         until = time.monotonic() + _SAID
         while True:
             word = _read(self._path)
             if word is not None and word.alive:
                 return word
-            if time.monotonic() > until:  # what stands there is of one who went without a word
+            if time.monotonic() > until:  # left by a process that ended without clearing it
                 return word if word is not None and word.shared else LockHolder()
             time.sleep(_EVERY)
 
 
 class WorkLock:
-    """Many processes and threads at work, or one that must be alone.
+    """A lock for many processes and threads that work, or one that must be alone.
 
-    Who works holds a shared lock of the system, which ends with its process, however that ends. A
-    file beside it says who that is, for messages only.
+    Workers hold a shared lock of the system, which ends with the process, however that ends. A file
+    beside it names the process, for messages only.
 
     Args:
         folder: Folder of the lock and of these files; made when first needed.
@@ -261,17 +261,17 @@ class WorkLock:
 
     @contextmanager
     def working(self, what: str, *, wait: float = 60.0) -> Iterator[None]:
-        """Work while nobody is alone; any number of others may work as well.
+        """Hold the shared lock: any number of others may work as well, but none exclusively.
 
         Where the lock cannot be made (a folder that cannot be written, a system or file system
         without locks), work goes on without it.
 
         Args:
             what: What the work is, as :attr:`LockHolder.what`.
-            wait: Seconds to wait for one that is alone.
+            wait: Seconds to wait for an exclusive holder.
 
         Raises:
-            StoreBusyError: One is alone for longer than ``wait``.
+            StoreBusyError: A process holds it exclusively for longer than ``wait``.
         """
         handle = self._shared(wait)
         word = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
@@ -289,17 +289,17 @@ class WorkLock:
 
     @contextmanager
     def alone(self, what: str, *, wait: float = 2.0, hint: str = "") -> Iterator[None]:
-        """Be the only one at work, once those at work have ended.
+        """Hold the lock exclusively, once all others have ended.
 
-        On a system without locks (Windows) nobody is waited for.
+        On a system without locks (Windows) this does not wait.
 
         Args:
-            what: What is done alone.
+            what: What the exclusive work is.
             wait: Seconds to wait for work to end.
-            hint: What to do where it does not.
+            hint: Hint if it does not.
 
         Raises:
-            StoreBusyError: Somebody is at work for longer than ``wait``; every one is named.
+            StoreBusyError: Others work for longer than ``wait``; the message names them all.
             StoreError: The file system has no locks.
             OSError: The lock cannot be made.
         """
@@ -315,14 +315,15 @@ class WorkLock:
                 hint=hint,
             )
         try:
-            for left in self._folder.glob("*.json"):  # of processes that ended without a word
+            # left by processes that ended without clearing it
+            for left in self._folder.glob("*.json"):
                 left.unlink(missing_ok=True)
             yield
         finally:
             lock.release()
 
     def _shared(self, wait: float) -> int:
-        """The open file that holds the shared lock, -1 where there is none to hold."""
+        """Descriptor of the shared lock, -1 if there are no locks."""
         path = self._folder / "lock"
         if not _LOCKS:
             return -1
@@ -351,7 +352,7 @@ class WorkLock:
         return handle
 
     def _words(self) -> Iterator[LockHolder]:
-        """Who says to be at work and may be."""
+        """The processes named in the files that may still be running."""
         for path in sorted(self._folder.glob("*.json")):
             word = _read(path)
             if word is not None and word.alive:
@@ -359,7 +360,7 @@ class WorkLock:
 
 
 def _shares(handle: int) -> bool:
-    """Take a shared lock, False where somebody holds it alone."""
+    """Take a shared lock; False if another process holds it exclusively."""
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -368,7 +369,7 @@ def _shares(handle: int) -> bool:
 
 
 def _process() -> tuple[int, str, str]:
-    """Number, machine and command line of this process."""
+    """Id, machine and command line of this process."""
     return os.getpid(), socket.gethostname(), " ".join(_told_words(sys.argv))[:200]
 
 
@@ -387,7 +388,7 @@ def _told_words(words: Sequence[str]) -> Iterator[str]:
 
 
 def _read(path: Path) -> LockHolder | None:
-    """What stands in the file, None where that is no word or is being written."""
+    """The content of the file, None if it is invalid or being written."""
     try:
         said = json.loads(path.read_text("utf-8"))
         word = LockHolder(**{one.name: said[one.name] for one in fields(LockHolder)})

@@ -1,4 +1,4 @@
-"""YAML that holds one mapping of known keys: wrong ones are named with their line."""
+"""YAML that holds one mapping of known keys: an unknown key is an error with its line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._yaml import Placed, parse_yaml, read_yaml
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """A YAML mapping and where its keys stand."""
+    """A YAML mapping and the lines of its keys."""
 
     placed: Placed
 
@@ -35,7 +35,7 @@ class Mapped:
         return self.placed.where(key)
 
     def check_keys(self, known: Iterable[str], what: str) -> None:
-        """Refuse keys that are not known; the nearest known one is named.
+        """Refuse unknown keys; the error names the nearest known one.
 
         Raises:
             PromptError: At the first unknown key, with its line.
@@ -51,7 +51,7 @@ class Mapped:
         """The text of a key, empty where it is not given.
 
         Raises:
-            PromptError: The value is no text.
+            PromptError: The value is not text.
         """
         value = self.values.get(key, "")
         if not isinstance(value, str):
@@ -80,8 +80,8 @@ def read_mapping(path: Path) -> Mapped:
     """The mapping in a YAML file.
 
     Raises:
-        PromptError: No such file, no YAML (a tab is named as such), a key given twice, or
-            something else than a mapping; with file and line.
+        PromptError: No such file, not YAML, a key given twice, or not a mapping; with file and
+            line.
     """
     try:
         return _mapped(read_yaml(path))
@@ -99,7 +99,7 @@ def _parsed(text: str, where: str) -> Mapped:
 
 @cache
 def shipped_mapping(room: str, path: str) -> Mapped:
-    """The mapping in a YAML file that comes with a room, below its folder ``data``."""
+    """The mapping in a YAML file that is shipped in a room's folder ``data``."""
     from importlib.resources import files
 
     file = files(f"ragwright.{room}") / "data" / path

@@ -1,7 +1,7 @@
 """Option records: each room declares its settings once, as data.
 
 A room's options are a frozen dataclass whose fields are made with :func:`option`. The
-project file, ``--set``, the documentation and the rebuild rule are all read off them.
+project file, ``--set``, the documentation and the rebuild rule are all derived from them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A process of its own that runs one pattern after another; the kernel ends it when one hangs.
+"""A separate process that runs one pattern after another; the kernel ends it when one hangs.
 
 Started as a script, without the package: nothing but the standard library is imported. It reads
 requests from standard input (eight bytes of length, then a pickle) and answers on standard
-output in the same way. A file of eight bytes, shared with whoever started it, says at which row
-it is.
+output in the same way. A file of eight bytes, shared with the parent process, holds the number of
+the present row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def serve(source: BinaryIO, answers: BinaryIO, row: mmap.mmap) -> None:
     with a bool per text; ``starts``, which answers with the positions of the matches per text; or
     literals (str) and numbers of groups (int) to replace every match by, which answers with a text
     per text. A row that takes more than so many seconds of processor time ends the process by
-    SIGPROF, also in the midst of a match.
+    SIGPROF, even in the middle of a match.
     """
     while head := source.read(8):
         told = source.read(int.from_bytes(head, "big"))
@@ -50,5 +50,5 @@ def serve(source: BinaryIO, answers: BinaryIO, row: mmap.mmap) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles Ctrl-C
     serve(sys.stdin.buffer, sys.stdout.buffer, mmap.mmap(int(sys.argv[1]), 8))

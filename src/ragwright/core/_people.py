@@ -1,4 +1,4 @@
-"""Who works here."""
+"""The user's name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import getpass
 
 
 def current_user() -> str:
-    """Who works on this machine."""
+    """Name of the user of this process."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container without a user entry

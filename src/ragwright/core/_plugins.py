@@ -1,4 +1,4 @@
-"""Loading what a stranger wrote: ``module:object`` in a settings file."""
+"""Loading plug-ins: ``module:object`` in a settings file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nouns: frozen records that every room hands to the next."""
+"""The frozen records that all rooms share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Span:
         return self.end - self.start
 
     def overlap(self, other: Span) -> int:
-        """Number of characters that both spans hold, 0 where they do not meet."""
+        """Number of characters in both spans, 0 if they do not overlap."""
         return max(0, min(self.end, other.end) - max(self.start, other.start))
 
 
@@ -118,7 +118,7 @@ class Chunk:
         ordinal: Position among the document's chunks, from 0.
         page: Page of its first character, None without pages.
         headings: Section titles above its first character, outermost first.
-        tokens: Length in tokens of the counter that cut it, 0 where none did.
+        tokens: Length in the chunker's tokens, 0 if it does not count them.
         metadata: Fields of this chunk alone; those of its document are added by the index.
         pages: Where further pages begin within it: (position in the document, page number).
     """
@@ -141,8 +141,8 @@ class Filter:
 
     A field that holds several strings meets ``values`` when it holds at least one of them.
     ``low``/``high`` are inclusive bounds, used where ``values`` is empty. With ``exclude`` it is
-    met by what would not meet it otherwise: by chunks that hold none of ``values``, or nothing
-    within the bounds, those without the field among them.
+    inverted: chunks meet it that hold none of ``values``, or nothing within the bounds, including
+    those without the field.
     """
 
     field: str
@@ -155,8 +155,8 @@ class Filter:
         """Refuse a filter without a condition: it would let everything through.
 
         Raises:
-            FilterError: Neither values nor bounds; or a field name that ends in ``!``, which
-                would read as the opposite of what it asks for.
+            FilterError: Neither values nor bounds; or a field name that ends in ``!``, which would
+                read as the opposite condition.
         """
         if self.field.rstrip().endswith("!"):
             raise FilterError(
@@ -178,9 +178,9 @@ class Filter:
         return f"{self.field}{sign}{low}..{high}"
 
     def __repr__(self) -> str:
-        """As Python writes it, ``exclude`` only where it is set.
+        """As Python writes it, with ``exclude`` only if it is set.
 
-        Manifests of runs hold this text: those from before there was ``exclude`` stay equal.
+        Manifests of runs hold this text: those older than ``exclude`` must stay equal.
         """
         parts = [(name, getattr(self, name)) for name in ("field", "values", "low", "high")]
         parts += [("exclude", True)] if self.exclude else []
@@ -189,7 +189,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class SoftFilter:
-    """A condition that a hit should meet, and how much that counts (weight 0 or more)."""
+    """A condition that a hit should meet, and its weight (0 or more)."""
 
     condition: Filter
     weight: float = 1.0
@@ -209,16 +209,16 @@ class SoftFilter:
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """Soft filters and how far they may be relaxed (SPEC B9).
+    """Soft filters and how far they may be relaxed.
 
-    A chunk's rung is the set of soft filters it meets. Chunks are ranked by the sum of the
-    weights of their rung, then by their score, then by id. Filters of equal field and values
-    count once each.
+    A chunk's relaxation level (``rung``) is the set of soft filters it meets. Chunks are ranked by
+    the sum of the weights of their level, then by their score, then by id. Filters of equal field
+    and values count once each.
 
     Attributes:
         soft: The soft filters, in the order asked for; at most 62.
         threshold: Least score a candidate may have, None for no bound.
-        unfiltered: Chunks that meet no soft filter at all are the last rung.
+        unfiltered: Chunks that meet no soft filter form the last level.
     """
 
     soft: tuple[SoftFilter, ...]
@@ -228,7 +228,7 @@ class Relaxation:
 
 @dataclass(frozen=True, slots=True)
 class RelaxationLevel:
-    """Where on the ladder of relaxed filters a hit stands: its weight, what it meets and misses."""
+    """A level of relaxed filters: its weight, and the conditions met and missed."""
 
     weight: float
     met: tuple[Filter, ...] = ()
@@ -237,7 +237,7 @@ class RelaxationLevel:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A token the keyword channel looked for, in how many chunks it stands, and its weight (idf).
+    """A token the keyword channel looked for, the number of chunks that hold it, and its idf.
 
     ``chunks`` counts those that the hard filters leave, and is 0 for a token that none of them
     holds; ``idf`` is that of the whole corpus; ``most`` is the most that the token can add to a
@@ -252,7 +252,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class ChannelScore:
-    """How one search channel saw a hit: its rank from 1 and its own score."""
+    """A hit in one search channel: its rank from 1 and its score there."""
 
     rank: int
     score: float
@@ -263,7 +263,7 @@ class Hit:
     """A retrieved chunk with its address, rank from 1 and final score (higher is better).
 
     ``page`` is that of its first character, ``pages`` where further pages begin within it, as
-    in :class:`Chunk`; ``rung`` is set where soft filters were asked for.
+    in :class:`Chunk`; ``rung`` (relaxation level) is set if the search had soft filters.
     """
 
     rank: int
@@ -292,7 +292,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """A reader to write for; every field but the name is plain text put into the prompt.
+    """A reader to write for; every field except the name is text inserted into the prompt.
 
     ``max_words`` bounds answers that are extracted offline; ``model`` overrides the
     project's generator for this persona.
@@ -362,17 +362,17 @@ class Answer:
     """An answer with everything needed to check it.
 
     Attributes:
-        text: Answer with ``[n]`` marks; the sentence that says so when it abstains.
-        abstained: True where nothing in the context answers the question.
+        text: Answer with ``[n]`` marks; a sentence that says so if it abstains.
+        abstained: True if nothing in the context answers the question.
         citations: Resolved marks, in order of first use.
         hits: The context, in prompt order.
         route: How the context was found (``index`` for now) and ``route_reason`` why.
-        model: Model identity; ``extractive`` means sentences quoted, none written.
+        model: Model identity; ``extractive`` means that sentences are quoted.
         cached: True where every paid reply came from the reply store.
         prompt: Messages sent, role and content; empty for an extractive answer.
         usage: Sum over the answer's calls.
         finish: How the model's reply ended: ``stop``, ``length`` where it was cut, ….
-        notes: What was dropped, unresolved or substituted on the way, for the reader.
+        notes: Notes for the reader on what was dropped, unresolved or substituted.
     """
 
     question: str
@@ -405,10 +405,10 @@ class GoldSpan:
 class Row:
     """One evaluation row in ragas' names, plus gold that survives re-chunking.
 
-    An empty ``response`` is the answer of a system that said nothing, and is scored as one; None
-    is no answer. ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans``
-    holds spans in source documents, ``retrieved_spans`` where the retrieved contexts stand in
-    theirs, in the same order.
+    An empty ``response`` is scored as an answer; None means that there is no answer.
+    ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds spans in
+    source documents, ``retrieved_spans`` the positions of the retrieved contexts in theirs, in the
+    same order.
     """
 
     id: str
@@ -438,15 +438,15 @@ ScoreState: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one measure says of one row: a value only in the state ``scored``.
+    """The score of one row by one measure: it has a value only in the state ``scored``.
 
     Attributes:
         reason: Why there is no value.
-        detail: What a judge said: its reasoning, the claims it looked at.
-        parts: Named numbers that the value is the mean of, where it is one: ``sample 1``, ….
-        no_gold: The row does not say what the measure would have to know (no reference, no
-            relevant document), so that no system could be scored on it, whatever it does.
-        unanswerable: The row is marked ``answerable: false``, so that abstaining on it was right.
+        detail: A judge's output: its reasoning, the claims it checked.
+        parts: Named numbers whose mean is the value, if it is a mean: ``sample 1``, ….
+        no_gold: The row lacks gold that the measure needs (reference, relevant document), so no
+            system could be scored on it.
+        unanswerable: The row is marked ``answerable: false``, so abstaining was right.
     """
 
     measure: str
@@ -459,7 +459,7 @@ class Score:
     unanswerable: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a value without the state for it, and the state without a value."""
+        """Refuse a value in another state than ``scored``, and ``scored`` without a value."""
         if (self.value is not None) != (self.state == "scored"):
             raise ValueError(f"state {self.state!r} does not go with value {self.value!r}")
         if self.no_gold and self.state != "not_applicable":
@@ -469,14 +469,14 @@ class Score:
 
     @property
     def lost(self) -> bool:
-        """True where the row has no value although a system could have had one for it."""
+        """True if the row has no value although a system could have got one."""
         return self.value is None and not (self.no_gold or self.unanswerable)
 
 
 def ranked(pairs: Iterable[tuple[str, float]], k: int) -> list[tuple[str, float]]:
     """The k best of (id, score), scores rounded to 6 digits, ties by id.
 
-    The one ranking rule of the program: equal on every machine and every run.
+    The only ranking rule of the program: equal on every machine and in every run.
     """
     rounded = [(key, round(score, 6)) for key, score in pairs]
     return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))[:k]

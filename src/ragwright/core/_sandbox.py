@@ -1,10 +1,10 @@
-"""Jinja2's sandbox with a bound on what a template may make.
+"""Jinja2's sandbox with bounds on the output and the work of a template.
 
 The sandbox of jinja2 keeps a template away from Python, but not from ``'x' * 10 ** 10`` or from
-loops in loops. Here every step of a template, and every text and list that it makes, is charged
-to an allowance: loops by the iteration, outputs, operators, filters and calls by the size of
-what they read or make. What can make much of little in one step (a width, a factor, a
-replacement) is estimated before it is done.
+loops in loops. Here every step of a template, and every text and list that it makes, is charged to
+an allowance: loops by the iteration, outputs, operators, filters and calls by the size of their
+inputs and results. Steps that can make large results from small inputs (a width, a factor, a
+replacement) are estimated before they run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 from ._errors import PromptError
 
 _STEP = 32
-"""Charge for a step; a character is 1. Bounds the time of steps that make nothing."""
+"""Charge for a step; a character is 1. Bounds the time of steps without output."""
 
 _FREE = 32_000_000
 """Characters that any template may make."""
 
 _TIMES = 16
-"""How many times the size of the values come on top."""
+"""Multiple of the size of the values that is added to it."""
 
 _BITS = 4_000
 """Longest whole number; Python prints no more than 4,300 digits."""
@@ -49,7 +49,7 @@ _LAZY = frozenset(
         "selectattr",
     }
 )
-"""Filters that read nothing of what they are given, or read it piece by piece."""
+"""Filters that read nothing of their input, or read it piece by piece."""
 
 _WIDTHS = frozenset(
     {
@@ -77,7 +77,7 @@ _WIDE = re.compile(r"%[^a-zA-Z%]*(?:\d{5}|\*)|\{[^{}]*(?:\d{5}|\{)")
 
 
 class _Allowance:
-    """What a render may still make, in characters."""
+    """The remaining allowance of a render, in characters."""
 
     __slots__ = ("left",)
 
@@ -97,7 +97,7 @@ def rendered(template: Any, values: Mapping[str, Any]) -> str:
     """The text of a template that :func:`sandbox` has compiled.
 
     Raises:
-        PromptError: It makes too much.
+        PromptError: It exceeds the allowance.
         Exception: Whatever an expression in it raises.
     """
     token = _allowance.set(_Allowance(values))
@@ -114,7 +114,7 @@ def sandbox() -> Any:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     # No HTML is made here, so nothing is escaped: a model must see the text as it is. Nothing is
-    # worked out while compiling, before there is an allowance: hence `optimized` and `finalize`
+    # evaluated while compiling, before there is an allowance: hence `optimized` and `finalize`
     # with a context.
     environment: Any = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined,
@@ -187,14 +187,14 @@ def _steps(values: Any) -> Iterator[Any]:
 
 
 def _counted(value: Any) -> Any:
-    """A value that becomes text, charged by all that it holds."""
+    """A value that becomes text, charged by its whole content."""
     allowance = _allowance.get()
     allowance.spend(_STEP + _size(value, allowance.left))
     return value
 
 
 def _made(value: Any) -> Any:
-    """What a step has made, charged; a lazy list is charged as it is read."""
+    """The result of a step, charged; a lazy list is charged as it is read."""
     if isinstance(value, Iterator):
         return (_made(one) for one in value)
     size = len(value) if isinstance(value, str | bytes) else 8 * _length(value)
@@ -225,7 +225,7 @@ def _call(plain: Callable[..., Any], context: Any, function: Any, *args: Any, **
     if isinstance(owner, str | bytes | int):  # their methods read and repeat what they are given
         _check(method.__name__, owner, args, named)
     elif function is context.environment.globals["lipsum"]:
-        raise PromptError("the template calls lipsum, which a prompt has no use for")
+        raise PromptError("the template calls lipsum, which prompts may not use")
     return _made(plain(context, function, *args, **named))
 
 
@@ -243,10 +243,10 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _check(name: str, owner: Any, args: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Charge what a filter or method will make, where it can make more than it reads.
+    """Charge the result of a filter or method that can make more than it reads.
 
     Raises:
-        PromptError: A width is too large, or too much would be made.
+        PromptError: A width is too large, or the result would exceed the allowance.
     """
     allowance = _allowance.get()
     given = [*args, *named.values()]
@@ -275,7 +275,7 @@ def _joined_by(owner: Any, given: Sequence[Any]) -> int:
 
 
 def _replaced_by(owner: Any, given: Sequence[Any]) -> int:
-    """Characters that come for what is replaced."""
+    """Characters that a replacement inserts."""
     found = str(owner).count(str(given[0])) if given else 0
     return found * _size(given[1:2], _FREE)
 
@@ -285,7 +285,7 @@ _PLACES: Mapping[str, Callable[[Any, Sequence[Any]], int]] = {
     "replace": _replaced_by,
     "translate": lambda owner, given: len(owner) * _size(given, _FREE),
 }
-"""Filters and methods that put one text into many places, and how many characters that makes."""
+"""Filters and methods that insert a text in many places, and how many characters they add."""
 
 
 def _check_format(text: str | bytes) -> None:
@@ -301,7 +301,7 @@ def _length(value: Any) -> int:
 
 
 def _size(value: Any, most: int) -> int:
-    """Characters of a value and all that it holds, about; counting ends above ``most``."""
+    """Approximate characters of a value and its content; counting ends above ``most``."""
     total = 0
     waiting = [value]
     while waiting and total <= most:

@@ -1,6 +1,6 @@
-r"""Prompt templates: jinja2 in a sandbox, and document text that cannot pass for a prompt's own.
+r"""Prompt templates: jinja2 in a sandbox, and document text that cannot imitate parts of a prompt.
 
-A passage cannot pass for another one. Its text is neutralised before it enters a prompt: a
+A passage cannot imitate another one. Its text is neutralised before it enters a prompt: a
 citation mark gets round brackets (``[3]`` -> ``(3)``, which also keeps the stray footnotes of a
 source from being copied as citations; an index in code, ``x[0]``, stays), the title is one line,
 and the prompt's own turn markers and chat control tokens (``<|…|>``, ``[INST]``) are broken up.
@@ -22,8 +22,8 @@ from ._sandbox import rendered, sandbox
 def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> str:
     """A template rendered once in jinja2's sandbox; values are never rendered.
 
-    Blanks at both ends go, unless ``strip`` is off. Time and memory are bounded, whatever the
-    template does.
+    White space at both ends is removed, unless ``strip`` is off. Time and memory are bounded,
+    whatever the template does.
 
     Raises:
         PromptError: The template is malformed, names an unknown value, does what the sandbox
@@ -64,12 +64,12 @@ def passage_values(number: int, hit: Hit, guard: Sequence[str] = ()) -> dict[str
 
 
 def neutral(text: str, guard: Sequence[str] = ()) -> str:
-    """Document text that can forge neither a passage mark nor a turn.
+    """Document text that cannot imitate a passage mark or a turn.
 
     Args:
         text: Text of a passage or a title.
-        guard: Turn markers of the prompt; where the text holds one at the start of a line, a
-            word joiner (U+2060) parts its first character from the rest.
+        guard: Turn markers of the prompt; if a line of the text starts with one, a word joiner
+            (U+2060) is put behind its first character.
     """
     return _neutral(text, tuple(guard))
 
@@ -82,9 +82,9 @@ def _neutral(text: str, guard: tuple[str, ...]) -> str:
 
 
 def guarded(text: str, guard: Sequence[str] = ()) -> str:
-    """A text that can forge neither a control token nor, at the start of a line, a mark of these.
+    """A text without control tokens and without these marks at the start of a line.
 
-    A word joiner (U+2060) parts the first character of such a mark from the rest.
+    A word joiner (U+2060) separates the first character of such a mark from the rest.
     """
     text = without_control(text)
     for mark in guard:

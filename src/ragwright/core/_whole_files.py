@@ -1,4 +1,4 @@
-"""Files that are replaced whole: whoever reads one sees the old content or the new one."""
+"""Files that are replaced atomically: readers see the old content or the new one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME_SHOWN = 40
 
 @contextmanager
 def replacing(path: Path, *, private: bool = False, fresh: bool = False) -> Iterator[BinaryIO]:
-    """A binary file to write, which takes the place of ``path`` when the block ends well.
+    """A binary file to write, which replaces ``path`` when the block ends without error.
 
     It is written beside ``path``, flushed to the disk, then renamed. Where the block or the disk
     fails, ``path`` is as it was and nothing is left beside it. A link keeps pointing to its file,
@@ -64,7 +64,7 @@ def replacing(path: Path, *, private: bool = False, fresh: bool = False) -> Iter
 def replace_text(
     path: Path, text: str, *, private: bool = False, fresh: bool = False, encoding: str = "utf-8"
 ) -> None:
-    """Put a text in the place of a file's, whole or not at all; see :func:`replacing`.
+    """Replace the text of a file completely or not at all; see :func:`replacing`.
 
     Raises:
         FileExistsError: ``fresh``, and there is such a file.
@@ -84,7 +84,7 @@ def _found(path: Path) -> os.stat_result | None:
 
 
 def _link(beside: Path, target: Path) -> None:
-    """Give a file its name unless the name is taken; a file system without links renames it."""
+    """Give a file its final name unless that is taken; rename it if there are no hard links."""
     try:
         target.hardlink_to(beside)
     except FileExistsError:
@@ -96,7 +96,7 @@ def _link(beside: Path, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until the new name is on the disk; the file is whole in any case."""
+    """Wait until the new name is on the disk; the file is complete in any case."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -27,16 +27,16 @@ _PATTERN_WORKER = (
     str(Path(__file__).with_name("_pattern_worker.py")),
 )
 _PATIENCE = 60.0
-"""Seconds of no progress at all, limit aside, after which a worker counts as hung: a worker's own
-limit counts processor time, which a machine that swaps does not give it."""
+"""Seconds without progress, beyond the limit, after which a worker counts as hung: its own limit
+counts processor time, which a swapping machine does not give it."""
 
 
 class WorkerEndedError(Exception):
     """A worker ended before it answered.
 
     Attributes:
-        step: Where it was: the position of a text; 0 where the work has no steps.
-        how: What ended it, in words; empty where it was the time limit.
+        step: Position of the text it was working on; 0 if the work has no steps.
+        how: What ended it; empty for the time limit.
     """
 
     def __init__(self, step: int, how: str = "") -> None:
@@ -56,7 +56,8 @@ def run_pattern(
 
     Args:
         find: The pattern.
-        tokens: What to replace matches by; ``starts`` for where matches begin; None to search.
+        tokens: What to replace matches by; ``starts`` to get the positions of the matches; None to
+            search.
         texts: What to search, each on its own.
         seconds: Processor time that one text may take.
         flags: Of `re.compile`.
@@ -116,10 +117,10 @@ def workers() -> Iterator[None]:
 
 
 def serve_requests(answer: Callable[[Any], object]) -> None:
-    """Be a worker: answer requests from standard input until there are no more.
+    """Run as a worker: answer requests from standard input until there are no more.
 
-    A request is eight bytes of length and a pickle, an answer likewise on standard output; what
-    else the process prints goes nowhere.
+    A request is eight bytes of length and a pickle, an answer likewise on standard output; other
+    output of the process is discarded.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
     answers = os.fdopen(os.dup(1), "wb")
@@ -175,7 +176,7 @@ class _Worker:
         return pickle.loads(answer)  # noqa: S301 - of a process of our own
 
     def _await(self, answers: IO[bytes], seconds: float) -> None:
-        """Wait for an answer, or an end, as long as steps go by."""
+        """Wait for an answer or the end of the process while it makes progress."""
         with selectors.DefaultSelector() as ready:
             ready.register(answers, selectors.EVENT_READ)
             before = -1
@@ -194,7 +195,7 @@ class _Worker:
         return WorkerEndedError(self._step(), how)
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -206,7 +207,7 @@ class _Worker:
 
 @dataclass(slots=True)
 class _Pool:
-    """Idle workers by command: as many as were ever asked at once."""
+    """Idle workers by command: at most as many as ever ran at once."""
 
     idle: list[tuple[tuple[str, ...], _Worker]] = field(default_factory=list)
     users: int = 0

@@ -1,4 +1,4 @@
-"""YAML with places: every value knows the line it was written on."""
+"""YAML with places: every value has its line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TAGS = "tag:yaml.org,2002:"
 _KINDS = ("bool", "float", "int", "null", "str", "timestamp")
 _SCALARS = frozenset(f"{_TAGS}{name}" for name in _KINDS)
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What PyYAML's constructors raise besides its own errors, where a value has a wrong form."""
+"""Errors that PyYAML's constructors raise, besides its own, for malformed values."""
 
 
 @dataclass(slots=True)
@@ -52,8 +52,8 @@ def read_yaml(path: Path, shown: str | None = None) -> Placed:
     """A YAML file as values with their lines.
 
     Raises:
-        ConfigError: Not there, not UTF-8, not YAML (a tab, a duplicate key), or a value that is
-            none (an impossible date, an alias to itself, an unknown tag), with file and line.
+        ConfigError: Missing, not UTF-8, not YAML (a tab, a duplicate key), or an invalid value (an
+            impossible date, an alias to itself, an unknown tag), with file and line.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -81,9 +81,12 @@ def parse_yaml(text: str, file: str) -> Placed:
         problem = (error.problem or "not valid YAML").strip()
         hint = None
         if "\\t" in problem or "'\t'" in problem or (mark is not None and _tab_at(text, mark.line)):
-            problem, hint = "a tab where YAML wants spaces", "indent with spaces"
+            problem, hint = "a tab where YAML requires spaces", "indent with spaces"
         elif "another document" in problem:
-            problem, hint = "a second document begins here", "keep one, and no line --- behind it"
+            problem, hint = (
+                "a second document begins here",
+                "keep one, and remove the line --- behind it",
+            )
         raise ConfigError(problem, where=f"{file}{line}", hint=hint) from error
     except yaml.reader.ReaderError as error:
         line = f":{text.count(chr(10), 0, error.position) + 1}"
@@ -100,7 +103,7 @@ def scalar(text: str, where: str) -> Any:
         where: Where it was written, for errors.
 
     Raises:
-        ConfigError: YAML, but a value that is none, as :func:`read_yaml` says.
+        ConfigError: YAML with an invalid value, as in :func:`read_yaml`.
     """
     import yaml
 
@@ -122,7 +125,7 @@ def _tab_at(text: str, line: int) -> bool:
 
 
 def _placed(text: str, file: str) -> Placed:
-    """Values with their lines; raises yaml.YAMLError as it is, ConfigError for all else.
+    """Values with their lines; raises yaml.YAMLError, and ConfigError for invalid values.
 
     A sweep reads the project file for every trial, so the last texts are parsed once.
     """
@@ -155,7 +158,7 @@ def _loader() -> Any:
         composed = 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
-            """A node and all below it; raises ConfigError where that is too deep."""
+            """A node with its children; raises ConfigError if it is nested too deep."""
             self.level += 1
             self.composed += 1
             if self.level > _LEVELS:
@@ -212,7 +215,7 @@ class _Values:
                 raise self._fault(key_node, "a key is a list or a mapping", "put it in quotes")
             key = str(self._scalar(key_node))
             if key in mapping:
-                raise self._fault(key_node, f"the key {key!r} is there twice", "keep one of them")
+                raise self._fault(key_node, f"the key {key!r} is given twice", "keep one of them")
             self._placed.lines[(*path, key)] = key_node.start_mark.line + 1
             mapping[key] = self.of(value_node, (*path, key))
         return mapping
@@ -249,7 +252,7 @@ class _Values:
     def _check_tag(self, node: Any, expected: str) -> None:
         if node.tag != expected:
             tag = node.tag.replace(_TAGS, "!!") if node.tag.startswith(_TAGS) else node.tag
-            raise self._fault(node, f"the tag {tag} is not read here", "write a plain value")
+            raise self._fault(node, f"the tag {tag} is not supported", "write a plain value")
 
     def _fault(self, node: Any, what: str, hint: str) -> ConfigError:
         where = f"{self._placed.file}:{node.start_mark.line + 1}"

@@ -1,4 +1,4 @@
-"""How many texts one call asks for: as many as its reply has room for."""
+"""Number of texts per call: as many as fit the reply."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ._find import DraftPlan, Pool
 from ._records import DraftRequest
 
 ONE_CALL = 15
-"""Texts up to which one call asks for all, where as many of middling length fit (SPEC B12)."""
+"""Most texts for which one call asks for all, if as many of medium length fit."""
 
 _LISTED = 5
-"""Tokens that a list adds to a text: its number, the sign behind it, the end of the line."""
+"""Tokens that a list adds to a text: its number, punctuation, the line end."""
 
 _MOST_CHARACTERS = 5.0
-"""Characters that a token of prose has at most, on average."""
+"""Upper bound on the mean characters per token of prose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,9 @@ class TextTokens:
     """Tokens of one text of a list, estimated from the pool and the length group.
 
     Attributes:
-        least: The shortest that the group allows, where a token holds most: a lower bound.
-        likely: As the examples are, on average and within the group.
+        least: The shortest that the group allows, with the most characters per token: a lower
+            bound.
+        likely: Mean of the examples, within the group.
         middling: In the middle of the group.
         most: The longest that the group allows; without an upper bound, the longest example.
     """
@@ -37,10 +38,10 @@ class TextTokens:
 
 
 def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Window) -> TextTokens:
-    """Tokens of a text of the length asked for.
+    """Tokens of a text of the requested length.
 
-    How many a character takes, the examples tell: they are texts of that language and kind,
-    counted as the model's prompts are.
+    The ratio comes from the examples: texts of the same language and kind, counted like the model's
+    prompts.
     """
     texts = [example.text for example in pool.examples]
     together = "\n".join(texts)
@@ -48,7 +49,7 @@ def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Wind
     average, longest = fmean(map(len, texts)), max(map(len, texts))
     least, under = plan.rules.bounds(request.length)
     most = max(longest, least) if under is None else under
-    # The other estimates err on the safe side, which for this one is the other side.
+    # The other estimates err upwards; a lower bound must err downwards.
     densest = a_character / MARGIN
     if window.tokenizer is None:
         densest = min(densest / MARGIN, 1 / _MOST_CHARACTERS)
@@ -67,8 +68,8 @@ def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int
 
     Args:
         count: Texts wanted in all.
-        options: What was said of calls and replies.
-        tokens: Those of a text.
+        options: Settings of calls and replies.
+        tokens: Token estimates of a text.
     """
     if options.per_call is not None:
         return options.per_call
@@ -78,7 +79,7 @@ def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int
 
 
 def portions(count: int, most: int) -> list[int]:
-    """A count in as few parts of at most ``most`` as there can be, as even as they can be.
+    """A count split into the fewest parts of at most ``most``, as even as possible.
 
     None for 0. Even parts leave every reply some room, and rarely change with the estimate.
     """

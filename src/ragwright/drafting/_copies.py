@@ -15,14 +15,15 @@ SIZE = 4
 """Characters of an n-gram: of 4, 5 and 6 characters, 2 and 3 words the best on edited messages."""
 
 _LEAST = 20
-"""N-grams below which a text is a near copy only where it is equal: anything holds three words."""
+"""N-grams below which a text is a near copy only if it is equal, as any text contains three
+words."""
 
 _SIGNS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
 class NearCopy:
-    """What a text nearly repeats, by name, and how much of the shorter one: 0 to 1."""
+    """The text that another nearly repeats, and the share of the shorter one: 0 to 1."""
 
     of: str
     share: float
@@ -33,10 +34,10 @@ class NearCopy:
 
 
 def containment(one: str, other: str) -> float:
-    """Share of the n-grams of the shorter text that the other one holds, 0 to 1.
+    """Share of the n-grams of the shorter text that are in the other one, 0 to 1.
 
-    Case, punctuation and spacing do not count. Where the shorter one has under 20 n-grams it is
-    1 for equal texts and else 0.
+    Case, punctuation and spacing do not count. If the shorter one has under 20 n-grams it is 1 for
+    equal texts and else 0.
     """
     first, second = sorted((_grams(one), _grams(other)), key=len)
     if len(first) < _LEAST:
@@ -47,9 +48,9 @@ def containment(one: str, other: str) -> float:
 def copies_among(
     texts: Sequence[str], examples: Sequence[tuple[str, str]], threshold: float
 ) -> list[tuple[NearCopy, ...]]:
-    """For each text what it nearly repeats: at most one example, and one text before it.
+    """For each text its near copies: at most one example, and one earlier text.
 
-    Of each the one that it repeats most, the first of several.
+    Of each the most similar, the first of equals.
     """
     names = [*(name for name, _ in examples), *(f"text {n}" for n in range(1, len(texts) + 1))]
     whole = [*(text for _, text in examples), *texts]
@@ -63,7 +64,7 @@ def copies_among(
 
 
 def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.float64]]:
-    """The :func:`containment` of each text with all that stand before it, from a first one on.
+    """The :func:`containment` of each text with all earlier ones, from a first one on.
 
     Overlaps are counted in an inverted index of n-grams.
     """

@@ -1,4 +1,4 @@
-"""Drafting as one flow: find records like what is wanted, show them, have texts written, check."""
+"""Drafting as one flow: find similar records, build prompts, get texts, check them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ._write import Job, Known, Written, left_of, previewed, written_by
 
 @dataclass(slots=True)
 class Underway:
-    """A draft under way: what is left of it where it is stopped before its end."""
+    """A draft under way, with its partial result if it is stopped."""
 
     job: Job | None = None
 
     def batch(self, known: Known, reason: str) -> DraftBatch | None:
-        """The calls that were answered, and their texts, marked partial; None where there are none.
+        """The answered calls and their texts, marked partial; None if there are none.
 
         Args:
             known: The stored reply to a request, None where there is none.
-            reason: What stopped the work.
+            reason: Why the work was stopped.
         """
         made = [] if self.job is None else left_of(self.job, known)
         if self.job is None or not made:
@@ -40,21 +40,21 @@ class Underway:
 def draft(
     request: DraftRequest, target: Target, plan: DraftPlan, underway: Underway | None = None
 ) -> Flow[DraftBatch]:
-    """Texts like a client's own, by every model of the plan, from records found once.
+    """Texts in a client's style, by every model of the plan, from records found once.
 
-    Records are found under soft filters (SPEC B9): client, ask type, length, every topic and
-    every tone. A model is shown a sample of them as turns and asked for all texts at once; of a
-    length in ``one_per_call`` each text has a call and mutually unlike examples of its own. Texts
-    of a wrong length, and those missing, are asked for once more. Near copies are marked.
+    Records are found under soft filters: client, ask type, length, every topic and
+    every tone. A model gets a sample of them as turns and writes all texts at once; with a length
+    in ``one_per_call`` each text has its own call with mutually dissimilar examples. Missing texts
+    and those of a wrong length are requested once more. Near copies are marked.
 
-    With ``plan.preview`` prompts are put together and none is sent; it needs no model.
-    ``underway`` holds what there is of it where it is stopped (budget, interrupt).
+    With ``plan.preview`` prompts are built but not sent; it needs no model.
+    ``underway`` holds the partial result if it is stopped (budget, interrupt).
 
     Raises:
-        PromptError: A name that no record has, with the nearest; too few records; a template that
-            fails; a window that nothing fits.
+        PromptError: An unknown name, with the nearest; too few records; a template that fails; a
+            window that is too small.
         RetrieveError: The index holds no records.
-        ModelError: Every model failed; of several what each one failed with.
+        ModelError: Every model failed; with the error of each.
         ConfigError: There is no model.
     """
     asked = settled_request(request, plan)
@@ -77,7 +77,7 @@ def draft(
 
 
 def no_model() -> ConfigError:
-    """The error where drafts are asked for and no model is configured."""
+    """The error if no model is configured for drafts."""
     return ConfigError(
         "no chat model is configured",
         where="answer.draft.models",
@@ -91,7 +91,7 @@ def _previewed(job: Job) -> DraftBatch:
 
 
 def _settled(model: str, outcome: Written | Exception) -> Written:
-    """What a model did; a fault of its prompt is its own, and not the other models'."""
+    """The result of a model; an error of its prompt does not affect other models."""
     if isinstance(outcome, Written):
         return outcome
     if not isinstance(outcome, RagwrightError):
@@ -101,7 +101,7 @@ def _settled(model: str, outcome: Written | Exception) -> Written:
 
 
 def _all_failed(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
-    """One error for those of all models, of the kind that they have in common."""
+    """One error for those of all models, of their common kind."""
     _, first = errors[0]
     if len(errors) == 1:
         return first
@@ -134,7 +134,7 @@ def _batch(job: Job, made: Sequence[Written]) -> DraftBatch:
         job.pool.found.mode,
         tuple(one.model for one in made if one.model),
         tuple(dict.fromkeys(notes)),
-        # A call that failed has no cost that anybody knows; it must not hide that of the others.
+        # The cost of a failed call is unknown; it must not hide that of the others.
         sum((prompt.usage for prompt in prompts if not prompt.error), Usage()),
         bool(prompts) and all(prompt.cached for prompt in prompts),
         snapshot=job.snapshot,
@@ -142,7 +142,7 @@ def _batch(job: Job, made: Sequence[Written]) -> DraftBatch:
 
 
 def _marked(texts: Sequence[DraftText], pool: Pool, threshold: float) -> list[DraftText]:
-    """Texts with what they nearly repeat: examples of the pool, and texts before them."""
+    """Texts with their near copies: examples of the pool, and earlier texts."""
     examples = [(example.hit.document_id, example.text) for example in pool.examples]
     found = copies_among([text.text for text in texts], examples, threshold)
     return [

@@ -1,4 +1,4 @@
-"""Drafts in a project: what is declared and configured put together, the flow run, outputs kept."""
+"""Drafts in a project: combines declarations and settings, runs the flow, stores outputs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @at_work("draft")
 def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftBatch:
-    """The texts that a request comes to, stored in the table of outputs under a number.
+    """The texts of a request, stored in the table of outputs under a number.
 
-    Where it is stopped, what was written until then is stored, marked partial.
+    If it is stopped, the texts written so far are stored, marked partial.
 
     Raises:
-        StoppedError: The budget was spent; its hint names the batch of what was written.
-        StoreError: The table of outputs cannot be written; no model was asked.
+        StoppedError: The budget was spent; the hint names the batch of the texts written.
+        StoreError: The table of outputs cannot be written; no model was called.
         KeyboardInterrupt: After Ctrl-C; a note of it names that batch.
     """
     storing = how.save and not how.preview
-    if storing:  # before anything is paid for
+    if storing:  # before any call is paid for
         project_outputs(project).require_writable()
     underway = Underway()
     flow = drafts(project, request, how, underway)()
@@ -57,7 +57,7 @@ def _keep_partial(
     origin: Origin,
     stop: RagwrightError | KeyboardInterrupt,
 ) -> None:
-    """Store what was written before a stop; the error says where, or why it is not stored."""
+    """Store the texts written before a stop; the error says where, or why it failed."""
     reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
     batch = underway.batch(partial(project.runner.known, scope=how.scope), reason)
     if batch is None:
@@ -65,11 +65,11 @@ def _keep_partial(
     try:
         number = save_drafts(project, batch, how.scope, origin)
         told = (
-            f"{len(batch.texts)} texts are kept as batch {number}, marked partial: "
+            f"{len(batch.texts)} texts are stored as batch {number}, marked partial: "
             f"ragwright outputs show {number}"
         )
     except RagwrightError as error:
-        told = f"{len(batch.texts)} texts are not kept as outputs: {error.what}"
+        told = f"{len(batch.texts)} texts are not stored as outputs: {error.what}"
     if isinstance(stop, RagwrightError):
         stop.hint = f"{stop.hint}; {told}" if stop.hint else told
     else:
@@ -77,7 +77,7 @@ def _keep_partial(
 
 
 def forecast_drafts(project: Project, request: DraftRequest, how: Drafting) -> Forecast:
-    """What drafting would call and cost; without a model, what finding the records would."""
+    """Calls and cost of drafting; without a model, of finding the records."""
     asked = how if models_of(project, how) else replace(how, preview=True)
     return project.runner.forecast([drafts(project, request, asked)], scope=how.scope)
 
@@ -85,19 +85,20 @@ def forecast_drafts(project: Project, request: DraftRequest, how: Drafting) -> F
 def drafts(
     project: Project, request: DraftRequest, how: Drafting, underway: Underway | None = None
 ) -> Callable[[], Flow[DraftBatch]]:
-    """Everything a draft needs, opened here and now; what it gives makes the flow.
+    """Opens everything a draft needs; returns a function that makes the flow.
 
-    ``underway`` holds what there is of the draft where it is stopped.
+    ``underway`` holds the partial draft if it is stopped.
 
     Raises:
-        ConfigError: There is no model to write, or what is named is no model.
+        ConfigError: There is no model to write, or a name is not a model.
         RecordsError: A declaration of the records is wrong, with file and line.
     """
     models = models_of(project, how)
     if not models and not how.preview:
         raise no_model()
     for model in models:
-        project.models.settings_of(model)  # a misspelt name is said before the others are paid
+        # a misspelt name is reported before other calls are paid for
+        project.models.settings_of(model)
     plan = draft_plan(project)
     searching = replace(plan.retrieve, filters=plan.retrieve.filters + how.filters)
     plan = replace(plan, models=models, preview=how.preview, retrieve=searching)
@@ -105,14 +106,14 @@ def drafts(
 
 
 def models_of(project: Project, how: Drafting) -> tuple[str, ...]:
-    """The models that write, each once; none where none is configured."""
+    """The models that write, each once; none if none is configured."""
     answer = project.settings.answer
     written = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
     return tuple(dict.fromkeys(how.models or answer.draft.models or written))
 
 
 def draft_plan(project: Project) -> DraftPlan:
-    """How texts are drafted in a project: all of it but request, models and index."""
+    """Settings of drafting in a project, without request, models and index."""
     settings = project.settings
     spec = draft_declarations(project.folder, settings.records)
     options = settings.answer.draft

@@ -1,4 +1,4 @@
-"""Which records a draft is written from: names settled, soft filters, one relaxed search."""
+"""Finds the records for a draft: resolved names, soft filters, one relaxed search."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from ._records import DraftRequest
 from ._wording import read_wording
 
 RECORDS = Filter("kind", ("record",))
-"""What tells records from other documents of an index."""
+"""The filter that separates records from other documents of an index."""
 
 MOST_TEXTS = 200
-"""Texts that one request may ask of a model."""
+"""Most texts of one request."""
 
 _MOST_TRIED = 50
-"""Clients with a biography that are looked for among the records."""
+"""Most clients with a biography that are searched among the records."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """How texts are drafted: all of it but request and index.
+    """Settings of drafting, without request and index.
 
     Attributes:
         options: Section ``answer.draft``.
-        models: Models that write, in order; none for a look at the prompts.
-        format: How a record's fields become a request.
+        models: Models that write, in order; none for a preview of the prompts.
+        format: Text format of a request from a record's fields.
         rollups: Spellings of clients, and their biographies.
         rules: Length groups.
         retrieve: Section ``retrieve``: its hard filters, and how its channels are fused.
-        window_of: What is known of a model's window, by its name.
-        preview: Put prompts together and send none.
-        notes: What every batch has to say beside its own notes.
+        window_of: Returns a model's window by its name.
+        preview: Build prompts without sending them.
+        notes: Notes added to every batch.
         wording: The prompt's texts, read from the file that the options name.
     """
 
@@ -61,7 +61,7 @@ class DraftPlan:
     wording: Mapped = field(default_factory=read_wording)
 
     def __post_init__(self) -> None:
-        """Read the prompt's file, where the options name one; once for all its drafts.
+        """Read the prompt's file, if the options name one; once for all drafts.
 
         Raises:
             PromptError: The file is wrong, with file and line.
@@ -77,7 +77,7 @@ class DraftPlan:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A record as an example: what asked for it, its text, and where it is from."""
+    """A record as an example: its request, its text, and its source."""
 
     request: str
     length: str
@@ -87,9 +87,9 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Examples to choose from, best first, and how alike they are.
+    """Examples to choose from, best first, with their similarities.
 
-    ``similarity`` has shape (examples, examples); None where nobody asked for it.
+    ``similarity`` has shape (examples, examples); None if not needed.
     """
 
     found: Retrieved
@@ -98,22 +98,22 @@ class Pool:
 
 
 def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
-    """The request with the client's one name and a length group that there is.
+    """The request with the client's normalised name and a valid length group.
 
     Raises:
-        PromptError: An unknown length group, more texts than anybody reads.
+        PromptError: An unknown length group, or too many texts.
     """
     client = plan.rollups.canonical(request.client.strip())
     groups = [group.name for group in plan.rules.length_groups]
     if request.length and request.length not in groups:
         raise PromptError(
-            f"there is no length group {request.length!r}",
+            f"unknown length group {request.length!r}",
             where="--length",
             hint=f"one of {', '.join(groups)} (records/rules.yaml: length_groups)",
         )
     if request.count > MOST_TEXTS:
         raise PromptError(
-            f"{request.count} texts in one request", hint=f"ask for {MOST_TEXTS} or fewer"
+            f"{request.count} texts in one request", hint=f"request at most {MOST_TEXTS}"
         )
     return replace(
         request,
@@ -126,7 +126,7 @@ def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
 
 
 def biography_of(request: DraftRequest, plan: DraftPlan) -> str:
-    """The client's biography where the request wants it, and there is one; else empty."""
+    """The client's biography if requested and available; else empty."""
     wanted = request.bio and bool(request.client)
     return (plan.rollups.biography(request.client) or "") if wanted else ""
 
@@ -134,10 +134,10 @@ def biography_of(request: DraftRequest, plan: DraftPlan) -> str:
 def check_biography(
     request: DraftRequest, target: Target, plan: DraftPlan, typed: str = ""
 ) -> Flow[None]:
-    """Refuse a request that wants a biography which is not there; ``typed`` as in `find_pool`.
+    """Refuse a request for a missing biography; ``typed`` as in `find_pool`.
 
     Raises:
-        PromptError: There is none; the nearest clients that have one are named.
+        PromptError: There is none; lists the nearest clients with one.
     """
     if not request.bio or biography_of(request, plan):
         return
@@ -145,19 +145,19 @@ def check_biography(
     known = yield from _occurring(sorted(having), target, plan)
     client = typed or request.client
     near = [name for name in plan.rollups.nearest(client, known) if name in known]
-    file = "the file that records/rollups.yaml names under `biographies`"
+    file = "the file given in records/rollups.yaml under `biographies`"
     hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {listed(known, 5)}"
     raise PromptError(
-        f"there is no biography of {client!r}" if client else "whose biography?",
+        f"no biography of {client!r}" if client else "whose biography?",
         where="--bio",
         hint=hint if known else f"write it into {file}, or leave --bio out",
     )
 
 
 def _occurring(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[list[str]]:
-    """Those of some clients that a record has under the hard filters.
+    """The clients among these that a record has under the hard filters.
 
-    The others are nobody's business: the file of rollups is of all tenants.
+    The others must stay hidden: the file of rollups covers all tenants.
     """
     found = []
     for name in names[:_MOST_TRIED]:
@@ -172,7 +172,7 @@ def _occurring(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[li
 
 
 def fields_of(request: DraftRequest) -> dict[str, Any]:
-    """The fields of a request as records have them, empty ones left out."""
+    """The fields of a request as in records, without empty ones."""
     given = {
         "client": request.client,
         "ask_type": request.ask_type,
@@ -184,7 +184,7 @@ def fields_of(request: DraftRequest) -> dict[str, Any]:
 
 
 def asked_text(request: DraftRequest, plan: DraftPlan) -> str:
-    """The request as records' texts begin: what is searched for, and what a model is asked."""
+    """The request in the form of records' texts, for the search and the prompt."""
     fields = fields_of(request)
     told = plan.format.request(fields).strip()
     if told:
@@ -194,14 +194,14 @@ def asked_text(request: DraftRequest, plan: DraftPlan) -> str:
     )
     if not joined:
         raise PromptError(
-            "the request asks for nothing",
-            hint="name a client, an ask type, topics, tones or a length",
+            "the request is empty",
+            hint="give a client, an ask type, topics, tones or a length",
         )
     return joined
 
 
 def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
-    """One relaxed search: records alone, the request's fields as weighted soft filters."""
+    """One relaxed search: records only, with the request's fields as weighted soft filters."""
     options, base = plan.options, plan.retrieve
     weights = options.weights
     soft = [
@@ -237,11 +237,11 @@ def find_pool(
 ) -> Flow[Pool]:
     """The records nearest to a settled request, as examples.
 
-    ``typed`` is the client as it was asked for: an error shows no other spelling of it.
+    ``typed`` is the client as typed: errors show no other spelling of it.
 
     Raises:
-        PromptError: A client, ask type, topic or tone that no record has, with the nearest ones;
-            fewer records than examples.
+        PromptError: An unknown client, ask type, topic or tone, with the nearest ones; fewer
+            records than examples.
         RetrieveError: The index holds no records.
     """
     how = searching_for(request, plan)
@@ -276,7 +276,7 @@ def find_pool(
 def _searched(
     request: DraftRequest, target: Target, plan: DraftPlan, how: RetrieveOptions
 ) -> Flow[Retrieved]:
-    """The search; a length that no record has is relaxed beforehand, for it is no slip."""
+    """The search; a length that no record has is relaxed beforehand, as it is valid."""
     query = asked_text(request, plan)
     try:
         return (yield from retrieve(query, target, how))
@@ -301,17 +301,17 @@ def _example(hit: Hit, plan: DraftPlan) -> Example:
 def _unknown(
     error: FilterError, request: DraftRequest, plan: DraftPlan, near: Sequence[str]
 ) -> RetrieveError | PromptError:
-    """What is wrong with the request where a filter's field or value is nowhere.
+    """The error for a filter whose field or value no record has.
 
-    ``near`` are clients that are spelled like the one that is nowhere.
+    ``near`` are clients spelled like the unknown one.
     """
     name, values = error.field, error.values
     if name == "kind" and values in ((), RECORDS.values):
         if barring := [str(one) for one in plan.retrieve.filters if _bars_records(one)]:
             return RetrieveError(
-                f"no record may be found under {_listed(barring)}",
+                f"the filter {_listed(barring)} excludes all records",
                 where="retrieve.filters",
-                hint="keep records out of answers with `ask --filter`: drafts are made of them",
+                hint="to keep records out of answers only, use `ask --filter`: drafts need them",
             )
         return RetrieveError(
             "the index holds no records", hint="run: ragwright records refresh   (then draft again)"
@@ -322,7 +322,7 @@ def _unknown(
         return PromptError(
             f"no record has any {_LABEL[name]}",
             where=_FLAG[name],
-            hint="leave it out, or see what `ragwright records check` finds",
+            hint="leave it out, or run `ragwright records check`",
         )
     told = (request.client,) if name == "client" else values
     under = _listed([str(one) for one in plan.retrieve.filters])
@@ -332,7 +332,7 @@ def _unknown(
 
 
 def _is_asked(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
-    """True where it is what the request asks for that is nowhere, and no hard filter's value."""
+    """True if the unknown value is part of the request, not of a hard filter."""
     wanted = fields_of(request).get(error.field, ())
     asked = [one for one in plan.retrieve.filters if not one.exclude]
     hard = [one.values for one in asked if one.field == error.field]
@@ -377,8 +377,8 @@ def _too_few(count: int, how: RetrieveOptions, plan: DraftPlan) -> PromptError:
     if not count and not ways:
         ways.append("no record shares a word with the request: search by vectors too")
     return PromptError(
-        f"{count} records found{bound} under {hard}{met}, where {options.examples} examples are "
-        "wanted",
+        f"{count} records found{bound} under {hard}{met}, but {options.examples} examples are "
+        "needed",
         where="answer.draft.examples",
         hint="; or ".join(ways),
     )

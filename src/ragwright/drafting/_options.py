@@ -1,4 +1,4 @@
-"""How to draft."""
+"""Settings of one draft."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """How to draft, beyond what is configured.
+    """Settings of one draft, in addition to the project's.
 
     Attributes:
         models: Models that write, in place of the configured ones.
-        preview: Show the prompts and send none; nothing is stored.
+        preview: Show the prompts without sending them; nothing is stored.
         save: Store prompts and texts in the table of outputs.
         scope: Who may see replies and outputs (tenant, permissions).
         trace: Gets an entry for each request.

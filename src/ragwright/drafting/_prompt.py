@@ -17,14 +17,14 @@ from ._records import DraftRequest
 from ._wording import told
 
 CHAT = "chat"
-"""Name of the form that is no raw prompt."""
+"""Name of the form that is not a raw prompt."""
 
 Shown: TypeAlias = frozenset[str]
 """Chunk ids of the examples of a prompt."""
 
 _TRIES = 24
 _STARTS = 3
-"""Choices of examples that are tried, and how many of these from the whole pool."""
+"""Number of choices of examples tried, and how many of these from the whole pool."""
 
 _FORM = ("template", "stop", "guard")
 _FORMS = "draft_forms"
@@ -32,13 +32,13 @@ _FORMS = "draft_forms"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How turns become what a model is sent.
+    """Conversion of turns into a prompt.
 
     Attributes:
         name: ``chat``, ``llama3``, ``instruction``, or a path.
         template: Of the raw prompt; empty for a chat.
         stop: Texts at which a reply ends.
-        guard: Beginnings of a line that no value may forge.
+        guard: Line beginnings that values must not contain.
         where: File of the template.
     """
 
@@ -51,7 +51,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What one call asks for: how many texts, and how long earlier attempts were."""
+    """The request of one call: number of texts, and lengths of earlier attempts."""
 
     count: int = 1
     lengths: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Composed:
-    """A prompt as it is sent: turns, and the raw text where the form is raw; what is in it."""
+    """A prompt as sent: turns, the raw text if the form is raw, and its examples."""
 
     messages: tuple[Message, ...]
     text: str
@@ -67,7 +67,7 @@ class Composed:
 
 
 def form_of(model: str, plan: DraftPlan) -> Form:
-    """The form in which a model is sent its prompts.
+    """The prompt form of a model.
 
     Raises:
         PromptError: No such form and no such file; with file and line where the file is wrong.
@@ -85,7 +85,7 @@ def _form(name: str, stop: tuple[str, ...]) -> Form:
     file = Path(name)
     if not file.is_file():
         raise PromptError(
-            f"there is no prompt form {name!r}, and no such file",
+            f"unknown prompt form {name!r}, and no file of that name",
             where="answer.draft.format",
             hint=near(name, (CHAT, *shipped.values)),
         )
@@ -117,7 +117,7 @@ def _texts(values: Mapping[str, Any], key: str, data: Mapped) -> tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Everything of a prompt but its examples and what is wanted, for one model."""
+    """A prompt for one model without its examples and the request."""
 
     request: DraftRequest
     plan: DraftPlan
@@ -175,12 +175,12 @@ class Frame:
             raise PromptError(
                 f"no example fits a window of {self.window.tokens} tokens beside a reply of "
                 f"{self.plan.options.max_tokens}",
-                hint="lower answer.draft.max_tokens, or take a model with a larger window",
+                hint="lower answer.draft.max_tokens, or use a model with a larger window",
             )
         return fitting, len(examples) - low
 
     def _over(self, composed: Composed) -> int:
-        """Tokens over the window, 0 or less where it fits or is unknown."""
+        """Tokens over the window, 0 or less if it fits or the window is unknown."""
         if self.window.tokens is None:
             return 0
         if composed.text:
@@ -210,7 +210,7 @@ class Frame:
 
 
 def length_words(group: str, plan: DraftPlan) -> str:
-    """A length group in words, ``short: under 160 characters``; empty for an unknown one."""
+    """A length group as text, ``short: under 160 characters``; empty for an unknown one."""
     least, under = plan.rules.bounds(group)
     if not least and under is None:
         return ""
@@ -226,10 +226,10 @@ def chosen_examples(
 
     Args:
         pool: Examples to choose from.
-        plan: How many, and the seed.
-        call: Number of the call; another one chooses anew.
-        unlike: Those mutually most unlike, greedily, instead of a random sample.
-        used: Sets that calls before were shown; taken again only where no other one is found.
+        plan: Number of examples, and the seed.
+        call: Number of the call; each makes its own choice.
+        unlike: The mutually most dissimilar ones, greedily, instead of a random sample.
+        used: Sets of earlier calls; reused only if no other set is found.
     """
     count, whole = plan.options.examples, len(pool.examples)
     chance = random.Random(f"{plan.options.seed}:{call}")  # noqa: S311 (no secret)
@@ -237,7 +237,7 @@ def chosen_examples(
         return tuple(pool.examples[at] for at in chance.sample(range(whole), count))
     first: tuple[Example, ...] = ()
     for attempt in range(_TRIES if whole > count else 1):
-        # Another start first; then ever more of the pool is left out, for starts may be too few.
+        # Try another start first, then leave out more and more of the pool.
         less = min(max(0, attempt - _STARTS), whole - count)
         kept = sorted(chance.sample(range(whole), whole - less)) if less else list(range(whole))
         alike = pool.similarity[kept][:, kept]
@@ -250,5 +250,5 @@ def chosen_examples(
 
 
 def shown(examples: Sequence[Example]) -> Shown:
-    """Which examples they are, in whatever order."""
+    """The set of examples, independent of order."""
     return frozenset(example.hit.chunk_id for example in examples)

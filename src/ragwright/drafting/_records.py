@@ -1,4 +1,4 @@
-"""What drafting takes and gives: a request, the prompts sent, the texts that came back."""
+"""Records of drafting: the request, the prompts sent, the texts written."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ DraftPurpose: TypeAlias = Literal["first", "length", "missing"]
 
 @dataclass(frozen=True, slots=True)
 class DraftRequest:
-    """What texts are wanted.
+    """A request for texts.
 
     Attributes:
-        client: Whom the texts are from, as the records name it.
-        ask_type: What they ask for, such as ``donate``.
-        topics: What they are about, several if need be.
-        tones: How they are written.
+        client: Client who sends the texts, as named in the records.
+        ask_type: Their ask type, such as ``donate``.
+        topics: Their topics.
+        tones: Their tones.
         length: Group of lengths: ``short``, ``medium``, ``long``.
-        count: How many texts each model shall write.
-        headlines: News that a text may take up; shown in the request, never as instructions.
+        count: Number of texts per model.
+        headlines: News that a text may refer to; shown as data, never as instructions.
         bio: The client's biography goes into the system prompt.
     """
 
@@ -35,32 +35,32 @@ class DraftRequest:
     bio: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what no model could be asked for."""
+        """Refuse an impossible number of texts."""
         if self.count < 1:
-            raise ConfigError(f"a draft of {self.count} texts", hint="ask for 1 or more")
+            raise ConfigError(f"a draft of {self.count} texts", hint="request at least 1")
 
 
 @dataclass(frozen=True, slots=True)
 class DraftPrompt:
-    """One call: exactly what one model was sent, and what became of it.
+    """One call: the exact prompt of one model, and the result.
 
     Attributes:
         model: Model as configured.
-        format: ``chat``, ``llama3``, ``instruction``, or the path of an own template.
-        messages: Turns (role, content) of a chat, and those behind a raw prompt.
+        format: ``chat``, ``llama3``, ``instruction``, or the path of a custom template.
+        messages: Turns (role, content) of a chat, or of a raw prompt before rendering.
         text: The raw prompt, empty for a chat.
         examples: Chunk ids of its examples, in the order shown.
-        wanted: Texts it asks for.
-        purpose: ``first``, ``length`` (in place of texts of a wrong length) or ``missing`` (texts
+        wanted: Number of texts requested.
+        purpose: ``first``, ``length`` (to replace texts of a wrong length) or ``missing`` (texts
             that the first call did not give).
-        sample: Number of the sample; equal prompts of other numbers are other calls.
-        reply: What the model said, empty where it failed or was not asked.
-        finish: How the reply ended (``stop``, ``length``, …), empty where there is none.
-        usage: What this call used and cost in this batch: no calls, tokens or cost where its reply
-            was known already, or was another call's of the same batch.
-        reply_usage: What the reply took when a model wrote it, whoever paid for it.
-        error: Why there is no reply, empty where there is one.
-        cached: True where the reply was known already.
+        sample: Number of the sample; equal prompts with different numbers are different calls.
+        reply: The model's reply, empty if it failed or was not called.
+        finish: How the reply ended (``stop``, ``length``, …), empty if there is none.
+        usage: Usage and cost of this call in this batch: zero if its reply was stored, or shared
+            with another call of the batch.
+        reply_usage: Usage of the reply when it was first written.
+        error: Why there is no reply, empty if there is one.
+        cached: True if the reply was stored.
     """
 
     model: str
@@ -81,16 +81,16 @@ class DraftPrompt:
 
 @dataclass(frozen=True, slots=True)
 class DraftText:
-    """One text that a model wrote.
+    """One text written by a model.
 
     Attributes:
-        text: The text alone: no number, no quotes, no remarks around it.
+        text: The text alone, without number, quotes or remarks.
         model: Model as configured.
         prompt: Position of its call in the batch's ``prompts``.
-        marks: What a reader must know of it: ``too long: 213 of 160``,
+        marks: Marks for the user: ``too long: 213 of 160``,
             ``near copy of record:17 (0.93)``, ``cut: the reply ended at its limit``, …
-        usage: Its share of its call's ``usage``: even among the texts kept of the call. Prompts
-            carry the whole of it: what adds up is either the one or the other, never both.
+        usage: Its share of its call's ``usage``, equal for all kept texts of the call. Prompts have
+            the whole usage: sum either prompts or texts, never both.
     """
 
     text: str
@@ -107,25 +107,25 @@ class DraftText:
 
 @dataclass(frozen=True, slots=True)
 class DraftBatch:
-    """All that one request came to.
+    """The result of one request.
 
     Attributes:
-        request: As it was carried out: names as the records spell them.
-        texts: By model in the order asked for, then in the order written.
-        prompts: Every call, likewise; with ``--show-prompt`` what would be sent.
-        hits: The pool of examples, best first; each says its rung.
+        request: The request as carried out, with names as in the records.
+        texts: By model in the requested order, then in the order written.
+        prompts: All calls, likewise; with ``--show-prompt`` the prompts that would be sent.
+        hits: The pool of examples, best first; each with its relaxation level.
         query: Text that was searched for.
         mode: How it was searched: ``keyword``, ``dense``, ``hybrid``.
         models: Models that were asked.
-        notes: What the reader must know: a second index that answered, a model that failed, texts
-            asked for again, examples left out.
-        usage: Sum of ``usage`` over all prompts, those of texts that were asked for again among
-            them: what this batch used and cost.
-        cached: True where every reply was known already.
+        notes: Notes for the user: a fallback of the index, a model that failed, texts requested
+            again, examples left out.
+        usage: Sum of ``usage`` over all prompts, including repeated requests: usage and cost of
+            this batch.
+        cached: True if every reply was stored.
         snapshot: State of the index that the examples are from.
-        partial: True where it was stopped (budget, interrupt) before every call was made; a note
-            says by what.
-        number: Number in the table of outputs, None where it is not stored there.
+        partial: True if it was stopped (budget, interrupt) before every call was made; a note has
+            the reason.
+        number: Number in the table of outputs, None if it is not stored.
     """
 
     request: DraftRequest

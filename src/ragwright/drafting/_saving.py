@@ -1,4 +1,4 @@
-"""Texts that were made are stored, with the configuration they were made under."""
+"""Stores drafted texts with their configuration."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ def project_outputs(project: Project) -> Outputs:
 def save_drafts(
     project: Project, batch: DraftBatch, scope: str = "", origin: Origin | None = None
 ) -> int:
-    """Store a batch of drafts with all that is known of where it came from; its number.
+    """Store a batch of drafts with its origin; returns its number.
 
     Args:
-        project: The project it was drafted in.
-        batch: What was drafted; it knows the state of the index that was searched.
+        project: Project of the draft.
+        batch: The drafts, with the snapshot of the index that was searched.
         scope: Who may see it (tenant, permissions).
-        origin: :func:`origin_of` from before the drafting, for files may change meanwhile; as
-            things stand where None.
+        origin: :func:`origin_of` from before the drafting, for files may change meanwhile; the
+            present one if None.
 
     Raises:
-        StoreError: It cannot be stored; nothing of it is.
+        StoreError: It cannot be stored; nothing is stored.
     """
     made = origin or origin_of(project)
     return project_outputs(project).save(batch, replace(made, snapshot=batch.snapshot, scope=scope))
 
 
 def origin_of(project: Project) -> Origin:
-    """Under what an opened project makes texts now: configuration, and whether that is served.
+    """The present configuration of an opened project, and whether it is served.
 
     The snapshot and the scope are the batch's own.
     """

@@ -1,7 +1,7 @@
-"""A model's reply split into the texts that were asked for.
+"""Splits a model's reply into the requested texts.
 
-Replies are read as a JSON list, a numbered list, a bulleted list, or paragraphs. A text whose
-borders are in doubt is marked; texts are never joined or cut without a mark.
+Replies are read as a JSON list, a numbered list, a bulleted list, or paragraphs. A text with
+doubtful borders is marked; texts are never joined or cut without a mark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOOSE_END = "unsure: its end may be a remark"
 
 @dataclass(frozen=True, slots=True)
 class ReplyText:
-    """One text of a reply, and what is unsure of it (empty where nothing is)."""
+    """One text of a reply, with the doubt about it (empty if none)."""
 
     text: str
     mark: str = ""
@@ -30,7 +30,7 @@ class ReplyText:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The texts of a reply; ``refused`` holds its beginning where the model refused."""
+    """The texts of a reply; ``refused`` holds its beginning if the model refused."""
 
     parts: tuple[ReplyText, ...] = ()
     refused: str = ""
@@ -91,9 +91,8 @@ _Found = list[tuple[str, str]]
 def split_reply(reply: str, wanted: int = 1) -> Split:
     """The texts of a reply to a request for ``wanted`` of them, in order.
 
-    Thoughts, a code fence around the reply, quotes, emphasis, counts of characters and remarks
-    around the texts are taken off. There may be fewer or more texts than wanted; none for an
-    empty reply.
+    Thoughts, a code fence around the reply, quotes, emphasis, character counts and remarks around
+    the texts are removed. There may be fewer or more texts than wanted; none for an empty reply.
     """
     body = _THOUGHT.sub("", reply).replace("\r\n", "\n").replace("\r", "\n").strip()
     fenced = _FENCED.fullmatch(body)
@@ -107,7 +106,7 @@ def split_reply(reply: str, wanted: int = 1) -> Split:
 
 
 def _json_texts(body: str) -> _Found:
-    """Texts of a JSON list or object that begins a line; none where there is none."""
+    """Texts of a JSON list or object at the start of a line; none if there is none."""
     begin = re.search(r"^\s*[\[{]", body, re.MULTILINE)
     if begin is None:
         return []
@@ -123,7 +122,7 @@ def _json_texts(body: str) -> _Found:
 
 
 def _json_text(item: Any) -> str | None:
-    """A text, or the one of an object: under a usual key, or its only one."""
+    """A text, or that of an object: under a usual key, or its only one."""
     if isinstance(item, dict):
         texts = [one for one in item.values() if isinstance(one, str)]
         named = [item[key] for key in ("text", "message", "content") if key in item]
@@ -135,14 +134,14 @@ def _json_text(item: Any) -> str | None:
 
 
 def _listed(body: str, wanted: int) -> _Found:
-    """Texts of a numbered list, else of a bulleted one; none where the reply is neither."""
+    """Texts of a numbered list, else of a bulleted one; none if the reply is neither."""
     lines = body.split("\n")
     lists = [found for found in (_numbered(lines), _bulleted(lines, wanted)) if found]
     return _checked(max(lists, key=lambda found: len(found) == wanted), wanted) if lists else []
 
 
 def _numbered(lines: Sequence[str]) -> _Found:
-    """Texts that begin at numbers going up by one; doubt about a number marks its texts."""
+    """Texts that begin at consecutive numbers; a doubtful number marks its texts."""
     marks = [(at, mark) for at, line in enumerate(lines) if (mark := _NUMBER.match(line))]
     marks = _outermost(marks)
     numbers = [int(mark["number"]) for _, mark in marks]
@@ -194,7 +193,7 @@ def _between(lines: Sequence[str], starts: Sequence[tuple[int, int]]) -> Iterabl
 
 
 def _checked(found: _Found, wanted: int) -> _Found:
-    """Texts without a remark after the last one; what may be a remark or two texts is marked."""
+    """Texts without a remark after the last one; possible remarks or joined texts are marked."""
     text, mark = found[-1]
     text, loose = _cut_closing(text)
     alone = len(found) > 1 and not any("\n\n" in other.strip() for other, _ in found[:-1])
@@ -230,7 +229,7 @@ def _unlisted(body: str, wanted: int) -> _Found:
 
 
 def _is_preamble(text: str) -> bool:
-    """True for what a model says before its texts: it announces them, or ends in a colon."""
+    """True for an introduction: it announces texts, or ends in a colon."""
     bare = text.strip().strip("*_# ")
     if len(bare) > _LONGEST_REMARK or "\n\n" in bare:
         return False

@@ -1,4 +1,4 @@
-"""The texts of a drafting prompt: the shipped ones, or those of an own file."""
+"""The texts of a drafting prompt: the shipped ones, or those of a custom file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_wording(file: str = "") -> Mapped:
 
 
 def told(wording: Mapped, key: str, values: Mapping[str, Any]) -> str:
-    """A text of the wording, rendered; what a file leaves out is the shipped one.
+    """A rendered text of the wording; missing ones are the shipped ones.
 
     Raises:
         PromptError: The template fails, with its file and line.

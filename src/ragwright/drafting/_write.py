@@ -1,4 +1,4 @@
-"""One model at work on a draft: its calls, their replies taken apart, checked, asked for again."""
+"""The work of one model on a draft: calls, splitting and checking of replies, repeated requests."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from ._records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
 from ._split import split_reply
 
 FORECAST = "forecast"
-"""How a reply ends that stands for one in a dry run."""
+"""Finish reason of a stand-in reply in a dry run."""
 
 Known: TypeAlias = Callable[[Request], Reply | None]
-"""The reply to a request where it is known already."""
+"""Returns the stored reply to a request, if any."""
 
 _FREE = Usage(cost=0.0)
-"""What a reply takes that was known already."""
+"""Usage of a stored reply."""
 
 _SAMPLES = 2 * MOST_TEXTS
-"""Samples of one seed: equal prompts of one seed are other samples than those of another."""
+"""Samples per seed: equal prompts with different seeds are different samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What every model of a draft is asked: a settled request, the plan, the examples.
+    """The common input of all models of a draft: a resolved request, the plan, the examples.
 
-    ``desks`` are those of the models, in order, with the calls that each has begun.
+    ``desks`` are those of the models, in order, with the calls begun by each.
     """
 
     request: DraftRequest
@@ -57,15 +57,15 @@ class Job:
 
     @property
     def single(self) -> bool:
-        """True where a call asks for one text, from examples of its own."""
+        """True if each call asks for one text with its own examples."""
         return self.request.length in self.plan.options.one_per_call
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one model did: its calls, its texts (``prompt`` counts within these calls), notes.
+    """Result of one model: its calls, its texts (``prompt`` counts within these calls), notes.
 
-    ``error`` is what its first call failed with, None where one did not.
+    ``error`` is the error of its first call, None if one succeeded.
     """
 
     model: str
@@ -77,7 +77,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call to make: what is sent, and the record of it without a reply."""
+    """A call to make: the request, and its record without a reply."""
 
     request: Chat | Complete
     form: Form
@@ -86,7 +86,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A call that was made: its record, its texts (``fault`` says why one is asked for again)."""
+    """A finished call: its record, its texts (``fault`` says why one is requested again)."""
 
     prompt: DraftPrompt
     texts: tuple[_Draft, ...] = ()
@@ -97,7 +97,7 @@ class _Told:
 
 @dataclass(slots=True, eq=False)
 class _Begun:
-    """A call that was begun, and what became of it as soon as that is known."""
+    """A call under way, with its result once known."""
 
     call: _Call
     told: _Told | None = None
@@ -105,7 +105,7 @@ class _Begun:
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """A text as it came, with the call it came of."""
+    """A text as received, with its call."""
 
     text: str
     prompt: DraftPrompt
@@ -114,13 +114,13 @@ class _Draft:
 
     @property
     def wrong_length(self) -> bool:
-        """True where it is whole, and too long or too short."""
+        """True if it is complete, but too long or too short."""
         return self.fault.startswith("too ")
 
 
 @dataclass(frozen=True, slots=True)
 class _Sorted:
-    """Texts by what they are good for; ``repeats`` are equal to a text of another call."""
+    """Texts by quality; ``repeats`` are equal to a text of another call."""
 
     good: list[_Draft] = field(default_factory=list)
     faulty: list[_Draft] = field(default_factory=list)
@@ -128,13 +128,13 @@ class _Sorted:
 
 
 def written_by(model: str, job: Job) -> Flow[Written]:
-    """What a model writes: the first calls, and once more for what is missing or of no use.
+    """The texts of a model: the first calls, and one more round for missing or unusable texts.
 
-    A call that fails is a note; texts of a wrong length are replaced where the second calls give
+    A call that fails is a note; texts of a wrong length are replaced if the second calls give
     better ones, else they stay, marked.
 
     Raises:
-        PromptError: The prompt cannot be put together, or fits no window.
+        PromptError: The prompt cannot be rendered, or does not fit the window.
     """
     desk = _DraftWriter(model, job)
     job.desks.append(desk)
@@ -143,7 +143,7 @@ def written_by(model: str, job: Job) -> Flow[Written]:
     sorted_out = _sorted_out(first)
     lost = sum(told.prompt.wanted for told in first if told.error or told.refused)
     short = max(0, wanted - len(sorted_out.good) - lost)
-    # Declared before anything is decided: a dry run counts the calls of the worst case as high.
+    # Declared before any decision: a dry run counts the calls of the worst case as high.
     planned = yield from branch(0, 0, wanted)
     if planned is not None:
         short = planned
@@ -159,12 +159,11 @@ def written_by(model: str, job: Job) -> Flow[Written]:
 
 
 def left_of(job: Job, known: Known) -> list[Written]:
-    """What each model came to where the work was stopped: from the calls that have a reply.
+    """Results of each model if the work was stopped: from the calls with a reply.
 
     Args:
-        job: The job that was under way.
-        known: The stored reply to a request: of calls in flight at the stop, the draft itself has
-            not heard.
+        job: The job under way.
+        known: Returns the stored reply to a request, for calls in flight at the stop.
     """
     return [left for desk in job.desks if (left := _left_of(desk, known)).prompts]
 
@@ -174,7 +173,7 @@ def _left_of(desk: _DraftWriter, known: Known) -> Written:
     for begun in desk.begun:
         if begun.told is None and (reply := known(begun.call.request)) is not None:
             assert isinstance(reply, ChatReply | CompleteReply)
-            # Paid for by this draft: a reply that was known before it would have been heard of.
+            # Paid for by this draft: a reply stored earlier would have been received before.
             begun.told = desk.told(begun.call, replace(reply, cached=False))
         if begun.told is not None:
             told.append(begun.told)
@@ -192,14 +191,14 @@ def _named(model: str, notes: Sequence[str]) -> tuple[str, ...]:
 
 
 def previewed(model: str, job: Job) -> Written:
-    """The calls that a model would be sent first, none of them made."""
+    """The first calls of a model, without making them."""
     desk = _DraftWriter(model, job)
     prompts = tuple(call.prompt for call in desk.first_calls())
     return Written(model, prompts, notes=_named(model, desk.notes) if model else tuple(desk.notes))
 
 
 class _DraftWriter:
-    """Puts the calls of one model together and makes them."""
+    """Builds and makes the calls of one model."""
 
     def __init__(self, model: str, job: Job) -> None:
         self.model = model
@@ -215,16 +214,20 @@ class _DraftWriter:
         return text_tokens(self.job.request, self.job.plan, self.job.pool, self._frame.window)
 
     def first_calls(self) -> list[_Call]:
-        """One call for all texts where a reply holds them, else as few as do; or one for each."""
+        """One call for all texts if they fit a reply, else as few as needed; or one for each."""
         return self._calls(self.job.request.count, ())
 
     def more_calls(self, short: int, faulty: Sequence[_Draft]) -> list[_Call]:
-        """Calls for as many texts as are short; samples of their own, so that none is known."""
+        """Calls for the missing texts; with new samples, so that none is answered from the
+        store.
+        """
         lengths = tuple(len(one.text) for one in faulty if one.wrong_length)
         return self._calls(short, lengths, len(self.begun))
 
     def _calls(self, count: int, lengths: Sequence[int], begin: int = 0) -> list[_Call]:
-        """Calls for so many texts, numbered from ``begin`` on; each a choice of examples anew."""
+        """Calls for this number of texts, numbered from ``begin``; each with a new choice of
+        examples.
+        """
         calls, at = [], 0
         for number, size in enumerate(portions(count, self._most()), begin):
             known = tuple(lengths[at : at + size])
@@ -234,7 +237,7 @@ class _DraftWriter:
         return calls
 
     def _most(self) -> int:
-        """Texts that one call asks for at most."""
+        """Most texts per call."""
         job = self.job
         if job.single:
             return 1
@@ -264,7 +267,7 @@ class _DraftWriter:
         return _Call(self._request(composed, wanted.count, prompt.sample), frame.form, prompt)
 
     def ask(self, calls: Sequence[_Call]) -> Flow[list[_Told]]:
-        """What the calls came to, in their order, made side by side."""
+        """Results of the calls, in order, made side by side."""
         return (yield from gather([self._asked(call) for call in calls]))
 
     def _asked(self, call: _Call) -> Flow[_Told]:
@@ -284,9 +287,9 @@ class _DraftWriter:
         return begun.told
 
     def told(self, call: _Call, reply: ChatReply | CompleteReply) -> _Told:
-        """A reply taken apart."""
+        """A reply split into texts."""
         text = _before_stop(reply.text, call.form.stop) if call.prompt.text else reply.text
-        # What a server writes behind a stop text that it does not know may be cut; ours is whole.
+        # Text after a stop text that the server ignores may be cut; the part before is complete.
         finish = reply.finish if text == reply.text else "stop"
         prompt = replace(
             call.prompt,
@@ -334,13 +337,13 @@ class _DraftWriter:
 
 
 def _before_stop(text: str, stop: Sequence[str]) -> str:
-    """A raw reply up to the first stop text: not every server knows them."""
+    """A raw reply up to the first stop text, as not every server supports them."""
     ends = [at for one in stop if (at := text.find(one)) >= 0]
     return text[: min(ends)] if ends else text
 
 
 def _wrong_length(text: str, job: Job) -> str:
-    """How a text misses the length group that was asked for; empty where it does not."""
+    """How a text misses the requested length group; empty if it fits."""
     least, under = job.plan.rules.bounds(job.request.length)
     if under is not None and len(text) >= under:
         return f"too long: {len(text)} of {under}"
@@ -350,9 +353,9 @@ def _wrong_length(text: str, job: Job) -> str:
 
 
 def _sorted_out(told: Sequence[_Told]) -> _Sorted:
-    """The texts of some calls by what they are good for.
+    """The texts of some calls by quality.
 
-    Equal texts of one reply all stay, and are marked as what repeats a text is.
+    Equal texts of one reply all stay, and are marked as repeats.
     """
     found, first = _Sorted(), dict[str, DraftPrompt]()
     for one in (one for call in told for one in call.texts):
@@ -366,7 +369,7 @@ def _sorted_out(told: Sequence[_Told]) -> _Sorted:
 
 
 def _merged(first: Sequence[_Told], second: Sequence[_Told], job: Job) -> list[_Draft]:
-    """The texts to keep: good ones first, then what is the least wrong of both rounds."""
+    """The texts to keep: good ones first, then the best of the rest of both rounds."""
     texts, more = _sorted_out(first), [one for told in second for one in told.texts]
     wanted, threshold = job.request.count, job.plan.options.near_copy
     kept = texts.good[:wanted]
@@ -381,13 +384,13 @@ def _merged(first: Sequence[_Told], second: Sequence[_Told], job: Job) -> list[_
         (repeats if again else kept).append(one)
         places += [] if again else [at]
     left = [*texts.faulty, *(one for one in more if one.fault)]
-    # A cut text is not a whole one: any other goes before it.
+    # A cut text is incomplete: any other is preferred.
     left.sort(key=lambda one: not one.wrong_length)
     return (kept + left + repeats)[:wanted]
 
 
 def _call_notes(told: Sequence[_Told]) -> list[str]:
-    """What the reader must know of the calls, each thing once."""
+    """Notes on the calls, each once."""
     notes = []
     for one in told:
         prompt = one.prompt
@@ -405,14 +408,14 @@ def _call_notes(told: Sequence[_Told]) -> list[str]:
                 "lower answer.draft.per_call)"
             )
         if one.dropped:
-            notes.append(f"the server does not know {', '.join(one.dropped)}; left out")
+            notes.append(f"the server does not support {', '.join(one.dropped)}; left out")
     return list(dict.fromkeys(notes))
 
 
 def _count_notes(
     first: Sequence[_Told], found: _Sorted, short: int, came: int, wanted: int
 ) -> list[str]:
-    """What the reader must know of how many texts there are."""
+    """Notes on the number of texts."""
     notes = []
     if short:
         lengths = sum(one.wrong_length for one in found.faulty)
@@ -423,12 +426,12 @@ def _count_notes(
             "missing": short - len(found.faulty) - len(found.repeats),
         }
         why = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
-        notes.append(f"{short} of {wanted} texts were asked for again: {why}")
+        notes.append(f"{short} of {wanted} texts were requested again: {why}")
     if came < wanted:
         notes.append(f"{came} of {wanted} texts came back")
     surplus = sum(len(told.texts) for told in first) - wanted
     if surplus > 0:
-        notes.append(f"{wanted + surplus} texts came back where {wanted} were asked for")
+        notes.append(f"{wanted + surplus} texts came back, {wanted} were requested")
     return notes
 
 
@@ -449,7 +452,7 @@ def _written(
 
 
 def shared(usage: Usage, count: int) -> list[Usage]:
-    """A call's usage in as many even parts that add up to it; the first counts the call."""
+    """A call's usage split evenly into parts that add up to it; the first part counts the call."""
     shares = []
     for number in range(count):
         cost = None if usage.cost is None else usage.cost / count

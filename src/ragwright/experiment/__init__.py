@@ -1,4 +1,4 @@
-"""Evaluations, studies, confirmation, ablation and diagnosis, and what follows from them."""
+"""Evaluations, studies, confirmation, ablation and diagnosis."""
 
 import lazy_loader
 

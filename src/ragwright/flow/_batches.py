@@ -1,4 +1,4 @@
-"""Batching: what is queued at one moment is carried out in one go, and nothing waits."""
+"""Batching: requests queued at the same moment are carried out together; nothing waits."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ class Batcher:
 def _carry(
     handler: BatchHandler[Any, Any], requests: list[Any]
 ) -> tuple[list[Any], BaseException | None]:
-    """Replies, or the error of the whole batch as a value (a lone bad request is told apart).
+    """Replies, or the error of the whole batch as a value (a single bad request fails alone).
 
-    Nothing is raised from here: on a worker's thread nobody would hear it.
+    Nothing is raised here: on a worker's thread nothing would catch it.
     """
     try:
         return list(handler.carry(requests)), None
@@ -123,7 +123,7 @@ def _carry(
 
 
 def _raisable(error: BaseException) -> Exception:
-    """The error as one that a future can hold and that ends no thread."""
+    """The error as one that a future can hold and that does not end the thread."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     wrapped = FlowError(f"the handler raised {type(error).__name__}")

@@ -10,7 +10,7 @@ from ..core import BudgetStopped
 class Budget:
     """Worst-case reservations against a ceiling.
 
-    A call reserves the most it can cost before it is sent and settles for what it did cost.
+    A call reserves the most it can cost before it is sent and is settled with its real cost.
     When a reservation does not fit, it waits for calls in flight to settle; when none is in
     flight and it still does not fit, the work stops. Lives on the runner's loop.
 
@@ -25,7 +25,7 @@ class Budget:
         self._settled: list[asyncio.Future[None]] = []
 
     async def reserve(self, amount: float) -> None:
-        """Hold money for a call.
+        """Reserve money for a call.
 
         Raises:
             BudgetStopped: It does not fit, and nothing in flight could make it fit.
@@ -46,9 +46,9 @@ class Budget:
         self.reserved += amount
 
     def settle(self, reserved: float, cost: float | None) -> None:
-        """Replace a reservation by what the call did cost.
+        """Replace a reservation by the real cost of the call.
 
-        Where that is not known (None) all that was reserved counts as spent.
+        If that is unknown (None), the whole reservation counts as spent.
         """
         self.reserved = max(0.0, self.reserved - reserved)
         self.spent += reserved if cost is None else cost

@@ -60,7 +60,7 @@ class Key:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call under way, shared by every flow that asked for the same thing."""
+    """A call under way, shared by all flows with the same request."""
 
     future: asyncio.Future[Reply]
     task: asyncio.Task[None] | None = None
@@ -71,20 +71,20 @@ class Call:
     listeners: list[Listener] = field(default_factory=list)
 
     def delta(self, piece: str) -> None:
-        """Hand a piece of streamed text to every listener."""
+        """Pass a piece of streamed text to every listener."""
         self.text.append(piece)
         for listener in list(self.listeners):
             listener.hear(piece)
 
     def listen(self, listener: Listener) -> None:
-        """Add a listener; what was streamed before it came is handed over first."""
+        """Add a listener; it first gets what was streamed before."""
         if self.text:
             listener.hear("".join(self.text))
         self.listeners.append(listener)
 
     @property
     def shown(self) -> bool:
-        """True once somebody was shown a piece of the reply: it cannot be taken back."""
+        """True once a listener got a piece of the reply: it cannot be taken back."""
         return any(listener.heard for listener in self.listeners)
 
 
@@ -97,7 +97,7 @@ class Listener:
     error: Exception | None = None
 
     def hear(self, piece: str) -> None:
-        """Hand over a piece, unless the sink has failed before."""
+        """Pass a piece on, unless the sink has failed before."""
         if self.error is not None:
             return
         self.heard = True
@@ -139,7 +139,7 @@ class Caller:
         return any(lane.behind for lane in self.lanes.values())
 
     def facts(self, lane: str) -> LaneFacts:
-        """What past calls of a lane teach, read once."""
+        """Statistics of a lane's past calls, read once."""
         if lane not in self._facts:
             self._facts[lane] = LaneFacts() if self.replies is None else self.replies.facts(lane)
         return self._facts[lane]
@@ -147,8 +147,8 @@ class Caller:
     def prompt_tokens(self, lane: str, request: Request, which: Estimate = "high") -> int:
         """Estimated prompt tokens by the lane's learned ratio, with a margin to both sides.
 
-        Before a lane has replied, prose is counted: four bytes of UTF-8 a token, five characters
-        as low, three as high. What a budget reserves is high.
+        Before the first reply prose is assumed: four bytes of UTF-8 per token, five characters as
+        low, three as high. A budget reserves the high estimate.
         """
         text, facts = request_text(request), self.facts(lane)
         if not text:  # no model reads it
@@ -163,7 +163,7 @@ class Caller:
         return {"low": int(low), "expected": round(expected), "high": high}[which]
 
     def completion_limit(self, handler: SendHandler[Any, Any], request: Request) -> int:
-        """Most tokens a reply may have: by the request, the settings, or our own bound."""
+        """Most tokens a reply may have: by the request, the settings, or the runner's bound."""
         if not isinstance(request, Chat | Complete):
             return 0
         named = dict(request.params)
@@ -197,7 +197,7 @@ class Caller:
     async def call(
         self, handler: SendHandler[Any, Any], request: Request, key: Key | None, call: Call
     ) -> Reply:
-        """A reply to a request nobody in this process knows yet.
+        """A reply to a request that is new in this process.
 
         Raises:
             RagwrightError: After the last attempt.
@@ -228,7 +228,7 @@ class Caller:
     async def _revalidate(
         self, handler: SendHandler[Any, Any], request: Request, key: Key, call: Call
     ) -> Reply:
-        """Ask whether a stored reply still holds: 304 answers from the store."""
+        """Revalidate a stored reply: after 304 the stored one is returned."""
         assert call.known is not None
         lane = self.lane(handler, request)
         asked = conditional(request, call.known)
@@ -258,9 +258,9 @@ class Caller:
                     raise Stopping(error) from error
                 timed_out += isinstance(error, ModelTimeoutError)
                 if timed_out >= self.retry.timed_out_attempts:
-                    raise  # the server may still work on what was given up: no third copy
+                    raise  # the server may still work on the requests given up: no third copy
                 wait = self.retry.pause(error, attempt, self._chance)
-                if wait is None or call.shown:  # what was shown cannot be taken back
+                if wait is None or call.shown:  # pieces already shown cannot be taken back
                     raise
                 if self.reason is not None:  # in flight when the work was stopped: its last try
                     raise
@@ -291,7 +291,8 @@ class Caller:
             except RagwrightError as error:
                 if not isinstance(error, ModelReplyError | ModelTimeoutError):
                     cost = 0.0
-                if pushed_back(error):  # before the place is given on, or one more would go out
+                # before the place is passed on, or one request too many would go out
+                if pushed_back(error):
                     slow = isinstance(error, ModelTimeoutError)
                     lane.overloaded(self.retry.held_back(error), started, slow=slow)
                 raise
@@ -335,9 +336,9 @@ class Caller:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Not us: a client library cancelled its own work. A stop it is not.
+            # A client library cancelled its own work; this is not a stop.
             raise ModelUnavailableError(
-                "the connection was given up by the client", where=lane.name
+                "the client library dropped the connection", where=lane.name
             ) from error
         except (ModelReplyError, ModelTimeoutError):
             self.progress.possibly_billed += 1
@@ -346,7 +347,7 @@ class Caller:
             self.progress.in_flight -= 1
 
     def _learn(self, lane: str, request: Request, reply: Reply, seconds: float) -> None:
-        """Add a call to what its lane teaches."""
+        """Add a call to its lane's statistics."""
         facts, usage = self.facts(lane), usage_of(reply)
         self._facts[lane] = LaneFacts(
             facts.calls + 1,
@@ -360,7 +361,7 @@ class Caller:
         self, handler: SendHandler[Any, Any], request: Request, reply: Reply, seconds: float
     ) -> Reply:
         found = usage_of(reply)
-        # Less than nothing, which a back end of one's own may count, would feed the budget.
+        # A negative cost, which a custom back end may report, would increase the budget.
         usage = replace(
             found,
             prompt_tokens=max(0, found.prompt_tokens),
@@ -374,7 +375,7 @@ class Caller:
         if not isinstance(request, Chat | Complete | Embed | Rerank):
             return reply
         cost: float | None = 0.0
-        if handler.paid(request):  # a server that counts no tokens does not answer for free
+        if handler.paid(request):  # a server that reports no tokens is not free
             counted = usage.prompt_tokens or usage.completion_tokens
             cost = handler.price(request, usage) if counted else None
         tokens = (usage.prompt_tokens, usage.completion_tokens)
@@ -428,14 +429,14 @@ class Caller:
         await _stored(asyncio.shield(done_future))
 
     def note_sources(self, key: Key, request: Request) -> None:
-        """A reply that was there, or was asked for by others too, is of these sources as well."""
+        """Record the sources of a request whose reply is known or shared."""
         sources = sources_of(request)
         if sources and self.replies is not None:
             self.replies.add_sources(key.text, sources)
 
 
 class _Hold:
-    """A claim of ours, renewed while its call is pending, so that nobody else pays too."""
+    """A claim of ours, renewed while its call is pending, so that nobody else pays for it."""
 
     def __init__(self, replies: Replies, key: str, lease: float) -> None:
         self._replies = replies
@@ -448,24 +449,24 @@ class _Hold:
         self._timer = loop.call_later(_LEASE_SECONDS / 3, self._renew)
 
     def _renew(self) -> None:
-        with suppress(StoreError):  # closed meanwhile: the call will hear of it
+        with suppress(StoreError):  # closed meanwhile: the call gets that error
             self._lease = self._replies.renew(self._key, self._lease, _LEASE_SECONDS)
         self._arm()
 
     def release(self) -> None:
-        """Give the claim back."""
+        """Release the claim."""
         self._replies.release(self._key, self._lease)
 
     def end(self) -> None:
-        """Renew it no more."""
+        """Stop renewing it."""
         self._timer.cancel()
 
 
 async def _stored(written: asyncio.Future[Any]) -> Any:
-    """What the writer answers.
+    """The writer's result.
 
     Raises:
-        Stopping: The disk is full: whatever is paid from here on would be lost.
+        Stopping: The disk is full: later paid replies would be lost.
     """
     try:
         return await written

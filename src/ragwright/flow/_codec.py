@@ -27,13 +27,13 @@ from ._requests import (
 )
 
 DURABLE = (Chat, Complete, Embed, Rerank, Fetch, AskSystem)
-"""Kinds whose replies outlive the process; the handler may still decline."""
+"""Kinds whose replies are kept after the process; a handler may exclude some."""
 
 
 def durable(request: Request) -> bool:
     """True for the kinds that are kept across runs (rule 9).
 
-    Vectors of passages live in the index; here only those that are on their way there.
+    Vectors of passages are stored in the index; here only until they are put there.
     """
     if isinstance(request, Embed) and request.role == "passage":
         return bool(request.sources)
@@ -41,14 +41,14 @@ def durable(request: Request) -> bool:
 
 
 def reply_key(request: Request, identity: str, scope: str, attempt: int) -> str:
-    """Key of a durable reply: all that decides it, and who may see it (rule 10)."""
+    """Key of a durable reply: everything that determines it, and its scope (rule 10)."""
     return text_hash(
         canonical_json([type(request).__name__, identity, scope, attempt, payload(request)])
     )
 
 
 def payload(request: Request) -> list[Any]:
-    """What of a request decides its reply, as JSON-able values."""
+    """The parts of a request that determine its reply, as JSON-able values."""
     if isinstance(request, Chat):
         return [
             request.model,
@@ -60,7 +60,7 @@ def payload(request: Request) -> list[Any]:
     if isinstance(request, Complete):
         return [request.model, request.prompt, request.params, request.logprobs, request.sample]
     if isinstance(request, Embed):
-        # "checked" leaves out replies of a time when vectors were kept as any server sent them.
+        # "checked" excludes replies of versions that stored vectors without checking them.
         return [request.model, request.texts, request.role, "checked"]
     if isinstance(request, Rerank):
         return [request.model, request.query, request.passages]
@@ -72,7 +72,7 @@ def payload(request: Request) -> list[Any]:
 
 
 def reusable(reply: Reply) -> bool:
-    """False for what must never answer a later request: truncated or empty replies."""
+    """False for replies that must not be reused: truncated or empty ones."""
     if isinstance(reply, ChatReply | CompleteReply):
         return bool(reply.text.strip()) and reply.finish not in {"length", "content_filter"}
     if isinstance(reply, FetchReply):
@@ -98,14 +98,14 @@ def decode(kind: type[Request], data: bytes) -> Reply:
     """The reply behind its stored form, marked as cached.
 
     Raises:
-        StoreDamagedError: The stored form is not what was written.
+        StoreDamagedError: The stored form is damaged.
     """
     try:
         return _decoded(kind, data)
     except (ValueError, TypeError, KeyError) as error:
         raise StoreDamagedError(
             f"a stored reply of kind {kind.__name__} is damaged",
-            hint="run: ragwright cache clear (what is asked again is paid for again)",
+            hint="run: ragwright cache clear (repeated calls are paid for again)",
         ) from error
 
 
@@ -145,7 +145,7 @@ _VALIDATORS = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
 
 
 def conditional(request: Request, known: Reply) -> Request:
-    """The same request, saying what is known; unchanged where the server named no validator."""
+    """The request with validators of the stored reply; unchanged if the server sent none."""
     if not isinstance(request, Fetch) or not isinstance(known, FetchReply):
         return request
     own = {name.lower() for name, _ in request.headers}
@@ -159,7 +159,7 @@ def conditional(request: Request, known: Reply) -> Request:
 
 
 def unchanged(reply: Reply) -> bool:
-    """True where the server says that what is known still holds."""
+    """True if the server says that the stored reply is still valid."""
     return isinstance(reply, FetchReply) and reply.status == 304
 
 
@@ -193,7 +193,7 @@ def request_text(request: Request) -> str:
 
 
 def sources_of(request: Request) -> tuple[str, ...]:
-    """What a reply is made of, so that it can be forgotten; of a page, its address."""
+    """The sources of a reply, so that it can be forgotten; for a page its address."""
     if isinstance(request, Fetch):
         return (request.url,)
     return tuple(getattr(request, "sources", ()))

@@ -1,4 +1,4 @@
-"""What a driver hands down to a flow and all its children."""
+"""The context that a driver passes to a flow and all its children."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Stopping(BaseException):
-    """The work is being stopped: closes generators, and no flow can catch it as a failure."""
+    """The work is being stopped: closes generators; a flow cannot catch it as a failure."""
 
     def __init__(self, reason: RagwrightError) -> None:
         super().__init__(str(reason))
@@ -23,7 +23,7 @@ class Stopping(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class TraceEntry:
-    """One request of a flow and what became of it."""
+    """One request of a flow and its outcome."""
 
     request: Request
     reply: Reply | None
@@ -40,7 +40,7 @@ class Context:
         scope: Who may see the replies (tenant, permissions); part of their keys.
         deadline: Time on the loop's clock when the flow's own time is up.
         sink: Gets the text deltas of the one request marked ``stream``.
-        trace: Gets an entry a request, where asked for.
+        trace: Gets an entry for each request, if set.
         scenario: Set in a dry run: what is forecast instead of sent.
     """
 
@@ -54,7 +54,7 @@ class Context:
     def __post_init__(self) -> None:
         if self.scope and not self.scope.strip():
             raise FlowError(
-                "the name of the tenant is empty", hint="leave it out for what is of no tenant"
+                "the name of the tenant is empty", hint="leave it out if there are no tenants"
             )
 
 
@@ -63,11 +63,11 @@ class RunnerOptions:
     """Settings of a runner.
 
     Attributes:
-        concurrency: Requests in flight per model where its settings do not say.
+        concurrency: Requests in flight per model unless its settings say otherwise.
         jobs: Most requests in flight per model whatever its settings say (``-j``).
         width: Flows open at once in ``map`` and ``gather``.
-        timeout: Most seconds for one attempt as a whole where neither the request nor its handler
-            says, None for no bound: handlers of models end a silent server by themselves.
+        timeout: Most seconds for one attempt if neither the request nor its handler sets a limit,
+            None for no bound: handlers of models end a silent server by themselves.
         reuse: Answer from the reply store; off means every call is made again.
         attempt: Raised to draw new replies instead of the stored ones.
         max_cost: Most money to spend, None for no bound.
@@ -90,7 +90,7 @@ class RunnerOptions:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[T]):
-    """How a flow of a ``map`` ended: a value, an error it failed with, or not at all."""
+    """How a flow of a ``map`` ended: with a value, with an error, or not at all."""
 
     state: Literal["done", "failed", "skipped"]
     value: T | None = None

@@ -1,4 +1,4 @@
-"""The heart of the runner: drives flows and performs their steps, on the runner's own loop."""
+"""The engine of the runner: drives flows and performs their steps, on the runner's loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STEPS_A_TURN = 64
 
 
 class Engine:
-    """Everything that lives on the loop; the Runner is its face to other threads."""
+    """Everything that runs on the loop; the Runner is its interface for other threads."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Engine:
                     value = error
                     advance = flow.throw
                 steps += 1
-                if steps % _STEPS_A_TURN == 0:  # known replies never wait: let others in
+                if steps % _STEPS_A_TURN == 0:  # known replies never wait: give other flows a turn
                     await asyncio.sleep(0)
         except asyncio.CancelledError:
             _close(flow)
@@ -109,7 +109,7 @@ class Engine:
             # Raised by the flow itself; let through, it would end the runner's loop.
             raise FlowError(f"the flow raised {type(error).__name__}") from error
         finally:
-            value = None  # an error and its traceback hold each other otherwise
+            value = None  # else the error and its traceback reference each other
 
     async def _perform(self, step: Step, context: Context) -> Any:
         if isinstance(step, Gather):
@@ -153,10 +153,10 @@ class Engine:
     # -- requests --------------------------------------------------------------------------
 
     def handler(self, request: Request) -> AnyHandler:
-        """Who carries a request out.
+        """The handler of a request.
 
         Raises:
-            UnhandledRequestError: Nobody does.
+            UnhandledRequestError: There is none.
         """
         route = self._routes.get(type(request))
         if route is None:
@@ -183,7 +183,7 @@ class Engine:
             if context.streamed:
                 raise FlowError(
                     "a second request of one flow is marked stream",
-                    hint="stream only the request whose text the reader waits for",
+                    hint="mark only the request whose text is shown to the user",
                 )
             context.streamed = True
         known = None
@@ -204,9 +204,9 @@ class Engine:
         return reply
 
     def _addressed(self, request: Request, context: Context) -> tuple[AnyHandler, Key | None]:
-        """Who carries a request out, and its key.
+        """The handler of a request, and its key.
 
-        A flow may take an error here, such as an unknown model, for the failure of one row: it is
+        A flow may treat an error here, such as an unknown model, as the failure of one row: it is
         noted, so that a dry run fails with it.
         """
         try:
@@ -218,7 +218,7 @@ class Engine:
             raise
 
     def _key(self, handler: AnyHandler, request: Request, scope: str) -> Key | None:
-        """Under which its reply is kept; None where it is not kept."""
+        """Key of its stored reply; None if it is not stored."""
         if not durable(request) or not handler.durable(request):
             return None
         identity = handler.identity(request)
@@ -316,7 +316,7 @@ class Engine:
         return call
 
     def _leave_out(self, merge_key: Any, call: Call) -> None:
-        """Newcomers no longer join a call; one that took its place is left alone."""
+        """No further request joins this call; a call that replaced it is not touched."""
         if self._calls.get(merge_key) is call:
             del self._calls[merge_key]
 
@@ -346,7 +346,7 @@ class Engine:
                 call.future.set_result(reply)
 
     def _abandon(self, merge_key: Any, call: Call) -> None:
-        """Nobody waits any more: cancel, and let a newcomer start afresh."""
+        """No flow waits any more: cancel the call; a later request starts a new one."""
         if merge_key is not None:
             self._leave_out(merge_key, call)
         if call.task is not None:
@@ -390,7 +390,7 @@ class Engine:
         self.caller.reason = None
 
     async def leave(self, tasks: Collection[asyncio.Task[Any]]) -> None:
-        """Close flows nobody reads any more; what they had in flight is kept all the same."""
+        """Close flows that are no longer read; their calls in flight are still committed."""
         leaving = list(tasks)  # read here, on the loop that changes it
         self._keeping += 1
         try:
@@ -472,7 +472,7 @@ class _Gathering:
             except StopIteration:
                 self._exhausted = True
                 break
-            except Exception as error:  # the caller's iterable broke: siblings still settle
+            except Exception as error:  # the caller's iterable raised: siblings still settle
                 self._exhausted = True
                 self._results.append(None)
                 self._failed[position] = error
@@ -486,7 +486,7 @@ class _Gathering:
 
     def _child(self, position: int, task: asyncio.Task[Any]) -> None:
         self._open.discard(task)
-        if task.cancelled():  # by nobody here: the gather's own end does not look at results
+        if task.cancelled():  # not by this gather, which does not look at results when it ends
             self._failed[position] = FlowError("a child flow was cancelled from outside")
         elif (error := task.exception()) is None:
             self._results[position] = task.result()
@@ -516,7 +516,7 @@ def _text(reply: Reply) -> str:
 
 
 def _close(flow: Flow[Any]) -> None:
-    """Close a flow; whatever it does about it, a stop stays a stop."""
+    """Close a flow; the stop continues whatever the flow raises."""
     try:
         flow.close()
     except (Exception, SystemExit, KeyboardInterrupt):  # noqa: S110
@@ -524,10 +524,10 @@ def _close(flow: Flow[Any]) -> None:
 
 
 def _own(error: Exception) -> Exception:
-    """A copy for one flow: raised in several, one object would gather all their traces."""
+    """A copy for one flow: one object raised in several would collect all tracebacks."""
     try:
         copied = copy.copy(error)
-    except Exception:  # an exception class with its own idea of arguments
+    except Exception:  # an exception class whose arguments differ
         return error
     if type(copied) is not type(error):
         return error
@@ -546,6 +546,6 @@ def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
 
 
 def _retrieved(future: asyncio.Future[Any]) -> None:
-    """Mark an error as seen, so that an abandoned call does not complain later."""
+    """Mark an error as retrieved, so that asyncio logs nothing about an abandoned call."""
     if not future.cancelled():
         future.exception()

@@ -53,13 +53,13 @@ class Forecast:
         calls: Distinct calls that would be made (known replies are not called again).
         reused: Requests that are answered from the reply store.
         prompt_tokens: Estimated with each model's learned ratio of characters to tokens, low and
-            high with a margin of a tenth; before its first reply by what prose has.
+            high with a margin of a tenth; before its first reply with the ratio of prose.
         completion_tokens: Low and expected by what a request says of its reply, else by past
             replies; high by ``max_tokens``.
         cost: Money, None where a model that costs has no price.
         seconds: Time at each model's past latency and its limit; None without past calls.
         models: Expected calls per model.
-        uncertain: Flows that could not go on with a stand-in reply: counts are then a floor.
+        uncertain: Flows that failed on a stand-in reply: counts are then lower bounds.
     """
 
     calls: Range
@@ -72,7 +72,7 @@ class Forecast:
     uncertain: int = 0
 
     def __add__(self, other: Forecast) -> Forecast:
-        """What two jobs would do one after the other; calls that both need are counted twice."""
+        """The sum of two jobs run one after the other; calls that both need are counted twice."""
         models = dict(self.models)
         for name, calls in other.models.items():
             models[name] = models.get(name, 0) + calls
@@ -174,7 +174,7 @@ def _sum(name: Estimate, scenario: Scenario, caller: Caller) -> _Sums:
 
 
 def _likely(name: Estimate, request: Request, learned: float) -> float:
-    """Tokens of a reply: what its request says of it, else what past replies of the lane had."""
+    """Tokens of a reply: by its request, else the mean of the lane's past replies."""
     likely = request.likely if isinstance(request, Chat | Complete) else None
     if likely is None:
         return learned

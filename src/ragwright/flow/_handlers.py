@@ -1,4 +1,4 @@
-"""The seam of the runner: who carries a kind of request out.
+"""The runner's interface for handlers, which carry out one kind of request.
 
 A handler is written once per kind of request, by the room that owns the resource (`models`
 owns servers, `index` owns views). The runner owns everything around it: reuse, merging,
@@ -20,13 +20,13 @@ OnDelta = Callable[[str], None]
 
 
 class Handler(ABC, Generic[RequestT, ReplyT]):
-    """What the runner asks of every handler, besides carrying out."""
+    """What every handler tells the runner, besides carrying out requests."""
 
     def identity(self, request: RequestT) -> str:
-        """What, besides the request itself, decides the reply; part of the durable key.
+        """Everything besides the request that determines the reply; part of the durable key.
 
         For a model server its address and model; for a local model a hash of its weights and
-        tokenizer. Raises ConfigError for a model nobody configured.
+        tokenizer. Raises ConfigError for an unknown model.
         """
         return ""
 
@@ -43,11 +43,11 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         return None
 
     def longest_reply(self, request: RequestT) -> int | None:
-        """Most tokens a reply may have by the settings, None where they do not say."""
+        """Most tokens a reply may have by the settings, None if they set no limit."""
         return None
 
     def durable(self, request: RequestT) -> bool:
-        """True where the reply is worth keeping across runs; free local work may say no."""
+        """True if the reply is kept across runs; False for free local work."""
         return True
 
     def paid(self, request: RequestT) -> bool:
@@ -59,11 +59,11 @@ class Handler(ABC, Generic[RequestT, ReplyT]):
         return None
 
     def dimensions(self, request: RequestT) -> int | None:
-        """Length of the vectors of an ``Embed`` where it is known beforehand, for a dry run."""
+        """Length of the vectors of an ``Embed`` if known beforehand, for a dry run."""
         return None
 
     async def aclose(self) -> None:
-        """Release what was opened; called on the runner's loop."""
+        """Release resources; called on the runner's loop."""
 
 
 class SendHandler(Handler[RequestT, ReplyT]):
@@ -83,7 +83,7 @@ class SendHandler(Handler[RequestT, ReplyT]):
 
 
 class BatchHandler(Handler[RequestT, ReplyT]):
-    """Carries out what is queued in one go, off the loop."""
+    """Carries out all queued requests together, off the loop."""
 
     max_batch: int = 64
 
@@ -92,7 +92,7 @@ class BatchHandler(Handler[RequestT, ReplyT]):
         """Replies in the order of the requests; one that failed is its error."""
 
     def quick(self, requests: Sequence[RequestT]) -> bool:
-        """True where carrying these out surely takes under 5 ms: then it runs on the loop."""
+        """True if these surely take less than 5 ms: then they run on the loop."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""Jobs: many flows over named rows, written down as they end, and taken up where they stopped."""
+"""Jobs: many flows over named rows, stored as they end, and resumed where they stopped."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def _no_sources(_value: Any) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """What to run over which rows, and how a result is written down.
+    """What to run over which rows, and how results are stored.
 
     Attributes:
         kind: Kind of run (``eval``, ``sweep``, …).
-        manifest: All that decides the results, JSON-able: a run is resumed only by a job of the
-            very same manifest (put the pinned index snapshot in it).
+        manifest: Everything that determines the results, JSON-able: a run is resumed only by a job
+            with an equal manifest (put the pinned index snapshot in it).
         items: (row id, maker of its flow) in input order; read lazily, ids are unique.
         encode: JSON-able body of a row's result.
         sources: Ids of the documents whose text a result holds, so that they can be forgotten.
         scope: Who may see replies and rows (tenant, permissions).
         resume: Continue the newest unfinished run of this manifest, where there is one.
-        reuse: Take a complete run of this manifest as it stands, rather than make another.
+        reuse: Use a complete run of this manifest as it is, rather than make another.
         retry_errors: Run errored rows again, also those of a complete run; the runner's
-            ``attempt`` decides whether their replies are drawn anew.
-        failed: True for a result in which something failed: it is written with the state
+            ``attempt`` decides whether new replies are requested.
+        failed: True for a result in which something failed: it is stored with the state
             ``errored``, so that ``retry_errors`` runs its row again, and with its body, which stays
             until there is a new one.
         limit: Most flows open at once, None for the runner's default.
@@ -72,7 +72,7 @@ class RunSummary:
         run: Name of its run.
         resumed: True where the run had been started before.
         total: Rows of the job.
-        kept: Rows that an earlier start had settled; they are counted in done or errored too.
+        kept: Rows that an earlier start finished; they also count as done or errored.
         done: Rows with a result.
         errored: Rows whose flow failed.
         skipped: Rows that were not reached, or not finished.
@@ -90,7 +90,7 @@ class RunSummary:
 
     @property
     def complete(self) -> bool:
-        """True where every row was settled."""
+        """True if every row was finished."""
         return self.skipped == 0
 
 
@@ -99,10 +99,10 @@ def run_job(runner: Runner, runs: Runs, job: Job[T]) -> RunSummary:
 
     Rows are appended in input order with the state ``done``, ``errored`` or ``skipped``; rows
     that were done before are not run again. A run with skipped rows ends as ``stopped`` and is
-    taken up by the next job of its manifest.
+    resumed by the next job with its manifest.
 
     Raises:
-        KeyboardInterrupt: After Ctrl-C, once what was under way is written down.
+        KeyboardInterrupt: After Ctrl-C, once the work under way is stored.
         FlowError: Two rows share an id.
         StoreError: A row could not be written.
     """
@@ -111,11 +111,11 @@ def run_job(runner: Runner, runs: Runs, job: Job[T]) -> RunSummary:
 
 
 def run_jobs(runner: Runner, runs: Runs, jobs: Iterable[Job[T]]) -> Iterator[RunSummary]:
-    """Run several jobs as one stream of rows, each into a run of its own; yields as they end.
+    """Run several jobs as one stream of rows, each into its own run; yields as they end.
 
     The rows of the next job begin while the last ones of the job before are still under way, so
     that many short jobs keep a server as busy as one long job. Jobs are read lazily, on the
-    caller's thread. After a stop the jobs that were begun end as ``stopped``, no other is begun.
+    caller's thread. After a stop the jobs under way end as ``stopped``, and no other is started.
 
     Raises what :func:`run_job` raises.
     """
@@ -131,7 +131,7 @@ def run_jobs(runner: Runner, runs: Runs, jobs: Iterable[Job[T]]) -> Iterator[Run
             stop.add_note(f"{rows} of {cut.total} rows are kept in run {cut.run}")
         raise
     except BaseException:
-        runs.flush()  # what ended is kept; the runs stay open and can be resumed
+        runs.flush()  # finished rows are kept; the runs stay open and can be resumed
         raise
 
 
@@ -154,7 +154,7 @@ class _Stream(Generic[T]):
         return summary
 
     def drive(self) -> Iterator[RunSummary]:
-        """Run every row that is not settled; after a stop the rest of what was begun is skipped."""
+        """Run every unfinished row; after a stop the rest is skipped."""
         first = next(self._jobs, None)
         if first is None:
             return
@@ -241,7 +241,7 @@ class _Work(Generic[T]):
         )
 
     def skip_rest(self) -> None:
-        """Write what was never ended as skipped."""
+        """Store unfinished rows as skipped."""
         outcome: Outcome[T] = Outcome("skipped", error=self._reason)
         while self._under_way:
             self.take(outcome)
@@ -249,7 +249,7 @@ class _Work(Generic[T]):
             self.take(outcome)
 
     def makers(self) -> Iterator[Maker[T]]:
-        """The flows of rows that are not settled, noted as under way when they are taken."""
+        """The flows of unfinished rows, noted as under way when they are read."""
         settled = {"done"} if self._job.retry_errors else {"done", "errored"}
         for row, make in self._items:
             if row in self._ids:
@@ -284,12 +284,12 @@ class _Work(Generic[T]):
             body = _error_body(outcome.error)
         self._counts[state] += 1
         if state == "skipped" and self._before.get(row) == "errored":
-            return  # what an earlier start knew of the row is more than nothing
+            return  # keep what an earlier start stored for the row
         self._runs.append(self._run, RunRow(ordinal, row, state, body), sources=sources)
 
 
 def _error_body(error: Exception | None) -> dict[str, Any]:
-    """An error as a row tells it: kind, sentence, place and way out."""
+    """An error as stored in a row: kind, message, place and hint."""
     if isinstance(error, RagwrightError):
         told = {"what": error.what, "where": error.where, "hint": error.hint}
         body = {name: value for name, value in told.items() if value}

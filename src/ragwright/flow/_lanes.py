@@ -1,8 +1,8 @@
 """Limits per model: how many requests may be in flight, and when the next may go.
 
 Concurrency follows the server: additive increase, multiplicative decrease (AIMD), never
-above the limit asked for; Retry-After holds the whole lane back. A few failures among many
-replies are no overload: they cost their own retries and nothing else.
+above the limit asked for; Retry-After holds the whole lane back. A few failures among many replies
+do not count as an overload: they are only retried.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RetryPolicy:
     longest_asked: float = 900.0
 
     def pause(self, error: RagwrightError, attempt: int, chance: random.Random) -> float | None:
-        """Seconds to wait before attempt + 1, None where trying again is no use."""
+        """Seconds to wait before attempt + 1, None if no further attempt makes sense."""
         limited = isinstance(error, RateLimitedError)
         if not retryable(error):
             return None
@@ -55,7 +55,7 @@ class RetryPolicy:
         return asked + 0.1 * wait if asked <= self.longest_asked else None
 
     def held_back(self, error: RagwrightError) -> float | None:
-        """Seconds the server asks the whole lane to wait, None where it asks for too many."""
+        """Seconds the server asks the whole lane to wait, None if it asks for too many."""
         asked: float | None = getattr(error, "retry_after", None)
         return asked if asked is not None and asked <= self.longest_asked else None
 
@@ -76,7 +76,7 @@ def pushed_back(error: RagwrightError) -> bool:
 
 _PUSHES = 3
 _SHARE = 0.25
-"""Refusals, and their share of the latest outcomes, that count as an overload."""
+"""Number of refusals, and their share of the latest outcomes, that count as an overload."""
 
 
 class Lane:
@@ -101,7 +101,7 @@ class Lane:
 
     @property
     def behind(self) -> bool:
-        """True where as many requests wait as may be in flight: more of them gain nothing."""
+        """True if as many requests wait as may be in flight: more would gain nothing."""
         return len(self._waiting) >= self.limit
 
     async def acquire(self) -> None:
@@ -121,12 +121,12 @@ class Lane:
         self._take()
 
     def release(self) -> None:
-        """Give the place back."""
+        """Release the place."""
         self.in_flight -= 1
         self._pump()
 
     def succeeded(self) -> None:
-        """A reply came: allow a little more."""
+        """A reply arrived: allow slightly more requests."""
         self._latest.append(False)
         self._unreached = self._probes = 0
         if self.allowed < self.limit:
@@ -134,12 +134,11 @@ class Lane:
             self._pump()
 
     def overloaded(self, retry_after: float | None, sent_at: float, *, slow: bool = False) -> None:
-        """The server pushed back: halve, and wait as long as it asks.
+        """The server refused: halve the limit, and wait as long as it asks.
 
-        Halved is where the server names a time, refuses a quarter of what it is sent, or let a
-        time limit pass (``slow``).
-        Requests that were sent (on the loop's clock) before the last cut say nothing new: a
-        burst that is refused as a whole halves once.
+        The limit is halved if the server names a time, refuses a quarter of the requests, or
+        exceeded a time limit (``slow``). Requests sent (on the loop's clock) before the last cut do
+        not count: a burst that is refused as a whole halves the limit once.
         """
         now = asyncio.get_running_loop().time()
         self._latest.append(True)

@@ -1,4 +1,4 @@
-"""Counters of the work under way, for whoever draws a progress bar."""
+"""Counters of the work under way, for progress bars."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 FIRST_REPLIES = 20
-"""Replies of a model of which at least one should be usable."""
+"""Number of first replies of a model of which at least one should be usable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a model is not asked at present.
+    """Why no requests go to a model at present.
 
     Attributes:
         lane: The model.
-        until: When it is asked again, by ``time.monotonic``.
-        asked: True where its server asked to wait (Retry-After), False for a pause of ours.
+        until: When requests resume, by ``time.monotonic``.
+        asked: True if its server asked to wait (Retry-After), False for a pause of the runner.
     """
 
     lane: str
@@ -38,7 +38,7 @@ class Progress:
         total: Rows of the jobs begun since :meth:`begin`, None where their number is unknown.
         finished: Rows of these jobs that are done or failed, those of an earlier run included.
         kept: Rows among them that an earlier run had finished.
-        warnings: What a person should know while the work goes on; it only grows.
+        warnings: Warnings to show during the work; the list only grows.
     """
 
     total: int | None = None
@@ -81,7 +81,7 @@ class Progress:
 
     @property
     def waiting(self) -> Waiting | None:
-        """The longest wait of at least a second; pauses of ours only while nothing is in flight."""
+        """The longest wait of at least a second; own pauses only while nothing is in flight."""
         found = [
             wait
             for wait in list(self._waiting.values())
@@ -90,13 +90,13 @@ class Progress:
         return max(found, key=lambda wait: wait.until, default=None)
 
     def wait(self, lane: str, seconds: float, *, asked: bool) -> None:
-        """Note that a model is not asked for some seconds; a shorter wait changes nothing."""
+        """Note that a model gets no requests for some seconds; a shorter wait changes nothing."""
         wait = Waiting(lane, time.monotonic() + seconds, asked)
         known = self._waiting.get((lane, asked), wait)
         self._waiting[lane, asked] = max(wait, known, key=lambda each: each.until)
 
     def read(self, model: str, problem: str) -> None:
-        """Note that a reply was read; warn once where none of a model's first ones is of use."""
+        """Note that a reply was read; warn once if none of a model's first replies is usable."""
         if not problem:
             self._used.add(model)
         if model in self._used:

@@ -1,6 +1,6 @@
-"""The reply store: what was paid for once is never paid for again.
+"""The reply store: no call is paid for twice.
 
-A cache: it may be evicted or deleted, and only time and money are lost.
+A cache: it may be evicted or deleted at any time; this costs only time and money.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _VERSION = 2
 _SAMPLE = 2000
 _PATIENCE_MS = 200
 _DAMAGED = (
-    "run: ragwright cache clear (the replies in it are lost: what is asked again is paid for again)"
+    "run: ragwright cache clear (the replies in it are lost: repeated calls are paid for again)"
 )
 _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS replies (
@@ -48,7 +48,7 @@ _SCHEMA = (
         PRIMARY KEY (source, key)
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS replies_by_age ON replies (created)",
-    # covers facts and statistics: the columns behind a large body are dear to read
+    # covers facts and statistics: columns behind a large body are slow to read
     "CREATE INDEX IF NOT EXISTS replies_by_use ON replies (lane, state, key, kind, prompt_tokens, "
     "completion_tokens, cost, characters, seconds)",
     "DROP INDEX IF EXISTS replies_by_lane",
@@ -57,9 +57,9 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a reply when it is committed.
+    """A reply with its statistics, to be committed.
 
-    A ``body`` that takes time to make is a function, called on the writer's thread.
+    A ``body`` that is slow to make is a function, called on the writer's thread.
     """
 
     key: str
@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Answer to a claim: ours to call, already known, or leased by another process."""
+    """Result of a claim: granted, already known, or leased by another process."""
 
     state: Literal["ours", "known", "leased"]
     body: bytes = b""
@@ -85,7 +85,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class LaneFacts:
-    """What past calls of a lane teach a forecast; zero calls teach nothing."""
+    """Statistics of a lane's past calls, for forecasts."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -97,7 +97,7 @@ class LaneFacts:
 class Replies:
     """Durable replies in one SQLite file.
 
-    Where that cannot be written, replies are kept in memory beside those that it holds.
+    If the file cannot be written, new replies are kept in memory.
 
     Args:
         path: File to use; made with mode 0600.
@@ -125,12 +125,12 @@ class Replies:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to say where replies were kept in memory alone; empty where none was."""
+        """A note if replies were kept in memory only; else empty."""
         if not self.unkept:
             return ()
         return (
             f"{self.unkept} replies of models are not kept: {self._database.path} cannot be "
-            "written, and what is asked again is paid for again",
+            "written, and repeated calls are paid for again",
         )
 
     def get(self, key: str) -> bytes | None:
@@ -138,7 +138,7 @@ class Replies:
         return self._get(self._reader, key)
 
     def get_aside(self, key: str) -> bytes | None:
-        """The same for large replies, from any thread: it holds up nobody who calls ``get``."""
+        """The same for large replies, from any thread: it does not block ``get``."""
         with self._aside_lock:
             return self._get(self._aside, key)
 
@@ -153,7 +153,7 @@ class Replies:
     def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> float:
         """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim.
 
-        Returns what names the claim to :meth:`release`, for who cannot wait for it.
+        Returns the claim's name for :meth:`release`, for callers that cannot wait.
         """
         now = time.time()
 
@@ -177,9 +177,9 @@ class Replies:
         return now + lease
 
     def renew(self, key: str, lease: float, seconds: float) -> float:
-        """Hold a claim of ours for ``seconds`` from now; waits for nothing.
+        """Extend a claim of ours to ``seconds`` from now; does not wait.
 
-        Returns what names the claim from now on. One that somebody took over stays theirs.
+        Returns the claim's new name. A claim that another process took over stays theirs.
         """
         renewed = time.time() + seconds
 
@@ -194,10 +194,10 @@ class Replies:
         return renewed
 
     def release(self, key: str, lease: float) -> None:
-        """Give a claim back after a failed call; waits for nothing.
+        """Release a claim after a failed call; does not wait.
 
-        ``lease`` is the one of the claim: a call that was given up must not undo the claim
-        of the one that took its place.
+        ``lease`` is that of the claim: a call that was given up must not release the claim of its
+        successor.
         """
 
         def work(connection: sqlite3.Connection) -> None:
@@ -243,7 +243,7 @@ class Replies:
         self.unkept += self._fresh is not None
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
-        """Note what else a known reply was used for; waits for nothing, writes what is new."""
+        """Record further sources of a known reply; does not wait, writes only new ones."""
         known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
         with self._database.explained():
             new = [s for s in sources if self._reader.execute(known, (s, key)).fetchone() is None]
@@ -253,7 +253,7 @@ class Replies:
         def work(connection: sqlite3.Connection) -> None:
             connection.executemany(
                 "INSERT OR IGNORE INTO reply_sources (source, key) "
-                "SELECT ?, key FROM replies WHERE key = ?",  # unless it was just forgotten
+                "SELECT ?, key FROM replies WHERE key = ?",  # unless it has just been forgotten
                 [(source, key) for source in new],
             )
 
@@ -272,7 +272,7 @@ class Replies:
         return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
-        """Purge the replies made of a document, or seen by a scope; how many there were.
+        """Purge the replies made from a document, or of a scope; returns their number.
 
         Raises:
             StoreError: Neither or both are named, the name is empty, or the file is held by
@@ -299,9 +299,9 @@ class Replies:
         return count
 
     def drop(self, source: str) -> int:
-        """Delete the replies of a source that are needed no more; how many there were.
+        """Delete the replies of a source that are no longer needed; returns their number.
 
-        Unlike :meth:`forget` the bytes are not overwritten: there is nothing to hide.
+        Unlike :meth:`forget` this does not overwrite the bytes.
         """
         self._database.require_writable()
 
@@ -316,7 +316,7 @@ class Replies:
         return self._writer.call(work)
 
     def clear(self) -> int:
-        """Delete every reply; how many there were."""
+        """Delete every reply; returns their number."""
         self._database.require_writable()
 
         def work(connection: sqlite3.Connection) -> int:
@@ -354,9 +354,9 @@ class Replies:
         return now > lease or not alive(owner)
 
     def _evict(self, max_bytes: int) -> None:
-        """Drop the oldest quarter of the replies until what is left is small enough.
+        """Drop the oldest quarter of the replies until the rest is small enough.
 
-        Best effort: another time will do where the file is held or the disk is full.
+        Best effort: tried again later if the file is held or the disk is full.
         """
         if self.size() <= max_bytes:
             return
@@ -372,7 +372,7 @@ class Replies:
             connection.execute(f"PRAGMA busy_timeout = {patience}")
 
     def _used(self) -> int:
-        """Bytes of the file that hold something."""
+        """Bytes of the file that are in use."""
         with self._database.explained():
             pages, free, each = (
                 self._reader.execute(f"PRAGMA {name}").fetchone()[0]
@@ -410,7 +410,7 @@ def _owner() -> str:
 
 
 def _started(pid: int) -> str:
-    """Start time of a process, so that a reused number is told apart; '' where unknown."""
+    """Start time of a process, to recognise a reused process id; '' if unknown."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except (OSError, IndexError):
@@ -418,7 +418,7 @@ def _started(pid: int) -> str:
 
 
 def alive(owner: str) -> bool:
-    """False only where the owner is surely gone: a process of this host that no longer runs."""
+    """False only if the owner is surely gone: a process of this host that no longer runs."""
     host, pid, started = owner.split("|")
     if host != socket.gethostname():
         return True

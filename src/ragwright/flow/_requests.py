@@ -1,7 +1,7 @@
 """Requests and replies: everything that costs money or waits for another program.
 
 A request is a frozen record that a flow yields through a verb; a reply is the frozen record
-it gets back. Neither knows how the other is made: handlers (`_handlers`) carry requests out.
+it gets back. Handlers (`_handlers`) carry requests out.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class Chat:
         sample: Number of an independent sample; equal requests with one number are one call.
         stream: Deltas go to the driver's sink while the reply is being written.
         timeout: Seconds for one attempt; not part of the key.
-        sources: Ids of the documents whose text the prompt holds, so that forgetting a
-            document forgets what was made of it; not part of the key.
-        likely: Tokens that the reply has at least, and as a rule, where whoever asks can tell;
-            for dry runs alone, not part of the key.
+        sources: Ids of the documents whose text the prompt holds, so that forgetting a document
+            forgets what was made from it; not part of the key.
+        likely: Least and usual number of tokens of the reply, if known; for dry runs only, not part
+            of the key.
     """
 
     model: str
@@ -60,7 +60,7 @@ class Chat:
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """A completion of a raw prompt; ``logprobs`` asks for that many alternatives a token.
+    """A completion of a raw prompt; ``logprobs`` asks for that many alternatives per token.
 
     ``likely`` as in :class:`Chat`.
     """
@@ -80,7 +80,7 @@ class Embed:
     """Vectors for texts; queries and passages may be prefixed differently by the model.
 
     Vectors of passages live in the index, not in the reply store. Where ``sources`` is given
-    they are kept there too, under that name, until whoever asked has put them into the index.
+    they are kept there too, under that name, until the caller has put them into the index.
     """
 
     model: str
@@ -103,8 +103,8 @@ class Search:
         k: Most candidates to return.
         filters: Hard conditions; every candidate meets all of them.
         relax: Soft conditions that rank before the score.
-        after: For ``all``: go on behind this chunk.
-        untraced: No trace shows it: its filters name documents that its asker may not see.
+        after: For ``all``: continue after this chunk.
+        untraced: Left out of traces: its filters name documents that the user may not see.
     """
 
     snapshot: str
@@ -129,8 +129,8 @@ class Lookup:
             grows with it. A document that changed since the snapshot gives none, and a note.
         reach: Chunks on each side.
         vectors: Return the chunks' own vectors too.
-        filters: Hard conditions; a chunk that misses one is not part of any surroundings, nor
-            is what lies beyond it.
+        filters: Hard conditions; a chunk that does not meet them is not part of any surroundings,
+            nor is anything beyond it.
     """
 
     snapshot: str
@@ -143,7 +143,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """How well each passage answers a query, by one model."""
+    """Scores of passages for a query by one model."""
 
     model: str
     query: str
@@ -196,7 +196,7 @@ class ChatReply:
         model: Model the server says it used.
         dropped: Parameters the server rejected and that were left out.
         cached: True where the reply came from the reply store.
-        notes: What of the reply was not taken as the server sent it.
+        notes: Notes on parts of the reply that were replaced.
     """
 
     text: str
@@ -223,7 +223,7 @@ class CompleteReply:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbedReply:
-    """Vectors, one row a text: float32, shape (texts, dimensions)."""
+    """Vectors, one row per text: float32, shape (texts, dimensions)."""
 
     vectors: Vector
     usage: Usage = Usage()
@@ -235,14 +235,13 @@ class SearchReply:
     """Candidates (chunk id, score), best first, scores rounded to 6 digits, ties by id.
 
     Attributes:
-        candidates: With soft filters: by weight of the rung, then score, then id.
-        rungs: With soft filters: per candidate the ones it meets, bit i for ``soft[i]``.
-        ladder: With soft filters: (rung as in ``rungs``, number of chunks over the threshold)
-            of every rung that holds any, heaviest first, down to the weight of the last
-            candidate; with k = 0, or where fewer than k candidates were found, of all.
-        terms: For ``keyword``: what was looked for, in query order.
-        notes: What the reader must know: an approximate answer and its recall, a primary that
-            failed.
+        candidates: With soft filters: by weight of the relaxation level, then score, then id.
+        rungs: With soft filters: the relaxation level of each candidate, bit i for ``soft[i]``.
+        ladder: With soft filters: (level as in ``rungs``, number of chunks over the threshold) of
+            every level that has any, heaviest first, down to the weight of the last candidate; with
+            k = 0, or where fewer than k candidates were found, of all.
+        terms: For ``keyword``: the terms looked for, in query order.
+        notes: Notes for the user: an approximate result and its recall, a view that failed.
     """
 
     candidates: tuple[tuple[str, float], ...]
@@ -256,7 +255,7 @@ class SearchReply:
 class LookupReply:
     """Hits in the order of the request; their rank and score are left at 0.
 
-    ``vectors`` has shape (chunks, dimensions) where they were asked for and there are any.
+    ``vectors`` has shape (chunks, dimensions) if requested and available.
     """
 
     hits: tuple[Hit, ...]
@@ -266,7 +265,7 @@ class LookupReply:
 
 @dataclass(frozen=True, slots=True)
 class RerankReply:
-    """One score a passage, higher is better; ``scale`` says what the numbers mean."""
+    """One score per passage, higher is better; ``scale`` says what the numbers mean."""
 
     scores: tuple[float, ...]
     usage: Usage = Usage()

@@ -1,4 +1,4 @@
-"""The runner: one loop in one thread, and the drivers that reach it from anywhere."""
+"""The runner: one loop in one thread, and the drivers that call it from any thread."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Runner:
         routes: Handler (or a function that picks one) per kind of request.
         options: Concurrency, time limits, budget, reuse.
         retry: When and how often to try again.
-        replies: Where paid replies are kept; None keeps nothing.
-        at_work: Makes what is entered while flows run, such as a lock.
+        replies: Store of paid replies; None stores nothing.
+        at_work: Makes a context that is entered while flows run, such as a lock.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class Runner:
         self.options = options or RunnerOptions()
         self.replies = replies
         self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies)
-        self._lock = threading.RLock()  # a collected generator may come back in while it is held
+        # a garbage-collected generator may re-enter while it is held
+        self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
@@ -86,7 +87,7 @@ class Runner:
         self._engine.caller.budget.ceiling = max_cost
 
     def most_in_flight(self, lane: str) -> int:
-        """Most requests of a lane that were ever in flight at once."""
+        """Highest number of requests of a lane that were in flight at once."""
         found = self._engine.caller.lanes.get(lane)
         return 0 if found is None else found.most_in_flight
 
@@ -101,7 +102,7 @@ class Runner:
         sink: Callable[[str], None] | None = None,
         trace: list[TraceEntry] | None = None,
     ) -> T:
-        """Drive one flow to its end and return what it returns.
+        """Drive one flow to its end and return its result.
 
         Args:
             flow: The flow.
@@ -150,7 +151,7 @@ class Runner:
             work.__exit__(None, None, None)
 
     def map(self, flows: Iterable[Flow[T]], *, limit: int | None = None) -> Iterator[T]:
-        """Results of many flows in the order of the input, lazily.
+        """Results of many flows in input order, lazily.
 
         The iterable is read on the caller's thread, at most ``limit`` flows ahead.
 
@@ -176,11 +177,11 @@ class Runner:
         scope: str = "",
         timeout: float | None = None,
     ) -> Generator[Outcome[T], None, None]:
-        """How each flow ended, in the order of the input; a failure stops no other flow.
+        """How each flow ended, in input order; a failure stops no other flow.
 
         ``timeout`` is in seconds, for each flow as a whole. After a stop (budget, Ctrl-C) the
-        flows that had not ended are ``skipped`` with the reason, none is lost, and no further
-        flow is started; Ctrl-C is raised at the end.
+        flows that had not ended are ``skipped`` with the reason, and no further flow is started;
+        Ctrl-C is raised at the end.
         """
         self._refuse_own_thread()
         return _Mapping(self, limit or self.options.width, scope, timeout).run(iter(flows))
@@ -200,9 +201,9 @@ class Runner:
             caller.giving_up = False
 
     def known(self, request: Request, *, scope: str = "") -> Reply | None:
-        """The stored reply to a request under a scope; None where there is none, or none is reused.
+        """The stored reply to a request under a scope; None if there is none or reuse is off.
 
-        Nobody is asked, and nothing is paid.
+        No model is called.
         """
         self._refuse_own_thread()
         return self._submit(self._engine.known(request, scope)).result()
@@ -210,14 +211,14 @@ class Runner:
     def forecast(
         self, makers: Iterable[Callable[[], Flow[Any]]], *, scope: str = "", ends: bool = True
     ) -> Forecast:
-        """Dry run: what the flows would call, without calling any model.
+        """Dry run: the calls that the flows would make, without calling any model.
 
         Each maker is called once per scenario. Known replies (of the scope) and free local work
         are real; calls are counted exactly where no flow branches, else as low, expected and high.
         Without ``ends`` only the expected branch is taken, which is a third of the work.
 
         Raises:
-            RagwrightError: A flow would ask a model that cannot be asked, such as an unknown one.
+            RagwrightError: A flow would call a model that cannot be called, such as an unknown one.
         """
         self._refuse_own_thread()
         forecast: Forecast = self._submit(self._forecast(list(makers), scope, ends)).result()
@@ -246,9 +247,9 @@ class Runner:
     async def _rehearse(self, flow: Flow[Any], scenario: Scenario, scope: str) -> None:
         try:
             await self._engine.drive(flow, Context(scope, scenario=scenario))
-        except ConfigError:  # the run would fail of it, too
+        except ConfigError:  # the run would fail with it, too
             raise
-        except Exception:  # a flow may choke on a stand-in reply; what follows is unknown
+        except Exception:  # a flow may fail on a stand-in reply; its further calls are unknown
             scenario.uncertain += 1
         if scenario.refused is not None:
             raise scenario.refused
@@ -326,15 +327,15 @@ class Runner:
         if threading.current_thread() is self._thread:
             raise FlowError(
                 "the runner was driven from its own thread and would wait for itself",
-                hint="inside a flow say `yield from`; inside a handler do the work directly",
+                hint="inside a flow use `yield from`; inside a handler do the work directly",
             )
 
 
 class _Mapping:
     """One ``outcomes`` under way: the caller's thread feeds, the loop works, order is kept.
 
-    What has ended stands in ``_ended``, written by the loop alone, so that a Ctrl-C between
-    any two steps of the caller's thread loses nothing and leaves nobody waiting.
+    Finished flows are in ``_ended``, which only the loop writes, so that a Ctrl-C between any two
+    steps of the caller's thread loses nothing and blocks nothing.
     """
 
     def __init__(self, runner: Runner, limit: int, scope: str, timeout: float | None) -> None:
@@ -376,7 +377,7 @@ class _Mapping:
             while self._taken < self._given:
                 yield self._take()
             raise
-        except BaseException:  # the caller stopped reading, or the iterable of flows broke
+        except BaseException:  # the caller stopped reading, or the iterable of flows raised
             self._abandon()
             raise
         if self._stopped:
@@ -385,7 +386,7 @@ class _Mapping:
     def _room(self) -> bool:
         """True while another flow may be opened.
 
-        Ended rows that wait for a slow elder count too, so that memory is bounded.
+        Finished rows that wait for an earlier slow one count too, so that memory is bounded.
         """
         unread = self._given - self._taken
         return (
@@ -415,12 +416,12 @@ class _Mapping:
             loop.call_soon(self._open_some, loop)
 
     def _open_some(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Open a few flows a turn of the loop, and one at a time while requests queue.
+        """Open a few flows per turn of the loop, and one at a time while requests queue.
 
         A flow works before its first request (prompts, keys). Opened all at once, they would keep
         the loop from sending the requests of the first ones and from reading the replies.
         """
-        stopped = self._runner._engine.reason is not None  # each of them hears of it
+        stopped = self._runner._engine.reason is not None  # each of them gets it
         behind = not stopped and self._runner._engine.caller.behind
         turn = len(self._unopened) if stopped else 1 if behind else _OPENED_A_TURN
         for _ in range(min(turn, len(self._unopened))):
@@ -461,7 +462,7 @@ class _Mapping:
         self._news.set()
 
     def _abandon(self) -> None:
-        """Close what is open, keep what was in flight."""
+        """Close open flows, keep the replies in flight."""
         if not self._runner._closed:
             self._runner._submit(self._leave())
 

@@ -1,4 +1,4 @@
-"""The run store: append-only rows of what was done, that reports read and resume continues."""
+"""The run store: append-only rows that reports read and ``--resume`` continues."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 from ..core import StoreError, canonical_json, value_hash
 from ._writer import Database, Writer, one_to_forget, scrub
 
-_VERSION = 3  # 2 has names, 3 facts; what an older store lacks is made when it is opened
+_VERSION = 3  # 2 has names, 3 facts; missing tables are made when an older store is opened
 _MOST_QUEUED = 256
 _TICK = 1e-4
 """Seconds between the starts of two runs, at least."""
@@ -62,7 +62,7 @@ _SCHEMA = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run as stored: its id, what was run, how it ended, and what a person calls it."""
+    """A run as stored: its id, what was run, how it ended, and its name if it has one."""
 
     id: str
     kind: str
@@ -104,7 +104,7 @@ class Runs:
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
-                # never before a run that is there: the newest is the last, whatever the clock says
+                # never before an existing run: the newest is the last, whatever the clock says
                 "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
                 "SELECT ?, ?, ?, ?, ?, 'open', max(?, coalesce(max(started), 0) + ?) FROM runs",
                 (
@@ -129,7 +129,7 @@ class Runs:
         scope: str = "",
         errored: bool = False,
     ) -> str | None:
-        """The newest run of this very manifest and scope that is not complete, else None.
+        """The newest run with this manifest and scope that is not complete, else None.
 
         ``errored`` counts a run that holds errored rows as not complete.
         """
@@ -143,7 +143,7 @@ class Runs:
         return None if row is None else str(row[0])
 
     def complete(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str | None:
-        """The newest complete run of this very manifest and scope, else None."""
+        """The newest complete run with this manifest and scope, else None."""
         row = self._reader.execute(
             "SELECT run FROM runs WHERE kind = ? AND hash = ? AND scope = ? "
             "AND state = 'complete' ORDER BY started DESC LIMIT 1",
@@ -166,8 +166,8 @@ class Runs:
     ) -> None:
         """Add a row; a row of that id replaces an earlier one only if that was not ``done``.
 
-        Waits only where more than some hundred rows are not yet written, so that memory stays
-        bounded; :meth:`flush` and :meth:`finish` wait for all, and raise what went wrong.
+        Waits only if more than some hundred rows are not yet written, so that memory stays
+        bounded; :meth:`flush` and :meth:`finish` wait for all, and raise the first error.
         """
         body = json.dumps(row.body, ensure_ascii=False, sort_keys=True)
 
@@ -225,7 +225,7 @@ class Runs:
         return found[0]
 
     def holds(self, run: str) -> bool:
-        """True where there is a run of this very id."""
+        """True if there is a run with this id."""
         known = self._reader.execute("SELECT 1 FROM runs WHERE run = ?", (run,))
         return known.fetchone() is not None
 
@@ -241,7 +241,7 @@ class Runs:
         return [Run(r[0], r[1], json.loads(r[2]), *r[3:]) for r in rows]
 
     def name(self, run: str, name: str) -> None:
-        """Call a run by a name; several may have the same one, empty takes it away."""
+        """Name a run; several may have the same name, an empty one removes it."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("DELETE FROM names WHERE run = ?", (run,))
@@ -251,7 +251,7 @@ class Runs:
         self._writer.call(work)
 
     def keep(self, run: str, fact: str, value: Mapping[str, Any]) -> None:
-        """Write down what else is known of a run; it decides nothing of what is resumed."""
+        """Store a further fact about a run; it does not affect what is resumed."""
         said = (run, fact, canonical_json(value))
 
         def work(connection: sqlite3.Connection) -> None:
@@ -260,15 +260,16 @@ class Runs:
         self._writer.call(work)
 
     def kept(self, run: str, fact: str) -> Mapping[str, Any]:
-        """What :meth:`keep` wrote down; empty where it wrote nothing."""
+        """The fact that :meth:`keep` stored; empty if there is none."""
         row = self._reader.execute(
             "SELECT value FROM facts WHERE run = ? AND fact = ?", (run, fact)
         ).fetchone()
         return {} if row is None else dict(json.loads(row[0]))
 
     def rows(self, run: str) -> Iterator[RunRow]:
-        """Rows of a run in the order of their input, as they stood when reading began."""
-        connection = self._database.connect()  # its own: a half-read cursor holds up no one else
+        """Rows of a run in input order, as they were when reading began."""
+        # its own connection: a half-read cursor blocks no other reader
+        connection = self._database.connect()
         try:
             for row in connection.execute(
                 "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal, row",
@@ -279,7 +280,7 @@ class Runs:
             connection.close()
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
-        """Purge the rows made of a document, or the runs of a scope; how many rows went.
+        """Purge the rows made from a document, or the runs of a scope; returns the number of rows.
 
         Raises:
             StoreError: Neither or both are named, the name is empty, or the file is held by

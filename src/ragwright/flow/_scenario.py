@@ -42,7 +42,7 @@ class Planned:
 class Scenario:
     """One of the three walks through the branches, collecting distinct calls.
 
-    ``refused`` is the first error of a request that nobody can be asked.
+    ``refused`` is the first error of a request that cannot be carried out.
     """
 
     name: str
@@ -84,7 +84,7 @@ class Scenario:
 
 
 def _stand_in(request: Request, name: str, dimensions: int | None) -> Reply:
-    # Other requests get other texts: what is asked about two of them is not one call.
+    # Different requests get different texts, so that calls about them stay different.
     if isinstance(request, Chat):
         return ChatReply(f"forecast {text_hash(name)[:12]}", finish="forecast")
     if isinstance(request, Complete):

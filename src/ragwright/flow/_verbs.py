@@ -1,6 +1,6 @@
 """Typed verbs: the only functions of the program that contain a bare ``yield``.
 
-A flow is a generator of requests. It says ``reply = yield from chat(...)``; the verb yields
+A flow is a generator of requests. It contains ``reply = yield from chat(...)``; the verb yields
 the request, checks once that the runner sent the right kind of reply, and returns it typed.
 """
 
@@ -229,10 +229,10 @@ def gather(
 
 
 def run_in_pool(work: Callable[[], T]) -> Flow[T]:
-    """What a computation returns, done on the bounded pool and not on the runner's loop.
+    """The result of a computation, done on the bounded pool and not on the runner's loop.
 
-    For what may take more than 5 ms. It asks nobody for anything, so a dry run does it too; what it
-    raises is raised here. Work that nobody waits for any more ends by itself.
+    For work that may take more than 5 ms. It makes no requests, so a dry run does it too; its
+    errors are raised here. Work whose flow was closed ends by itself.
     """
     return cast("T", (yield PoolCall(work)))
 
@@ -245,9 +245,9 @@ def settled(outcome: T | Exception) -> T:
 
 
 def reading(model: str, problem: str = "") -> Flow[None]:
-    """Say that a reply of ``model`` was read: what was wrong with it, empty where it was used.
+    """Report that a reply of ``model`` was read, with what was wrong; empty if it was used.
 
-    Where none of the first replies can be used, the user hears of it while the run goes on.
+    If none of the first replies can be used, the user is warned while the run goes on.
     """
     yield Reading(model, problem)
 
@@ -255,7 +255,7 @@ def reading(model: str, problem: str = "") -> Flow[None]:
 def branch(low: int, expected: int, high: int) -> Flow[int | None]:
     """Declare how often a branch that depends on replies is taken.
 
-    Returns None in a real run: the flow decides by what it reads. In a dry run it returns
+    Returns None in a real run: the flow decides by the replies. In a dry run it returns
     the count of the scenario being forecast, which the flow must then follow.
     """
     return cast("int | None", (yield Branch(low, expected, high)))

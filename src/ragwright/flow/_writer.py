@@ -1,4 +1,4 @@
-"""One thread writes; many ask. Writes that wait at the same moment share one transaction."""
+"""One thread writes for many. Writes that wait at the same moment share one transaction."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Database:
 
     Args:
         path: The file; made where it is missing.
-        schema: Statements that make the tables; the first one makes the table by which the file
-            is told from another program's.
+        schema: Statements that make the tables; the first one makes the table that identifies files
+            of this program.
         version: Schema version.
         power_safe: Wait for the disk at each commit.
-        damaged: What to do where the file is damaged, and what is lost by it.
+        damaged: Hint if the file is damaged: what to do, and what that loses.
 
-    One that cannot be written is read as it is; where it is missing as well, it is empty. A
-    statement that writes is an error there.
+    A file that cannot be written is read as it is; if it is also missing, it is empty. A statement
+    that writes is then an error.
 
     Attributes:
-        read_only: True where it cannot be written.
+        read_only: True if it cannot be written.
     """
 
     def __init__(
@@ -70,11 +70,12 @@ class Database:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             if found < version and self.read_only:
                 raise SchemaVersionError(
-                    f"{path.name} has schema version {found} and must be brought up to {version}",
+                    f"{path.name} has schema version {found} and must be migrated to {version}",
                     where=str(path),
-                    hint="run a command there once as a user who may write in the folder",
+                    hint="run any command there once as a user who may write in the folder",
                 )
-            if found < version:  # else nothing is written: who opens waits for no other writer
+            # else nothing is written, so that opening waits for no other writer
+            if found < version:
                 with connection:
                     connection.execute("BEGIN IMMEDIATE")
                     for statement in schema:
@@ -109,7 +110,7 @@ class Database:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn what SQLite says of the file into our errors.
+        """Turn SQLite's errors about the file into ours.
 
         Raises:
             StoreDamagedError: The file is damaged.
@@ -132,7 +133,7 @@ class Database:
             raise file_error(error, self.path) from error
 
     def require_writable(self) -> None:
-        """Refuse what is to be written later, before it is made or paid for.
+        """Refuse a file that cannot be written, before work is done or paid for.
 
         Raises:
             StoreError: The file cannot be written.
@@ -141,7 +142,8 @@ class Database:
             raise StoreError(
                 f"{self.path.name} cannot be written",
                 where=str(self.path),
-                hint="let this user write in the folder, on a disk that is not mounted read-only",
+                hint="give this user the right to write in the folder, on a disk that is not "
+                "mounted read-only",
             )
 
     def connect(self) -> sqlite3.Connection:
@@ -170,7 +172,7 @@ class Database:
         return connection
 
     def in_memory(self) -> sqlite3.Connection:
-        """A connection to an empty database of the same tables, of which nothing is kept."""
+        """A connection to an empty temporary database with the same tables."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         for statement in (*self._schema, f"PRAGMA user_version = {self._version}"):
             connection.execute(statement)
@@ -180,7 +182,7 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A connection of its own that writes: committed at the end, undone on an error.
 
-        For what writes seldom, from any thread or process; raises StoreError where the file
+        For rare writes, from any thread or process; raises StoreError where the file
         cannot be used.
         """
         connection = self.connect()
@@ -196,21 +198,20 @@ class Database:
 class Writer:
     """The one thread that writes to a database, with group commit.
 
-    A piece of work is a function of the connection, and of nothing else it changes: it may be
-    done again after a rollback. Work that is waiting when the thread
-    comes round is done in one transaction; the callers hear of it after the commit. Where
-    that fails, each piece is done in a transaction of its own, and the error of one that
-    raises is handed to its caller alone.
+    A piece of work is a function of the connection that changes nothing else: it may be repeated
+    after a rollback. All waiting work is done in one transaction; callers are notified after the
+    commit. If that fails, each piece is done in its own transaction, and an error goes only to the
+    caller of the piece that raised it.
 
     Args:
         database: What it writes to.
-        connection: To write there instead; the writer closes it.
+        connection: Connection to use instead; the writer closes it.
     """
 
     def __init__(self, database: Database, connection: sqlite3.Connection | None = None) -> None:
         self._database = database
         self._queue: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
-        # here, so that its failure is the opener's
+        # here, so that a failure is raised to the opener
         self._connection = connection or database.connect()
         self._thread = threading.Thread(target=self._run, name="ragwright-writer", daemon=True)
         self._closed = False
@@ -219,7 +220,7 @@ class Writer:
 
     def submit(self, work: Work, done: Done) -> None:
         """Queue work; ``done(result, error)`` is called on the writer's thread."""
-        with self._lock:  # nothing is queued behind the end mark, where nobody would do it
+        with self._lock:  # nothing is queued behind the end mark, where it would never run
             if self._closed:
                 raise StoreError("the store is closed", where=str(self._database.path))
             self._queue.put((work, done))
@@ -277,22 +278,22 @@ class Writer:
             for work, done in batch:
                 results.append((done, work(connection), None))
             connection.execute("COMMIT")
-        except Exception:  # seldom: again one by one, to tell the bad one apart
+        except Exception:  # rare: again one by one, to find the bad one
             _roll_back(connection)
             results = self._piecewise(connection, batch)
         for done, result, failure in results:
-            with suppress(Exception):  # a caller whose loop is gone must not end the thread
+            with suppress(Exception):  # a caller whose loop is closed must not end the thread
                 done(result, failure)
 
     def _piecewise(
         self, connection: sqlite3.Connection, batch: list[tuple[Work, Done]]
     ) -> list[tuple[Done, Any, BaseException | None]]:
-        """Each piece by itself: no savepoints, which a full disk takes away with the rest."""
+        """Each piece by itself: no savepoints, which a full disk would lose too."""
         results: list[tuple[Done, Any, BaseException | None]] = []
         busy: Exception | None = None
         for work, done in batch:
             try:
-                if busy is not None:  # each piece would wait in vain as long as the first
+                if busy is not None:  # each piece would wait as long as the first, in vain
                     raise busy
                 connection.execute("BEGIN IMMEDIATE")
                 result = work(connection)
@@ -321,11 +322,11 @@ def _roll_back(connection: sqlite3.Connection) -> None:
 
 
 def one_to_forget(source: str | None, scope: str | None) -> None:
-    """Refuse to forget everything, two things at once, or what has no name.
+    """Refuse to forget everything, two things at once, or an empty name.
 
     Raises:
-        StoreError: Neither or both are named, or the name is empty: that would be all that
-            belongs to no tenant.
+        StoreError: Neither or both are named, or the name is empty: that would select everything
+            without a tenant.
     """
     if (source is None) == (scope is None):
         raise StoreError("name either a document or a scope to forget")
@@ -333,15 +334,15 @@ def one_to_forget(source: str | None, scope: str | None) -> None:
         raise StoreError(
             f"the name of the {'document' if source is not None else 'tenant'} is empty; nothing "
             "was forgotten",
-            hint="an empty name would select all that belongs to no tenant; is a variable not set?",
+            hint="an empty name would select everything without a tenant; is a variable not set?",
         )
 
 
 def scrub(connection: sqlite3.Connection, database: Database) -> None:
-    """Overwrite what was deleted, so that forgotten text is gone from the file and its log.
+    """Overwrite deleted content, so that forgotten text is gone from the file and its log.
 
     Raises:
-        StoreBusyError: Another connection still reads what was deleted.
+        StoreBusyError: Another connection still reads the deleted content.
     """
     with database.explained():
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -349,7 +350,7 @@ def scrub(connection: sqlite3.Connection, database: Database) -> None:
         busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     if busy:
         raise StoreBusyError(
-            "what was forgotten is deleted but not yet overwritten: the file is being read",
+            "the text is deleted but not yet overwritten: another process reads the file",
             where=str(database.path),
             hint="end other work on this project, then forget again",
         )

@@ -1,11 +1,11 @@
-"""Approximate search within one segment: fewer vectors are read, and how many hits that costs is
-measured before the first query is answered so.
+"""Approximate search within one segment: fewer vectors are read, and the loss of recall is measured
+before the first query.
 
 An inverted file of 8-bit codes (faiss, IVF with a scalar quantiser) names candidates; their
-similarities are then worked out from the vectors themselves, as exact search does, so scores
-are equal and only absences are possible. How many lists are visited is tuned, when the index
-is built, to the recall asked for, on vectors of the segment drawn with a seed. Where a
-quarter of the lists does not reach it, the segment is searched exactly.
+similarities are then worked out from the vectors themselves, as exact search does, so scores are
+equal, and only hits can be missing. How many lists are visited is tuned, when the index is built,
+to the required recall, on vectors of the segment sampled with a seed. If a quarter of the lists
+does not reach it, the segment is searched exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 
 FORMAT = 1
-"""Version of the layout; a saved index of another version is built anew."""
+"""Version of the layout; a saved index of another version is rebuilt."""
 
 _DEPTHS_FOR = (100, 1000)
 """Numbers of candidates for which recall is measured and the depth tuned."""
@@ -35,14 +35,14 @@ _SAMPLED = 200
 _SEED = 0
 
 _LIST_ROWS = 39
-"""Fewest rows a list is trained with: faiss' own bound, under which its centre says little."""
+"""Fewest rows per trained list: faiss' own bound; with fewer its centre is unreliable."""
 
 _FETCHED = 2
-"""Candidates fetched by code for each one wanted: codes of 8 bits misplace a few."""
+"""Candidates fetched by code for each one wanted: 8-bit codes misorder a few."""
 
 _WIDE = 0.5
-"""Share of the rows from which a filtered search is still approximate. Under it the rows that
-the filters leave are searched exactly: clusters and filters need not go together."""
+"""Share of the rows from which a filtered search is still approximate. Below it the filtered rows
+are searched exactly, since filters need not follow clusters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Approximate:
     """The approximate index of one segment, open; safe to use from several threads.
 
     Attributes:
-        measured: What was measured when it was built, for growing k.
+        measured: Measurements made when it was built, for growing k.
         target: Recall it was tuned to.
         queries: How many passages of the segment it was measured with.
-        fault: Why it is not used, empty where it is.
+        fault: Why it is not used, empty if it is.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class Approximate:
 
     @classmethod
     def broken(cls, error: Exception) -> Approximate:
-        """Stands for an index that could be neither opened nor built."""
+        """Represents an index that could be neither opened nor built."""
         return cls(None, fault=f"{type(error).__name__}: {error}")
 
     def narrow(self, mask: Mask | None) -> bool:
-        """True where so few rows are asked for that these are searched exactly."""
+        """True if so few rows are allowed that these are searched exactly."""
         return mask is not None and int(np.count_nonzero(mask)) < _WIDE * len(mask)
 
     def depth(self, k: int, mask: Mask | None) -> int:
@@ -97,7 +97,7 @@ class Approximate:
         return int(np.ceil(fitting.depth / share))
 
     def candidates(self, queries: Vectors, k: int, mask: Mask | None) -> dict[int, Rows]:
-        """Per number of a query the rows that may be among its k best.
+        """Query number -> rows that may be among its k best.
 
         Queries that exact search must answer are left out.
         """
@@ -110,18 +110,18 @@ class Approximate:
         except Exception as error:
             self.fault = f"{type(error).__name__}: {error}"
             return {}
-        # The lists visited may hold fewer rows than are wanted.
+        # The visited lists may hold fewer rows than wanted.
         return {number: rows for number, rows in enumerate(found) if len(rows) >= wanted}
 
     def fitting(self, k: int) -> Measured | None:
-        """What was measured for k candidates, None where they are too many."""
+        """The measurement for k candidates, None if k is too large."""
         return next((one for one in self.measured if k <= one.k), None)
 
 
 def stated(indexes: Sequence[Approximate | None], k: int) -> str:
-    """What a reader must know of a search for k candidates in segments with these indexes.
+    """A note for the user on a search for k candidates in segments with these indexes.
 
-    The worst figure speaks for all; empty where there is no index.
+    Gives the worst figure of all; empty if there is no index.
     """
     known = [one for one in indexes if one is not None]
     faults = sorted({one.fault for one in known if one.fault})
@@ -151,7 +151,7 @@ def stated(indexes: Sequence[Approximate | None], k: int) -> str:
 
 
 def build(vectors: Vectors, target: float) -> Arrays:
-    """An approximate index of some vectors, with what was measured of it.
+    """An approximate index of some vectors, with its measurements.
 
     Args:
         vectors: Shape (rows, dimensions), compared by their dot product.
@@ -171,7 +171,7 @@ def build(vectors: Vectors, target: float) -> Arrays:
         faiss.ScalarQuantizer.QT_8bit,
         faiss.METRIC_INNER_PRODUCT,
     )
-    # Given at its birth a quantiser is not the index's own, and is freed too early.
+    # A quantiser passed to the constructor is not owned by the index, and is freed too early.
     index.own_fields = True
     quantiser.this.disown()
     index.cp.seed = _SEED + 1
@@ -216,10 +216,10 @@ def opened(arrays: Arrays, target: float) -> Approximate:
 
 
 def available() -> None:
-    """See to it that approximate search can be had.
+    """Check that approximate search is installed.
 
     Raises:
-        MissingExtraError: It cannot.
+        MissingExtraError: It is not.
     """
     _faiss()
 
@@ -233,7 +233,7 @@ def _check(data: NDArray[np.uint8]) -> str:
 
 
 def _searched(index: Any, queries: Vectors, k: int, depth: int, mask: Mask | None) -> list[Rows]:
-    """Rows by code, of the lists visited, that the mask leaves."""
+    """Rows of the visited lists by code, under the mask."""
     faiss = _faiss()
     how: dict[str, Any] = {"nprobe": min(depth, index.nlist)}
     if mask is not None:
@@ -245,7 +245,7 @@ def _searched(index: Any, queries: Vectors, k: int, depth: int, mask: Mask | Non
 
 
 def _truth(vectors: Vectors, asked: Rows, k: int) -> Vectors:
-    """The k highest similarities of each of some rows, itself left out, highest first."""
+    """The k highest similarities of each of some rows, without itself, highest first."""
     found = np.empty((len(asked), k), np.float32)
     for at, row in enumerate(asked.tolist()):
         scores = vectors @ vectors[row]
@@ -278,7 +278,7 @@ def _tuned(index: Any, vectors: Vectors, asked: Rows, truth: Vectors, target: fl
 def _recall(index: Any, vectors: Vectors, asked: Rows, truth: Vectors, depth: int) -> float:
     """Share of the nearest rows that a search finds, scored as searches are.
 
-    By their similarities: of rows that tie with the last one, any will do.
+    By their similarities: rows that tie with the last one are equivalent.
     """
     k = truth.shape[1]
     hits = 0

@@ -3,8 +3,8 @@
 Layout: ``RWARRAY1``, length of the header (8 bytes, little endian), the header as JSON
 (``meta``, a checksum, and name -> [dtype, shape, offset] for each array), then the arrays, each
 at a multiple of 64 bytes counted from the end of the header's padding. The checksum covers both
-ends of every array: that finds what was overwritten, moved or never reached the disk, at a cost
-that does not grow with the file. It does not find a single changed bit.
+ends of every array: that finds overwritten, moved or missing parts at constant cost, but not a
+single changed bit.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """Named arrays and what else the header says; read-only where they come from a file."""
+    """Named arrays and the metadata of the header; read-only if they come from a file."""
 
     meta: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, Array] = field(default_factory=dict)
     mapped: mmap.mmap | None = field(default=None, repr=False, compare=False)
 
     def check(self) -> None:
-        """See to it that the file behind is still as long as it was.
+        """Check that the file is as long as it was.
 
-        To read what is no longer there does not raise: it ends the process.
+        Reading beyond its end does not raise: it kills the process.
 
         Raises:
             StoreError: It was cut off after it had been opened.
@@ -94,7 +94,7 @@ class Packer:
         self._ends = array("q", (0,))
 
     def add(self, piece: bytes) -> None:
-        """Put one behind those that are there."""
+        """Append one."""
         self._data += piece
         self._ends.append(len(self._data))
 
@@ -118,7 +118,7 @@ def unpack(arrays: Arrays, name: str) -> Blob:
 
 
 def write_arrays(path: Path, content: Arrays) -> None:
-    """Write a file whole or not at all ; mode 0600.
+    """Write a file completely or not at all; mode 0600.
 
     Raises:
         OSError: The file cannot be written.
@@ -189,7 +189,7 @@ def _mapped(mapped: mmap.mmap, entries: Any, start: int) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, (dtype, shape, offset) in entries.items():
         count = int(np.prod(shape, dtype=np.int64))
-        # A zero-length array may stand at the very end, where nothing is mapped.
+        # A zero-length array may be at the end of the file, where nothing is mapped.
         at = start + offset if count else 0
         arrays[name] = np.frombuffer(mapped, dtype, count, at).reshape(shape)
     return arrays

@@ -1,9 +1,9 @@
-"""Saved views: segments and what makes views of them, under the cache folder.
+"""Saved views: segments and the files that combine them into views, in the cache folder.
 
 ``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments), ``*.ann`` (the approximate index of a
-large one, where the settings ask for it) and ``*.view`` (which segments make one snapshot, the
+large one, if the settings ask for it) and ``*.view`` (which segments make one snapshot, the
 impacts under that snapshot's statistics, and which documents are dead).
-Everything here can be made again from the store; deleting it costs time only.
+Everything here can be rebuilt from the store; deleting it costs only time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Stamps = NDArray[np.int64]
 Read = Callable[[Stamps], Iterator[StoredDocument]]
 
 _KEPT = 3
-"""Snapshots of a pair that stay saved, so that a run pinned to one can go on for a while."""
+"""Snapshots of a pair that stay saved, so that runs pinned to one can continue."""
 
 _MANY = 8
-"""Small segments from which they are merged: each costs every query some microseconds."""
+"""Number of small segments at which they are merged: each costs every query microseconds."""
 
 _DEAD_SHARE = 0.2
 _GRACE_SECONDS = 900.0
@@ -67,7 +67,7 @@ class Catalog:
         return f"{pair.key}@{value_hash(parts)[:16]}"
 
     def saved(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
-        """A state that is open in this process, or saved; None where it is neither."""
+        """A state that is open in this process or saved; None if neither."""
         with self._lock:
             state = self._open.get(snapshot)
             if state is None:
@@ -77,9 +77,9 @@ class Catalog:
             return state
 
     def distrust(self, pair: IndexSpec, snapshot: str) -> None:
-        """Forget a state, open or saved, and lend none of the pair's saved segments to another.
+        """Forget a state, open or saved, and reuse none of the pair's saved segments.
 
-        A damaged segment of the right length looks like a sound one, so all are built anew.
+        A damaged segment of the right length looks intact, so all are rebuilt.
         """
         with self._lock:
             self._open.pop(snapshot, None)
@@ -87,7 +87,7 @@ class Catalog:
             self._distrusted.update(path.name for path in self._home(pair).glob("*.seg"))
 
     def outdate(self, pair: IndexSpec) -> None:
-        """Lend none of the pair's saved segments to a state that is built from now on."""
+        """Reuse none of the pair's saved segments from now on."""
         with self._lock:
             for path in self._views(pair):
                 _unlink(path)
@@ -108,7 +108,7 @@ class Catalog:
             kept = self._reusable(pair, live)
             have = [segment.stamps for segment in kept]
             missing = np.setdiff1d(live, np.concatenate(have)) if have else live
-            # map() lets each go before the next is built: one segment is in memory at a time.
+            # map() releases each before the next is built: one segment is in memory at a time.
             built = build_segments(read(missing), pair.dimensions)
             fresh = list(map(partial(self._save_segment, pair), built))
             state = self._save_view(pair, snapshot, [*kept, *fresh], live)
@@ -123,10 +123,10 @@ class Catalog:
             live: Stamps of the documents of every pair.
 
         Returns:
-            Files that should be gone and are not, as another process holds them (Windows).
+            Files that could not be deleted because another process holds them (Windows).
         """
         with self._lock:
-            # What a killed process left half written goes too; a live one then does without.
+            # Also deletes files left half written; a live process then works without them.
             gone = list(self._folder.glob("*/.*.tmp"))
             for path in self._folder.glob("*/*.seg"):
                 try:
@@ -163,7 +163,7 @@ class Catalog:
         return _state(view, segments, self._near(pair, segments))
 
     def _reusable(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
-        """Segments of the newest saved view that are worth keeping under a new state."""
+        """Segments of the newest saved view that a new state should reuse."""
         newest = max(self._views(pair), key=_age_key, default=None)
         names = _segment_names(newest) if newest else None
         try:
@@ -209,10 +209,10 @@ class Catalog:
         return _state(view, segments, self._near(pair, segments))
 
     def _near(self, pair: IndexSpec, segments: Sequence[Segment]) -> list[Approximate | None]:
-        """Approximate indexes of the segments, opened or built; None for what stays exact.
+        """Approximate indexes of the segments, opened or built; None for segments searched exactly.
 
         Raises:
-            MissingExtraError: They are asked for, and what makes them is not installed.
+            MissingExtraError: They are configured, but their package is not installed.
         """
         if not self._options.approximate or not pair.dimensions:
             return [None] * len(segments)
@@ -231,7 +231,7 @@ class Catalog:
             if path is not None and segment.name not in self._distrusted:
                 return approximate.opened(open_arrays(path), recall)
         except (OSError, StoreError, RuntimeError, KeyError, ValueError, TypeError):
-            # It is made anew below.
+            # It is rebuilt below.
             pass
         try:
             arrays = approximate.build(segment.vectors, recall)
@@ -253,7 +253,7 @@ class Catalog:
         used = {name for view in views[:_KEPT] for name in _segment_names(view) or ()}
         now = time.time()
         for path in self._home(pair).glob("*.seg"):
-            # Another process may be about to name a young one in its view.
+            # Another process may be about to refer to a recent one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
                 _unlink(path)
         _orphans(self._home(pair).glob("*.ann"))
@@ -277,7 +277,7 @@ def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
 
 
 def _describe(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
-    """What a view file says: global statistics, impacts under them, dead documents."""
+    """The content of a view file: global statistics, impacts under them, dead documents."""
     alive = [np.isin(segment.stamps, live) for segment in segments]
     dead_rows = [
         None if mask.all() else segment.dead_rows(~mask)
@@ -353,5 +353,5 @@ def _unlink(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError:
-        # Windows keeps files that another process has mapped; the next tidying gets them.
+        # Windows keeps files that another process has mapped; the next cleanup gets them.
         pass

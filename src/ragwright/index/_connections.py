@@ -1,8 +1,8 @@
-"""Connections to one SQLite file, and its errors in our words.
+"""Connections to one SQLite file, and its errors as ours.
 
-A call borrows a connection for as long as it lasts and gives it back, so that any number of
-threads may use the store and no connection serves two of them at once. Writers of one
-process also queue at a lock, which is fairer and cheaper than SQLite's busy waiting.
+A call borrows a connection and returns it at its end, so that any number of threads may use the
+store and no two share a connection. Writers of one process also queue at a lock, which is fairer
+and cheaper than SQLite's busy waiting.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Connections:
         path: The file; made with mode 0600, its folders too, where it is missing.
         options: Waiting time, durability and size limit.
 
-    A file that cannot be written is read as it is; where it is missing as well, it is empty.
+    A file that cannot be written is read as it is; if it is also missing, it is empty.
     """
 
     def __init__(self, path: Path, options: StoreOptions) -> None:
@@ -101,8 +101,8 @@ class Connections:
         self._give_back(db)
 
     def empty_log(self) -> bool:
-        """Move what the log holds into the file and cut it to nothing; False where readers
-        of an older state (waited for as long as for a lock) keep it.
+        """Move the log into the file and truncate it; False if readers of an older state (waited
+        for as long as for a lock) prevent it.
         """
         with self._writer, self.borrowed() as db:
             try:
@@ -114,7 +114,7 @@ class Connections:
 
     def _give_back(self, db: sqlite3.Connection) -> None:
         with self._pool:
-            # one that reads without a lock is not kept: somebody else may write
+            # a connection that reads without a lock is not kept: another process may write
             if not self._closed and not self._read_only:
                 self._free.append(db)
                 return
@@ -134,7 +134,7 @@ class Connections:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute(f"PRAGMA synchronous = {options.durability}")
             db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-            # What is removed is overwritten: a forgotten document leaves no bytes in the file.
+            # Deleted content is overwritten: a forgotten document leaves no bytes in the file.
             db.execute("PRAGMA secure_delete = ON")
             if options.max_mb:
                 page = int(db.execute("PRAGMA page_size").fetchone()[0])
@@ -153,7 +153,7 @@ class Connections:
         return db
 
     def close(self) -> None:
-        """Close every connection that is not in use; those in use close when given back."""
+        """Close every connection that is not in use; those in use close when returned."""
         with self._pool:
             self._closed = True
             free, self._free = self._free, []

@@ -1,4 +1,4 @@
-"""Position lists: for every value of every metadata field, the rows that carry it."""
+"""Position lists: for every value of every metadata field, the rows with it."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ ALWAYS = (
     "created",
     "modified",
 )
-"""Fields that every index knows, whether or not a chunk carries them."""
+"""Fields that every index knows, even if no chunk has them."""
 
 
 def spelling(value: str | int | float | bool) -> str:
-    """The one spelling under which a value is stored and looked up.
+    """The normalised spelling under which a value is stored and looked up.
 
-    ``2020``, ``2020.0`` and ``"2020"`` are one value, so that a filter typed at a prompt meets
-    a number read from a table.
+    ``2020``, ``2020.0`` and ``"2020"`` are one value, so that a typed filter matches a number read
+    from a table.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -58,7 +58,7 @@ class FieldsBuilder:
         self._ranges: dict[str, tuple[Ints, Ints, Ints]] = {}
 
     def add(self, fields: Mapping[str, MetaValue | None], start: int, end: int) -> None:
-        """Say that rows ``start`` to ``end`` (exclusive) carry these fields."""
+        """Record that rows ``start`` to ``end`` (exclusive) have these fields."""
         for name, value in fields.items():
             if value is None or value == "" or value == ():
                 continue
@@ -112,7 +112,7 @@ class FieldIndex:
     values: Blob
 
     def of(self, value: str | int | float | bool) -> Rows:
-        """Rows that carry a value, ascending; empty where none does."""
+        """Rows with a value, ascending; empty if there is none."""
         number = np.uint64(_number(spelling(value)))
         at = int(np.searchsorted(self.hashes, number))
         if at == len(self.hashes) or self.hashes[at] != number:
@@ -120,7 +120,7 @@ class FieldIndex:
         return self.at(at)
 
     def at(self, index: int) -> Rows:
-        """Rows that carry the value with this index."""
+        """Rows with the value at this index."""
         return self.rows[self.bounds[index] : self.bounds[index + 1]]
 
     def spelled(self) -> list[str]:
@@ -145,9 +145,8 @@ def open_fields(arrays: Arrays) -> dict[str, FieldIndex]:
 def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     """Indexes of the values within inclusive bounds (None: open).
 
-    Numbers are compared as numbers wherever both the value and every bound given are one;
-    all else as text, where ``high`` includes what begins with it: ``2021`` holds
-    ``2021-05-04``.
+    Values are compared as numbers if the value and all given bounds are numbers; else as text,
+    where ``high`` includes all texts that begin with it: ``2021`` holds ``2021-05-04``.
     """
     bounds = [None if bound is None else spelling(bound) for bound in (low, high)]
     numbers = [None if bound is None else _float(bound) for bound in bounds]

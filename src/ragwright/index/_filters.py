@@ -16,13 +16,13 @@ from ._segment import Segment
 Mask = NDArray[np.bool_]
 
 _PIECE = 4096
-"""Rows of a position list that are looked at at once."""
+"""Rows of a position list that are checked at once."""
 
 _WIDE = 16
-"""A list is wide from one row in this many on."""
+"""A list is wide if it holds at least one row in this many."""
 
 _NEAR_AMONG = 5_000
-"""Most values that are searched for near ones: comparing more would take seconds."""
+"""Most values searched for similar ones: comparing more would take seconds."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,7 +30,7 @@ class Positions:
     """The rows of one segment that meet a condition, as a list and, where they are many, as bits.
 
     Attributes:
-        rows: The rows; a row may be there twice.
+        rows: The rows; a row may appear twice.
         size: Rows of the segment.
     """
 
@@ -40,11 +40,11 @@ class Positions:
 
     @property
     def wide(self) -> bool:
-        """True where a mask is quicker to work with than the list."""
+        """True if a mask is faster than the list."""
         return len(self.rows) * _WIDE > self.size
 
     def mask(self) -> Mask:
-        """The rows as a mask; made of the list once, of bits from then on."""
+        """The rows as a mask; built from the list once, then cached as bits."""
         if self._bits is None:
             met = np.zeros(self.size, np.bool_)
             met[self.rows] = True
@@ -54,7 +54,7 @@ class Positions:
 
 
 def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> dict[str, int]:
-    """Fields of the live rows, and how many rows carry each."""
+    """Fields of the live rows, and the number of rows with each."""
     counts: dict[str, int] = {}
     for segment, gone in zip(segments, dead, strict=True):
         for name, index in segment.fields.items():
@@ -74,15 +74,15 @@ def filter_masks(
     known: Mapping[str, int],
     filters: Sequence[Filter],
 ) -> list[Mask]:
-    """Live rows that meet every filter, one mask a segment.
+    """Live rows that meet every filter, one mask per segment.
 
-    The values of a filter are looked for among the rows that the filters before it leave: what
-    those hide is as unknown as what is nowhere, or its absence would tell of another tenant's
-    chunks. Where they leave no row there is nothing to look among. Values that are excluded need
-    not be there: where nothing holds them, the answer without them is right.
+    The values of a filter are looked up among the rows that the filters before it leave: hidden
+    values count as unknown, or the error would reveal another tenant's chunks. If they leave no
+    row, nothing is checked. Excluded values need not exist: if no row has them, the result is
+    right.
 
     Raises:
-        FilterError: A field that no chunk carries, or values that none of those rows holds.
+        FilterError: A field that no chunk has, or values that none of those rows has.
     """
     masks = [
         np.ones(segment.rows, np.bool_) if gone is None else ~gone
@@ -102,22 +102,22 @@ def filter_masks(
 
 
 def must_be_held(condition: Filter) -> bool:
-    """True where a condition that no row meets is a slip: values are asked for, not excluded."""
+    """True if a condition that no row meets is an error: values are required, not excluded."""
     return bool(condition.values) and not condition.exclude
 
 
 def held(positions: Sequence[Positions], masks: Sequence[Mask | None]) -> bool:
-    """True where a row that a mask leaves is among the positions, or where none is left.
+    """True if a masked row is among the positions, or if no row is left.
 
     Args:
-        positions: Rows that meet a condition, one a segment.
-        masks: Rows to look among, None for all of a segment.
+        positions: Rows that meet a condition, one array per segment.
+        masks: Rows to check, None for all of a segment.
     """
     for met, mask in zip(positions, masks, strict=True):
         rows = met.rows
         if mask is None and len(rows):
             return True
-        # Piece by piece: the first pieces nearly always settle it.
+        # Piece by piece: the first pieces are nearly always enough.
         for start in range(0, len(rows), _PIECE):
             if mask is not None and mask[rows[start : start + _PIECE]].any():
                 return True
@@ -127,15 +127,15 @@ def held(positions: Sequence[Positions], masks: Sequence[Mask | None]) -> bool:
 def positions_of(
     segments: Sequence[Segment], known: Mapping[str, int], condition: Filter
 ) -> list[Positions]:
-    """Rows that meet a condition, dead ones among them; one a segment.
+    """Rows that meet a condition, including dead ones; one array per segment.
 
     Args:
         segments: The segments.
-        known: Fields that live rows carry.
+        known: Fields of live rows.
         condition: The condition.
 
     Raises:
-        FilterError: A field that no chunk carries.
+        FilterError: A field that no chunk has.
     """
     if condition.field not in known and condition.field not in ALWAYS:
         raise _unknown_field(condition.field, known)
@@ -170,7 +170,7 @@ def _holding(segment: Segment, condition: Filter) -> Rows:
 def _allowed(
     segments: Sequence[Segment], live: Sequence[Mask], filters: Sequence[Filter]
 ) -> list[Mask]:
-    """Live rows that meet the filters, as far as these are known at all."""
+    """Live rows that meet the filters, as far as their values exist."""
     masks = [mask.copy() for mask in live]
     for condition in filters:
         for mask, segment in zip(masks, segments, strict=True):
@@ -184,7 +184,7 @@ def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
     fields = sorted({*known, *ALWAYS})
     near = get_close_matches(name, fields, n=3, cutoff=0.5)
     return FilterError(
-        f"no chunk carries the field {name!r}",
+        f"no chunk has the field {name!r}",
         hint=f"did you mean {', '.join(near)}?" if near else f"one of {listed(fields, 20)}",
         field=name,
     )
@@ -193,10 +193,9 @@ def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
 def unknown_value(
     condition: Filter, segments: Sequence[Segment], allowed: Sequence[Mask]
 ) -> FilterError:
-    """The error for values that no chunk holds, with the nearest ones.
+    """The error for values that no chunk has, with the nearest ones.
 
-    Only values of ``allowed`` rows are named: what another tenant's chunks hold is nobody's
-    business.
+    Only values of ``allowed`` rows are named, so that other tenants' values stay hidden.
     """
     values: set[str] = set()
     for segment, alive in zip(segments, allowed, strict=True):
@@ -207,7 +206,7 @@ def unknown_value(
             if alive[index.at(at)].any():
                 values.add(value)
     wanted = [spelling(value) for value in condition.values]
-    # Case is the commonest slip, and it defeats a comparison of letters.
+    # Case is the most common mistake, and it defeats a comparison of letters.
     folded = {value.casefold(): value for value in sorted(values)}
     near = list(
         dict.fromkeys(

@@ -17,8 +17,8 @@ QUICK_ROWS = 20_000
 """Chunks up to which one plain dense search of 384 dimensions takes about 5 ms or less."""
 
 _FILTER_ROWS = 8
-"""A new filter costs as much as searching this many times the rows: a slip in one is compared
-with all that is there, and a range with every value."""
+"""A new filter costs as much as searching this many times the rows: an unknown value is compared
+with all values, and a range too."""
 
 _ORDER_ROWS = 20
 _RELAX_ROWS = 2
@@ -36,7 +36,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         self._views = views
 
     def durable(self, request: Search) -> bool:
-        """Searching is free; replies are not stored."""
+        """False: searching is free, so replies are not stored."""
         return False
 
     def carry(self, requests: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
@@ -60,8 +60,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
     def quick(self, requests: Sequence[Search]) -> bool:
         """True for a few searches on a small view that is open already.
 
-        Filters, long query texts and long vectors count as further rows. Who is in doubt is
-        not quick.
+        Filters, long query texts and long vectors count as further rows. In doubt it is False.
         """
         total = 0.0
         for request in requests:
@@ -113,21 +112,22 @@ def _vector(request: Search) -> Matrix:
 def _listed(view: View, request: Search) -> SearchReply:
     if request.relax is not None:
         raise RetrieveError(
-            "listing every chunk does not support soft filters", hint="give hard filters, or search"
+            "listing every chunk does not support soft filters",
+            hint="use hard filters, or search instead",
         )
     ids = view.every(request.k, request.filters, request.after)
     return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
 
 
 def _cost(request: Search, rows: int) -> float:
-    """About how many rows a plain search could go through in the time this one takes."""
+    """Approximate number of rows that a plain search could scan in the time of this one."""
     if request.channel == "dense":
         cost = rows * max(1.0, len(request.vector) / _PLAIN_BYTES)
     elif request.channel == "all":
         # The first page puts all chunks in order.
         cost = rows * _ORDER_ROWS + request.k
     else:
-        # Each word has its postings; cutting a text into words takes time without any row.
+        # Each word has its postings; tokenising takes time even without rows.
         length = len(request.text)
         cost = rows * (0.5 + length / 400) + length * _CHARACTER_ROWS
     soft = request.relax.soft if request.relax is not None else ()
@@ -147,7 +147,7 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
         self._views = views
 
     def durable(self, request: Lookup) -> bool:
-        """Looking up is free; replies are not stored."""
+        """False: looking up is free, so replies are not stored."""
         return False
 
     def carry(self, requests: Sequence[Lookup]) -> Sequence[LookupReply | RagwrightError]:
@@ -167,7 +167,7 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
         return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
 
     def quick(self, requests: Sequence[Lookup]) -> bool:
-        """True for up to some hundred chunks, as they are, of views that are open already."""
+        """True for up to some hundred chunks without expansion, in views that are open already."""
         known = all(
             not request.expand and self._views.rows(request.snapshot) is not None
             for request in requests

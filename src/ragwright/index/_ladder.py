@@ -1,6 +1,7 @@
-"""The ladder of relaxed filters: what counts, what a rung weighs, how often it is empty.
+"""Levels of relaxed filters: their conditions and weights, and how often they are empty.
 
-A *rung* is a set of soft filters, as a number whose bit i stands for ``relax.soft[i]``.
+A relaxation level (``rung``) is a set of soft filters, as a number whose bit i means
+``relax.soft[i]``; a ``ladder`` lists the levels of a search.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from ..core import Filter, FilterError, Relaxation, RelaxationLevel
 from ._fields import spelling
 
 MOST_FILTERS = 62
-"""Soft filters of one request: a rung is a signed 64-bit number."""
+"""Most soft filters of one request: a level is a signed 64-bit number."""
 
 _MOST_COMBINATIONS = 512
 
 Bits = NDArray[np.int64]
 Totals = NDArray[Any]
-"""Whole numbers: int64, or Python's own (``object``) where 62 bits do not hold them."""
+"""Whole numbers: int64, or Python's own (``object``) if 62 bits are too few."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The distinct conditions of a request, each with its weight and the bits it stands for.
+    """The distinct conditions of a request, each with its weight and its bits.
 
-    Of equal conditions with several weights the largest counts, so that no answer depends on
-    the order in which filters were asked for. A weight is the decimal that was written, a
-    multiple of ``unit``: sums are whole numbers, and 0.1 + 0.2 is 0.3.
+    Of equal conditions with several weights the largest counts, so that results do not depend on
+    the order of the filters. A weight is the decimal as written, a multiple of ``unit``: sums are
+    whole numbers, and 0.1 + 0.2 is 0.3.
     """
 
     conditions: tuple[Filter, ...]
@@ -44,10 +45,10 @@ class Ladder:
 
     @classmethod
     def of(cls, relax: Relaxation) -> Ladder:
-        """The ladder of a request.
+        """The levels of a request.
 
         Raises:
-            FilterError: More than 62 soft filters, a threshold that is no number, or weights
+            FilterError: More than 62 soft filters, a threshold that is not a number, or weights
                 whose sum is not finite.
         """
         if len(relax.soft) > MOST_FILTERS:
@@ -56,7 +57,9 @@ class Ladder:
                 hint="leave out those of least weight, or join values of one field in one filter",
             )
         if relax.threshold is not None and math.isnan(relax.threshold):
-            raise FilterError("the threshold is not a number", hint="give a number, or none")
+            raise FilterError(
+                "the threshold is not a number", hint="give a number, or leave it out"
+            )
         found: dict[object, tuple[Filter, float, int]] = {}
         for number, soft in enumerate(relax.soft):
             key = condition_key(soft.condition)
@@ -73,17 +76,17 @@ class Ladder:
     def totals(self, steps: Bits) -> Totals:
         """Weight of each set of conditions, exact, in units of ``unit``.
 
-        Bit i of a step stands for ``conditions[i]``.
+        Bit i of a step means ``conditions[i]``.
         """
         return summed(self.weights, steps)
 
     def asked(self, step: int) -> int:
-        """The rung, in bits of the request, of a set of conditions."""
+        """The level, in bits of the request, of a set of conditions."""
         (rung,) = self.all_asked(np.array([step], np.int64))
         return rung
 
     def all_asked(self, steps: Bits) -> list[int]:
-        """The rungs of many sets of conditions."""
+        """The levels of many sets of conditions."""
         if all(bits == 1 << place for place, bits in enumerate(self.bits)):
             return list(map(int, steps))
         found = np.zeros(len(steps), np.int64)
@@ -92,7 +95,7 @@ class Ladder:
         return list(map(int, found))
 
     def step(self, rung: int) -> int:
-        """The set of conditions that a rung holds, the other way round."""
+        """The set of conditions of a level; the inverse of :meth:`asked`."""
         return sum(1 << place for place, bits in enumerate(self.bits) if rung & bits)
 
 
@@ -110,7 +113,7 @@ def summed(weights: Sequence[int], steps: Bits) -> Totals:
 
 @lru_cache(maxsize=256)
 def _whole(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
-    """Weights as multiples of the largest unit that measures them all."""
+    """Weights as multiples of their greatest common unit."""
     exact = [Fraction(repr(weight)) for weight in weights]
     scale = math.lcm(*(one.denominator for one in exact))
     whole = [int(one * scale) for one in exact]
@@ -119,7 +122,7 @@ def _whole(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
 
 
 def condition_key(condition: Filter) -> object:
-    """Equal for two filters that the same chunks meet by how they are written."""
+    """A key that is equal for two filters with the same meaning."""
     name = condition.field, condition.exclude
     if condition.values:
         return name, frozenset(map(spelling, condition.values))
@@ -128,13 +131,13 @@ def condition_key(condition: Filter) -> object:
 
 
 def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[RelaxationLevel, ...]:
-    """What the rungs of a search reply mean: weight, conditions met and missed.
+    """The levels of a search reply: weight, conditions met and missed.
 
     A weight is the float nearest to the exact sum of the weights as they are written.
 
     Args:
-        relax: The soft filters asked for.
-        rungs: ``SearchReply.rungs``, or any numbers whose bit i stands for ``relax.soft[i]``.
+        relax: The soft filters of the search.
+        rungs: ``SearchReply.rungs``, or any numbers whose bit i means ``relax.soft[i]``.
 
     Raises:
         FilterError: As in :meth:`View.relaxed`.
@@ -153,13 +156,13 @@ def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[RelaxationLevel, 
 
 @dataclass(frozen=True, slots=True)
 class RungRate:
-    """How often a combination of soft filters, known by its fields, had no chunk at all.
+    """How often a combination of soft filters on certain fields had no chunk.
 
     Attributes:
-        fields: Fields of the combination, sorted, one entry a filter: two topics are
+        fields: Fields of the combination, sorted, one entry per filter: two topics are
             ``("topic", "topic")``; empty for no filter.
-        asked: How many combinations of these fields the searches asked for.
-        empty: For how many of them no chunk over the threshold met all the filters.
+        asked: Number of combinations of these fields in the searches.
+        empty: Number of them for which no chunk over the threshold met all filters.
     """
 
     fields: tuple[str, ...]
@@ -178,12 +181,12 @@ def rung_rates(
     """Zero-hit rate of every combination of fields over many searches, most filters first.
 
     A combination is empty where no chunk over the threshold meets *at least* its filters, as
-    one query with these filters alone would find. Of a search with more than nine filters
-    (512 combinations) only the whole, each single filter and no filter at all are counted.
+    one query with these filters alone would find. For a search with more than nine filters (512
+    combinations) only all filters together, each single filter and no filter are counted.
 
     Args:
-        searches: What each asked for, and the ``ladder`` of all rungs: that of a search with
-            k = 0. One that stops at the last candidate counts lighter rungs as empty.
+        searches: Soft filters and full ``ladder`` of each search, as with k = 0. A ladder that ends
+            at the last candidate would count lighter levels as empty.
 
     Raises:
         FilterError: As in :meth:`View.relaxed`.

@@ -62,7 +62,7 @@ class _State:
 
 
 class _MovedError(Exception):
-    """What was to be read has been replaced meanwhile."""
+    """The rows to read have been replaced meanwhile."""
 
 
 class LanceStore(Store):
@@ -71,7 +71,7 @@ class LanceStore(Store):
     Args:
         path: Folder of the database; made where it is missing.
         options: Settings; defaults where None.
-        analyzers: Makes the analyzer of a pair from its spec; ours where None.
+        analyzers: Makes the analyzer of a pair from its spec; the built-in ones if None.
         views: Folder of saved views; ``cache/views`` beside the database where None.
 
     Raises:
@@ -112,7 +112,7 @@ class LanceStore(Store):
         self._catalog = Catalog(folder, facts["store"], self._options)
 
     def _facts(self) -> dict[str, str]:
-        """Identity and schema version; written by the process that comes first."""
+        """Identity and schema version; written by the first process."""
         names = ["store", "schema"]
         values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
         first = lance.arrow_table({"name": names, "value": values}, lance.facts_schema())
@@ -176,7 +176,7 @@ class LanceStore(Store):
         return {lance.from_string(row["name"]): row["hash"] for row in self._all(pair, "hash")}
 
     def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
-        """Those of some ids that are stored under the pair; reads no others."""
+        """The same for some ids only; reads no others."""
         keys = {text_hash(name): name for name in document_ids}
         with lance.explained(self._where):
             table = self._documents(pair)
@@ -226,7 +226,7 @@ class LanceStore(Store):
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         The merge into the table of documents is the one commit: before it nothing of the batch
-        is visible, after it all is. Counts are those of the merge, exact beside other writers.
+        is visible, after it all is. Counts are those of the merge, exact even beside other writers.
         """
         check_batch(batch)
         analyzer = self._analyzers.of(pair)
@@ -263,7 +263,7 @@ class LanceStore(Store):
             self._move(documents, list(now.values()), root)
             live = {entry.stamp for entry in now.values()}
             lost = [entry for entry in known.values() if entry.stamp not in live]
-            # Ours too, where another process stored the same document first.
+            # Also ours if another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
             self._delete(chunks, "stamp", dead)
         own = set(stamps)
@@ -309,9 +309,9 @@ class LanceStore(Store):
     ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
-        With ``purge`` all tables are written anew and their older versions removed, those of
-        pairs that hold no document any more among them; processes that are reading an old
-        version at that moment read again. Chunks that a crashed writer left go with them.
+        With ``purge`` all tables are rewritten and their older versions removed, also those of
+        pairs without documents; processes that are reading an old version at that moment read
+        again. Chunks left by a crashed writer are removed too.
         """
         counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
@@ -331,7 +331,7 @@ class LanceStore(Store):
         return counts
 
     def _purge(self, counts: WriteCounts) -> None:
-        """Rid every table of what was deleted, and the saved views of it."""
+        """Remove deleted rows from every table and from the saved views."""
         for name in self._names():
             lance.purge(self._opened(name), self._where)
         live = [
@@ -348,14 +348,14 @@ class LanceStore(Store):
             )
 
     def _sweep(self, documents: Any, chunks: Any) -> None:
-        """Delete chunks that no document refers to and that no writer can be about to name."""
+        """Delete chunks that no document refers to and that no writer is about to use."""
         before = time.time_ns() - _GRACE_SECONDS * 10**9
         old = lance.select(chunks, ["stamp"], f"written < {before}")["stamp"].to_numpy()
         live = lance.select(documents, ["stamp"])["stamp"].to_numpy()
         self._delete(chunks, "stamp", np.setdiff1d(old, live).tolist())
 
     def snapshot(self, pair: IndexSpec) -> str:
-        """Name of the pair's present state; equal content has the name it has in any store."""
+        """Name of the pair's present state; equal content has the same name in any store."""
         with lance.explained(self._where):
             return self._catalog.snapshot(pair, self._state(pair).digest)
 
@@ -402,13 +402,13 @@ class LanceStore(Store):
         )
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
-        """The named state's view, built from the rows though one be open or saved."""
+        """The named state's view, rebuilt from the rows even if one is open or saved."""
         self._catalog.distrust(pair, snapshot)
         return self.view(pair, snapshot)
 
     @contextmanager
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
-        """The stored rows of the present state; their stamps are all that is kept in memory."""
+        """The stored rows of the present state; only their stamps are kept in memory."""
         with lance.explained(self._where):
             state = self._state(pair)
             yield StoredState(
@@ -431,7 +431,7 @@ class LanceStore(Store):
             ) from error
 
     def _read(self, pair: IndexSpec, wanted: NDArray[np.int64]) -> Iterator[StoredDocument]:
-        """Documents with these stamps and their chunks; :class:`_MovedError` where some went."""
+        """Documents with these stamps and their chunks; :class:`_MovedError` if some are gone."""
         documents, chunks = self._documents(pair), self._chunks(pair)
         columns = ["stamp", "chunks", *COLUMNS]
         chunk_columns = [field for field in lance.chunks_schema(pair).names if field != "text"]
@@ -460,7 +460,7 @@ class LanceStore(Store):
             yield from sorted(map(_document, rows), key=lambda document: document.id)
 
     def document(self, document_id: str) -> Document | None:
-        """One stored document (the one written last, should pairs differ), or None."""
+        """One stored document (the last one written, if pairs differ), or None."""
         condition = next(lance.one_of("key", [text_hash(document_id)]))
         found: list[dict[str, Any]] = []
         for pair in self.pairs():
@@ -482,7 +482,7 @@ class LanceStore(Store):
         return [IndexSpec(**json.loads(value)) for value in settings.values()]
 
     def close(self) -> None:
-        """Let the tables go; safe to call twice. Open views stay usable."""
+        """Close the tables; safe to call twice. Open views stay usable."""
         self._states.clear()
 
 

@@ -1,9 +1,9 @@
-"""Tables of the LanceDB store, and what its errors mean.
+"""Tables of the LanceDB store, and its errors as ours.
 
 Each pair has a table of documents and one of chunks. Chunks are appended first, under stamps
-that nothing refers to yet; the merge into the table of documents makes them visible, and is
-the one commit that a write consists of; chunks of replaced documents are deleted last. A
-crash in between leaves chunks that no document refers to: no answer contains them.
+that nothing refers to yet; the merge into the table of documents makes them visible, and is the
+only commit of a write; chunks of replaced documents are deleted last. A crash in between leaves
+chunks that no document refers to: no answer contains them.
 
 Documents are merged by ``key`` (a hash of their id) with the key declared to Lance and
 without any index on it: with a BTree there, several writers insert one new key twice
@@ -26,7 +26,7 @@ SCHEMA_VERSION = 1
 
 _ATTEMPTS = 8
 _PRIMARY = {"lance-schema:unenforced-primary-key:position": "1"}
-"""What ``set_unenforced_primary_key`` writes; said at once, no writer comes in between."""
+"""What ``set_unenforced_primary_key`` writes; set at creation, so that no writer interferes."""
 
 _ESCAPED = "\0json:"
 
@@ -40,7 +40,7 @@ def connect(uri: str) -> Any:
 
 
 def facts_schema() -> Any:
-    """What the store says of itself, and its pairs: one table of names and values."""
+    """Properties of the store and its pairs: one table of names and values."""
     pa = _arrow()
     return pa.schema([_needed("name", pa.string()), _needed("value", pa.string())])
 
@@ -106,7 +106,7 @@ def arrow_table(columns: dict[str, list[Any]], schema: Any) -> Any:
 
 
 def as_string(text: str) -> str:
-    """A text as UTF-8 can spell it: lone surrogates are escaped, all else stays as it is."""
+    """A text that UTF-8 can encode: lone surrogates are escaped, the rest stays as it is."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -115,12 +115,12 @@ def as_string(text: str) -> str:
 
 
 def from_string(text: str) -> str:
-    """The text that :func:`as_string` spelled."""
+    """The text that :func:`as_string` encoded."""
     return str(json.loads(text[len(_ESCAPED) :])) if text.startswith(_ESCAPED) else text
 
 
 def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterator[str]:
-    """Conditions that together select the rows with these values, a block of them each.
+    """Conditions that together select the rows with these values, one per block of values.
 
     Strings must be hexadecimal (hashes): they are not escaped.
     """
@@ -140,25 +140,25 @@ def select(table: Any, columns: Sequence[str], where: str = "") -> Any:
 
 
 def purge(table: Any, where: str) -> None:
-    """See to it that nothing of deleted rows stays on disk.
+    """Remove deleted rows from the disk.
 
-    Lance only marks rows as deleted and compacts what has lost a tenth; which files hold such
-    rows it does not tell. So all rows are written anew, and old versions are removed.
+    Lance only marks rows as deleted, compacts files that lost a tenth, and does not report which
+    files hold such rows. So all rows are rewritten, and old versions are removed.
     """
     column = table.schema.names[0]
     if table.count_rows():
         retried(lambda: table.update(values_sql={column: column}), where)
     retried(table.optimize, where)
-    # Only what is older than a millisecond goes; 0 would warn on every call.
+    # Versions older than a millisecond are removed; 0 would warn on every call.
     time.sleep(0.005)
     retried(lambda: table.optimize(cleanup_older_than=timedelta(milliseconds=1)), where)
 
 
 def retried(work: Callable[[], T], where: str) -> T:
-    """What ``work`` returns; tried again while commits of other processes get in its way.
+    """The result of ``work``, retried while commits of other processes conflict.
 
     Raises:
-        StoreBusyError: They did so every time.
+        StoreBusyError: They conflicted every time.
     """
     for attempt in range(_ATTEMPTS):
         try:

@@ -24,8 +24,8 @@ def open_store(
         options: Kind, path and settings.
         folder: The project's data folder (``.ragwright``): holds ``data/`` and ``cache/``.
         analyzers: Makes the analyzer of a pair from its spec; ours where None.
-        root: The project folder, from which relative paths of the options are taken; ``folder``
-            where None. What earlier versions made below ``folder`` is found there.
+        root: The project folder, where relative paths of the options start; ``folder`` if None.
+            Stores that earlier versions made below ``folder`` are found.
 
     Raises:
         MissingExtraError: The kind needs a package that is not installed.
@@ -44,6 +44,6 @@ def open_store(
 
 
 def _place(path: str, folder: Path, root: Path | None) -> Path:
-    """Where a path of the settings leads; below ``folder`` where that alone is there."""
+    """The place of a path of the settings; below ``folder`` if only that exists."""
     place, former = (root or folder) / path, folder / path
     return former if former.exists() and not place.exists() else place

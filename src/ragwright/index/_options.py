@@ -9,7 +9,7 @@ from ..core import ConfigError, option
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Where the store lies and how it answers."""
+    """Location and behaviour of the store."""
 
     kind: str = option("sqlite", "Store: sqlite (embedded), or lance (scales out).", when="index")
     path: str = option(
@@ -20,8 +20,8 @@ class StoreOptions:
     views: str = option(
         "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
     )
-    k1: float = option(1.2, "BM25: how soon repeating a word stops to count.", ge=0.0)
-    b: float = option(0.75, "BM25: how strongly long chunks are penalised.", ge=0.0, le=1.0)
+    k1: float = option(1.2, "BM25: saturation of repeated words (k1).", ge=0.0)
+    b: float = option(0.75, "BM25: how strongly long chunks are penalised (b).", ge=0.0, le=1.0)
     approximate: bool = option(
         False,
         "Answer dense searches of large segments from an approximate index ([ann]); its measured "
@@ -29,13 +29,15 @@ class StoreOptions:
     )
     recall: float = option(
         0.98,
-        "Recall@100 and @1000 that the approximate index is tuned to; where it cannot reach "
-        "them, search is exact.",
+        "Recall@100 and @1000 to which the approximate index is tuned; if it cannot reach them, "
+        "search is exact.",
         ge=0.0,
         le=1.0,
     )
     approximate_rows: int = option(
-        50_000, "Chunks of one segment from which the approximate index is made.", ge=1000
+        50_000,
+        "Least number of chunks of a segment for which the approximate index is built.",
+        ge=1000,
     )
     durability: str = option(
         "normal", "Safe against a killed process (normal), or against power loss too (full)."

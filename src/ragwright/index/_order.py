@@ -46,11 +46,11 @@ class DocumentOrder:
         self._place[self._rows] = np.arange(len(self._rows))
 
     def behind(self, segment: int, row: int) -> int:
-        """Place behind a live row."""
+        """Place after a live row."""
         return int(self._place[self._first[segment] + row]) + 1
 
     def ids(self, start: int, k: int, masks: Sequence[Mask | None] | None) -> tuple[str, ...]:
-        """Up to k chunk ids from a place on, of rows that the masks leave."""
+        """Up to k chunk ids from a place on, of rows under the masks."""
         rows = self._rows[start:]
         if masks:
             allowed = np.concatenate(

@@ -8,8 +8,8 @@ delta(t) is 0 for a word, so that the scores of words are exactly that variant's
 (:func:`ragwright.models.is_code`) it is :data:`CODE_BONUS`, as in BM25+ (Lv and Zhai,
 "Lower-bounding term frequency normalization", CIKM 2011): a long page that lists a code once
 must not fall behind short pages that do not hold it at all.
-The factor that depends on the chunk (its *impact*) is worked out when a view is opened or
-saved; dead rows have impact 0, and so count neither in a score nor in df.
+The factor that depends on the chunk (its *impact*) is computed when a view is opened or saved; dead
+rows have impact 0, and so count neither in scores nor in df.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ Impacts = NDArray[np.float32]
 Scores = NDArray[np.float64]
 
 CODE_BONUS = 0.5
-"""What a chunk gains by holding a code at all, times its idf. Chosen while looking at the C++
+"""Bonus of a chunk that holds a code, times its idf. Chosen while looking at the C++
 error codes of benchmarks/codes.py; SciFact's training claims and PIAF are indifferent from 0 to 1
 (docs/decisions/0005-fusion.md)."""
 
 
 _BLOCK = 200_000
-"""Postings that are worked on at once: some 10 MB."""
+"""Postings processed at once: about 10 MB."""
 
 
 class PostingsBuilder:
     """Makes the posting lists of a segment from the terms of its rows, added in row order.
 
-    Terms are kept as numbers within a block, each block with its own vocabulary: that takes a
-    third of what their 64-bit numbers take, and the whole is never sorted at once.
+    Terms are kept as numbers within a block, each block with its own vocabulary: that takes a third
+    of the memory of 64-bit numbers, and avoids sorting everything at once.
     """
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class PostingsBuilder:
             blocks[at] = _Block.empty()
             order = np.argsort(block.places, kind="stable")
             sizes = np.bincount(block.places, minlength=len(block.vocabulary))
-            # Behind what earlier blocks put into the list of the same term.
+            # After the entries of earlier blocks in the list of the same term.
             starts = free[block.vocabulary]
             free[block.vocabulary] += sizes
             before = np.cumsum(sizes) - sizes
@@ -120,7 +120,7 @@ class PostingsBuilder:
 
 @dataclass(slots=True)
 class _Block:
-    """Terms of some rows: the distinct ones, and of every posting its place among them."""
+    """Terms of some rows: the distinct ones, and for every posting its index among them."""
 
     vocabulary: NDArray[Any]
     places: NDArray[np.unsignedinteger]
@@ -129,7 +129,7 @@ class _Block:
 
     @classmethod
     def empty(cls) -> _Block:
-        """One without rows."""
+        """An empty one."""
         none = np.empty(0, np.uint8)
         return cls(none, none, none, np.empty(0, np.int32))
 
@@ -139,7 +139,7 @@ def _size(kind: np.dtype[Any]) -> int:
 
 
 def length_norms(lengths: Array, average: float, k1: float, b: float) -> Scores:
-    """What BM25 adds to a count below the line, per row; ``average`` is the mean length."""
+    """The length term of BM25's denominator, per row; ``average`` is the mean length."""
     if not average:
         return np.full(len(lengths), k1)
     return np.asarray(k1 * (1.0 - b + b * lengths / average), np.float64)
@@ -192,10 +192,10 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """What BM25 says of a query.
+    """BM25 scores of a query.
 
     Attributes:
-        scores: Scores of all rows, one array a segment.
+        scores: Scores of all rows, one array per segment.
         terms: Tokens of the query, each with the number of allowed rows that hold it.
     """
 
@@ -204,7 +204,7 @@ class Ranked:
 
 
 def bonus(token: str) -> float:
-    """What is added to the impact of a token that a chunk holds: delta of the formula above."""
+    """The bonus added to the impact of a token: delta of the formula above."""
     return CODE_BONUS if is_code(token) else 0.0
 
 
@@ -218,10 +218,10 @@ def bm25(
 
     Args:
         parts: Posting lists and impacts per segment, and whether some of its rows are dead.
-        query: Distinct tokens of the query, and how often each stands in it.
+        query: Distinct tokens of the query, and how often each occurs in it.
         live: Number of live rows over all segments (N).
-        masks: Rows that hard filters leave, one mask a segment: ``terms`` count these alone.
-            Scores are those of the whole corpus with and without them.
+        masks: Rows that meet the hard filters, one mask per segment: ``terms`` count only these.
+            Scores are always those of the whole corpus.
     """
     numbers = token_numbers(query)
     bonuses = [bonus(token) for token in query]
@@ -251,7 +251,7 @@ def _within(
     spans: Sequence[Sequence[tuple[int, int]]],
     masks: Sequence[NDArray[np.bool_] | None],
 ) -> Scores:
-    """In how many of the rows that the masks leave each term stands."""
+    """Number of rows under the masks that hold each term."""
     found = np.zeros(len(spans[0]))
     for (postings, impacts, _), places, mask in zip(parts, spans, masks, strict=True):
         for term, (start, end) in enumerate(places):
@@ -263,14 +263,14 @@ def _within(
 def weighed(
     query: Mapping[str, int], frequency: Scores, live: int, shown: Scores
 ) -> tuple[list[float], tuple[Term, ...]]:
-    """What each token's gains are multiplied with, and what readers see of it.
+    """The factor of each token's scores, and what users see of it.
 
     Args:
-        query: Distinct tokens of the query, and how often each stands in it.
-        frequency: In how many live rows each stands: what scores are made of.
+        query: Distinct tokens of the query, and how often each occurs in it.
+        frequency: Number of live rows with each term, for scores.
         live: Number of live rows.
-        shown: In how many rows that may be found each stands: what is told. A token that none
-            of them holds is told of as one that stands nowhere, its idf included.
+        shown: Number of allowed rows with each term, for explanations. A token in none of them is
+            reported like an unknown one, its idf included.
     """
     times = np.fromiter(query.values(), np.float64, len(query))
     weights = _idf(frequency, live) * times
@@ -285,7 +285,7 @@ def _idf(frequency: Scores, live: int) -> Scores:
 
 
 def gains(impacts: Impacts, factor: float, more: float) -> Scores:
-    """What a token adds to the score of each row of its list; nothing to a dead one."""
+    """The score that a token adds to each row of its list; 0 for dead rows."""
     if not more:
         return impacts * np.float64(factor)
     return (impacts + np.float64(more) * (impacts > 0)) * np.float64(factor)

@@ -1,4 +1,4 @@
-"""Checking what is to be stored and putting it in the store's spelling, before any lock."""
+"""Checks documents and encodes them for the store, before any lock is taken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIGEST_MODULUS = 2**128
 
 @dataclass(frozen=True, slots=True)
 class ReadyChunk:
-    """A chunk as it is written: JSON texts, packed terms, vector with its key."""
+    """A chunk ready to be written: JSON texts, packed terms, vector with its key."""
 
     id: str
     ordinal: int
@@ -39,7 +39,7 @@ class ReadyChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReadyDocument:
-    """A document as it is written."""
+    """A document ready to be written."""
 
     document: Document
     hash: str
@@ -125,7 +125,7 @@ def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
     if not pair.dimensions or not item.chunks:
         return None
     if item.vectors is None:
-        raise StoreError("chunks came without the vectors that their pair asks for", where=where)
+        raise StoreError("the chunks have no vectors, but their pair needs them", where=where)
     vectors = np.ascontiguousarray(item.vectors, dtype=np.float32)
     if vectors.shape != (len(item.chunks), pair.dimensions):
         raise StoreError(
@@ -156,7 +156,7 @@ def as_bytes(pair: IndexSpec, vector: Matrix) -> bytes:
 
 
 def entry_digest(name: str, hash_: str, source: str) -> int:
-    """What one document adds to its pair's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
+    """A document's part of its pair's digest (a sum modulo :data:`DIGEST_MODULUS`)."""
     raw = "\0".join((name, hash_, source)).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=16).digest(), "little")
 
@@ -208,7 +208,7 @@ COLUMNS = (
 
 
 def as_value(text: str) -> str | bytes:
-    """A text as it can be stored: bytes where UTF-8 has no spelling for it."""
+    """A text as stored: bytes if UTF-8 cannot encode it."""
     if text.isascii():
         return text
     try:

@@ -1,10 +1,10 @@
-"""Relaxed filters in one walk: rank by the weight of the rung, then by score, then by id.
+"""Relaxed filters in one pass: rank by weight of the conditions met, then score, then id.
 
 The naive algorithm sends a query for each of the 2^n combinations of n soft filters and stops
 when it has enough. A chunk is first found by the combination of exactly those filters that it
-meets, so the position lists alone put every chunk on its rung. Rungs of equal weight are one
-*level*. Levels are scored from the heaviest down, some at a time, until k chunks are found: a
-chunk on a level below the last one needed costs no similarity.
+meets, so the position lists alone give every chunk its set of conditions. Sets of equal weight are
+one *level*. Levels are scored from the heaviest down, some at a time, until k chunks are found: a
+chunk on a level below the last one needed needs no similarity.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from ._rank import ROUNDING, Rows, Scores, highest
 from ._segment import Segment
 
 Steps = NDArray[np.integer]
-"""Sets of conditions or levels, in the narrowest type that holds them."""
+"""Sets of conditions or levels, in the narrowest type that can hold them."""
 
 _NONE = np.empty(0, np.intp)
 
 _FEW = 9
-"""Filters up to which the levels of all combinations are worked out before any row is looked at."""
+"""Most filters for which the levels of all combinations are computed before reading rows."""
 
 _TABLE = 16
-"""Filters up to which one table holds the levels of all combinations."""
+"""Most filters for which one table holds the levels of all combinations."""
 
 _SINGLY = 8
-"""Levels that are looked for one by one before all rows are put on theirs."""
+"""Levels that are searched one by one before all rows are assigned to levels."""
 
 _EQUAL = 4
-"""Combinations of equal weight up to which a level is looked for by itself."""
+"""Most combinations of equal weight for which a level is searched by itself."""
 
 _TOGETHER = 128
 _GROUP = 512
-"""Rows up to which small levels are scored at once: few cost as much as these."""
+"""Rows up to which small levels are scored together: fewer cost as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ class Channel:
 
     Attributes:
         exact: Exact scores of some rows.
-        near: Scores of some rows, each within ``slack`` of the exact one; None where the exact
-            ones cost no more.
+        near: Scores of some rows, each within ``slack`` of the exact one; None if the exact ones
+            are as fast.
         slack: Most that a near score and the rounding to 6 digits may differ, together.
         above: Rounded scores must be greater than this.
     """
@@ -65,7 +65,7 @@ class Channel:
     above: float = -np.inf
 
     def over(self, rows: Rows, threshold: float | None) -> Rows:
-        """Those rows whose rounded score is above ``above`` and reaches the threshold."""
+        """The rows whose rounded score is above ``above`` and reaches the threshold."""
         least = -np.inf if threshold is None else threshold
         bar = max(least, self.above)
         if bar == -np.inf or not len(rows):
@@ -73,7 +73,7 @@ class Channel:
         if self.near is None:
             return rows[self._reached(rows, least)]
         near = self.near(rows)
-        # Python's float would make an infinity, and a warning, of a bar that float32 cannot hold.
+        # Python's float would become infinity, with a warning, for a bar that float32 cannot hold.
         some = np.flatnonzero(near >= np.float32(min(max(bar - self.slack, -1e30), 1e30)))
         rows, near = rows[some], near[some]
         sure = near > np.float64(bar + self.slack)
@@ -87,21 +87,20 @@ class Channel:
         return np.asarray((scores >= least) & (scores > self.above))
 
     def best(self, rows: Rows, k: int) -> Rows:
-        """Which of these rows may be among the k best."""
+        """The rows among these that may be among the k best."""
         return highest((self.near or self.exact)(rows), k, self.slack)
 
 
 @dataclass(slots=True)
 class _Part:
-    """One segment: what each of its rows meets, and those found so far.
+    """One segment: the conditions its rows meet, and the rows found so far.
 
     Attributes:
         mask: Rows that the hard filters leave, None for all.
         steps: Of every row, the conditions it meets (bit i: condition i).
-        few: Rows that meet some condition and what they meet, where no condition is wide.
-        levels: Level of every row, or of those few; one past the last for rows that may not be
-            found.
-        lowest: Level of the rows that meet no condition, where the others are few.
+        few: Rows that meet some condition, and which, if no condition is wide.
+        levels: Level of every row, or of those few; one past the last for excluded rows.
+        lowest: Level of the rows that meet no condition, if the others are few.
         found: Rows found so far, each list on lower levels than those before it.
     """
 
@@ -120,7 +119,7 @@ class _Part:
     ) -> _Part:
         """A segment with the conditions that its rows meet."""
         segment, mask, channel = part
-        # Narrow numbers: the scattered writes below should stay within a cache.
+        # Narrow numbers: the scattered writes below should fit a cache.
         kind = np.min_scalar_type((1 << len(positions)) - 1)
         steps = np.zeros(segment.rows, kind)
         for place, held in enumerate(positions):
@@ -136,7 +135,7 @@ class _Part:
         return cls(segment, mask, channel, steps, few)
 
     def exactly(self, steps: Sequence[int]) -> Rows:
-        """Rows that meet one of these sets of conditions and nothing else."""
+        """Rows that meet exactly one of these sets of conditions."""
         known = self.steps if self.few is None or 0 in steps else self.few[1]
         chosen = known == steps[0]
         for step in steps[1:]:
@@ -147,7 +146,7 @@ class _Part:
         return rows if self.mask is None else rows[self.mask[rows]]
 
     def take(self, rows: Sequence[Rows], threshold: float | None) -> int:
-        """Keep those rows that are over the threshold; how many they are."""
+        """Keep the rows that are over the threshold; returns their number."""
         if not rows:
             return 0
         some = rows[0] if len(rows) == 1 else np.concatenate(rows)
@@ -160,7 +159,7 @@ class _Part:
         return rows, levels.of(self.steps[rows])
 
     def place(self, levels: _Levels) -> NDArray[np.int64]:
-        """Put rows on their levels; how many rows there are on each."""
+        """Assign rows to their levels; returns the number of rows of each."""
         self.levels = levels.of(self.steps if self.few is None else self.few[1])
         if self.mask is not None:
             allowed = self.mask if self.few is None else self.mask[self.few[0]]
@@ -189,13 +188,13 @@ def climb(
     k: int,
     relax: Relaxation,
 ) -> SearchReply:
-    """The k best chunks by weight of their rung, then score, then id; and the ladder.
+    """The k best chunks by weight of the conditions met, then score, then id; and the ladder.
 
     Args:
-        parts: Segments, the rows of each that the hard filters leave (None: all), scores.
-        positions: Per condition of the ladder, the rows that meet it, one a segment.
+        parts: Segments, the rows of each that meet the hard filters (None: all), scores.
+        positions: Per condition of the ladder the rows that meet it, one array per segment.
         ladder: The conditions.
-        k: Most to return; 0 counts every rung.
+        k: Most to return; 0 counts every level.
         relax: Threshold, and whether chunks that meet no condition count.
     """
     held = [_Part.of(part, [lists[at] for lists in positions]) for at, part in enumerate(parts)]
@@ -211,7 +210,7 @@ def climb(
     steps, counts = np.unique(told[level <= last].astype(np.int64), return_counts=True)
     shown = ladder.all_asked(steps)
     rung = dict(zip(steps.tolist(), shown, strict=True))
-    # Of equal weight: first what meets more, then the filters asked for first.
+    # Of equal weight: first those with more conditions, then those with earlier filters.
     order = np.lexsort((steps, -np.bitwise_count(steps).astype(np.int64), levels.of(steps)))
     totals = counts.tolist()
     return SearchReply(
@@ -222,7 +221,7 @@ def climb(
 
 
 def _border(level: Steps, k: int) -> tuple[int, int]:
-    """The last level from which chunks are wanted, and how many of it."""
+    """The last level with wanted chunks, and how many of it."""
     reached = np.cumsum(np.bincount(level))
     last = len(reached) - 1
     if k > 0:
@@ -233,9 +232,9 @@ def _border(level: Steps, k: int) -> tuple[int, int]:
 def _walk(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) -> None:
     """Find rows from the heaviest level down, whole levels, until k are found.
 
-    The first levels are looked for one by one. Where they do not suffice, all rows are put on
-    their levels, so that many small levels are scored at once; how many follows from the share
-    of rows that was over the threshold so far.
+    The first levels are searched one by one. If they do not suffice, all rows are assigned to
+    levels, so that many small levels are scored together; how many depends on the share of rows
+    over the threshold so far.
     """
     start = tried = found = 0
     waiting: list[list[Rows]] = [[] for _ in parts]
@@ -258,7 +257,7 @@ def _walk(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) ->
     while start < levels.count and (found < k or k < 1):
         wanted = math.inf if k < 1 else max(_GROUP, (k - found) * tried / max(found, 0.5))
         end, size = start + 1, sizes[start]
-        # A level is never begun for the sake of few rows: it may be most of the corpus.
+        # Do not start a level only to fill up the batch: it may be most of the corpus.
         while end < levels.count and size + sizes[end] <= wanted:
             size += sizes[end]
             end += 1
@@ -268,18 +267,18 @@ def _walk(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) ->
 
 
 def rounded(scores: Scores) -> Scores:
-    """Scores as they are ranked: to 6 digits."""
+    """Scores rounded to 6 digits, as they are ranked."""
     return np.asarray(np.rint(scores * 1e6) / 1e6, np.float64)
 
 
 class _Levels:
-    """Sets of conditions that rows may meet, and their weights as levels.
+    """Sets of conditions that rows may meet, and their levels by weight.
 
     Attributes:
         steps: The sets, ascending (bit i: condition i).
         level: Level of each set, 0 for the heaviest.
-        count: How many levels there are.
-        known: True where they hold every combination; else only those that some row meets.
+        count: Number of levels.
+        known: True if they hold every combination; else only those that some row meets.
     """
 
     def __init__(self, parts: Sequence[_Part], ladder: Ladder, relax: Relaxation) -> None:

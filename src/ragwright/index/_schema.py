@@ -1,9 +1,9 @@
-"""Tables of the SQLite store, as a ladder of versions.
+"""Tables of the SQLite store and their migrations.
 
 ``pairs`` 1-n ``entries`` n-1 ``documents``; ``entries`` 1-n ``chunks`` n-1 ``vectors``. An
-entry is a document under a pair; its number is the *stamp* that segments know it by, and
-is never given twice. A document lies once, however many pairs index it; it goes with its
-last entry. Texts that UTF-8 cannot spell (lone surrogates) are kept as bytes.
+entry is a document under a pair; its number is the *stamp* by which segments know it, and is never
+reused. A document is stored once, however many pairs index it, and deleted with its last entry.
+Texts that UTF-8 cannot encode (lone surrogates) are stored as bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from ..core import SchemaVersionError, StoreError
 
 APPLICATION_ID = 0x52575354
-"""``RWST``: tells our file from any other SQLite file."""
+"""``RWST``: identifies a file of ragwright among SQLite files."""
 
 _FIRST = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -77,17 +77,17 @@ CREATE INDEX chunks_by_vector ON chunks (vector) WHERE vector IS NOT NULL;
 """
 
 STEPS: tuple[str, ...] = (_FIRST,)
-"""Statements that lead from each version to the next; the number of steps is the version."""
+"""Statements that migrate from each version to the next; the number of steps is the version."""
 
 
 def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) -> None:
     """Bring a file to the present version: make the tables, or back up and migrate.
 
-    The backup lies beside the file, named after the version it holds.
+    The backup is next to the file, named after its version.
 
     Raises:
         SchemaVersionError: A newer ragwright wrote the file.
-        StoreError: The file is some other program's.
+        StoreError: The file belongs to another program.
     """
     db.execute("BEGIN")
     try:
@@ -100,7 +100,7 @@ def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) ->
         _back_up(db, path.with_name(f"{path.name}.v{version}.bak"))
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have done all this while we waited for the lock.
+        # Another process may have migrated it while we waited for the lock.
         version = checked_version(db, path, steps)
         for step in steps[version:]:
             for statement in step.split(";"):
@@ -121,7 +121,7 @@ def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = S
 
     Raises:
         SchemaVersionError: A newer ragwright wrote the file.
-        StoreError: The file is some other program's.
+        StoreError: The file belongs to another program.
     """
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     owner = int(db.execute("PRAGMA application_id").fetchone()[0])
@@ -130,7 +130,7 @@ def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = S
         raise StoreError(
             "this SQLite file is not a ragwright store",
             where=str(path),
-            hint="name another file under store.path",
+            hint="set store.path to another file",
         )
     if version > len(steps):
         raise SchemaVersionError(

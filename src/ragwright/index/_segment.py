@@ -1,8 +1,8 @@
-"""An immutable piece of an index: rows with their texts, postings, vectors and fields.
+"""An immutable part of an index: rows with their texts, postings, vectors and fields.
 
-A segment never changes. New rows come in a new segment; rows that were removed are marked
-dead by the view. Rows of one document stand together, and documents are known by their
-*stamp*: a number that the store gives to each document written under a pair, never twice.
+A segment never changes. New rows form a new segment; removed rows are marked dead by the view. Rows
+of one document are adjacent, and a document is identified by its *stamp*: a number that the store
+gives to each document written under a pair, never twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_BYTES = 256 * 2**20
 """Bounds of one segment, so that building one takes bounded memory."""
 
 _SMALL = 20_000
-"""Rows up to which a segment's ids are kept decoded: 2 MB that save a fifth of a search."""
+"""Most rows for which a segment's ids are kept decoded: 2 MB that save a fifth of a search."""
 
 
 def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iterator[Arrays]:
@@ -44,7 +44,7 @@ def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iter
     builder = _Builder(dimensions)
     for document in documents:
         if builder.full(document):
-            # Not by name: who asks for the next segment must not keep this one alive.
+            # Without a variable: requesting the next segment must not keep this one alive.
             yield builder.finish()
             builder = _Builder(dimensions)
         builder.add(document)
@@ -53,7 +53,7 @@ def build_segments(documents: Iterable[StoredDocument], dimensions: int) -> Iter
 
 
 class _Builder:
-    """Collects the documents of one segment; keeps bytes and numbers, no object a row."""
+    """Collects the documents of one segment; keeps bytes and numbers, no object per row."""
 
     def __init__(self, dimensions: int) -> None:
         self.documents = 0
@@ -72,7 +72,7 @@ class _Builder:
         return len(self._columns["document"])
 
     def full(self, document: StoredDocument) -> bool:
-        """True where a further document would be more than the bounds allow."""
+        """True if a further document would exceed the bounds."""
         over = self.rows + len(document.chunks) > MAX_ROWS
         return self.documents > 0 and (over or self._size + document.size > MAX_BYTES)
 
@@ -99,7 +99,7 @@ class _Builder:
         self._size += document.size
 
     def finish(self) -> Arrays:
-        """The segment; the builder is of no use afterwards."""
+        """The segment; the builder must not be used afterwards."""
         matrix = np.frombuffer(self._vectors, np.float32).reshape(-1, max(1, self._dimensions))
         matrix = matrix if self._dimensions else np.empty((0, 0), np.float32)
         ids = self._packs["ids"].packed("ids")
@@ -148,13 +148,13 @@ def _id_order(packed: Blob) -> dict[str, Array]:
 
 
 def _head(document: StoredDocument) -> bytes:
-    """What a hit shows of its document, as JSON."""
+    """The parts of a document that hits show, as JSON."""
     metadata = shown_metadata(document)
     return json.dumps([document.id, document.source, document.title, metadata]).encode()
 
 
 def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
-    """Fields of a document's rows; a chunk's own value takes the place of its document's."""
+    """Fields of a document's rows; a chunk's own value replaces its document's."""
     own: dict[str, MetaValue | None] = {
         name: getattr(document, name) for name in ("source", "title", "language", "created")
     }
@@ -174,7 +174,7 @@ def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> 
 
 
 def _add_sections(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
-    """The headings above each chunk as the field ``section``; an own one takes their place."""
+    """The headings above each chunk as the field ``section``; a field of that name replaces it."""
     row = first
     for (own, headings), run in groupby(
         document.chunks, key=lambda chunk: ("section" in chunk.metadata, chunk.headings)
@@ -234,7 +234,7 @@ class Segment:
         return self._ids.texts(np.arange(self.rows))
 
     def row_of(self, chunk_id: str, number: int) -> int | None:
-        """Row of a chunk id (``number`` is its :func:`id_number`), None where it is absent."""
+        """Row of a chunk id (``number`` is its :func:`id_number`), None if it is absent."""
         numbers = self.arrays["numbers"]
         at = int(np.searchsorted(numbers, np.uint64(number)))
         while at < len(numbers) and numbers[at] == number:
@@ -249,7 +249,7 @@ class Segment:
         return np.repeat(dead_documents, self.sizes)
 
     def hit(self, row: int) -> Hit:
-        """The chunk in a row, with rank and score 0."""
+        """The chunk of a row, with rank and score 0."""
         number = int(self.arrays["document"][row])
         document_id, source, title, metadata = json.loads(self._heads[number])
         extra = self._extras[row]

@@ -33,8 +33,8 @@ class SqliteStore(Store):
 
     Raises:
         SchemaVersionError: A newer ragwright wrote the file.
-        StoreDamagedError: The file is damaged, or is empty though saved views belong to it.
-        StoreError: The file cannot be opened, or is another program's.
+        StoreDamagedError: The file is damaged, or is empty although saved views belong to it.
+        StoreError: The file cannot be opened, or belongs to another program.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class SqliteStore(Store):
                     writer.keep(entry, root)
                     continue
                 if name not in prepared:
-                    # Another process changed it since we looked.
+                    # Another process changed it meanwhile.
                     [prepared[name]] = ready(pair, [(item, hash_)], analyzer)
                 writer.put(prepared[name], entry, root)
             return writer.finish()
@@ -137,7 +137,7 @@ class SqliteStore(Store):
     def doubtful_documents(self, pair: IndexSpec) -> frozenset[str]:
         """Documents of the pair with a stored vector that cannot be searched with.
 
-        Each vector is looked at once: up to which all are sound is kept in the file.
+        Each vector is checked once: the file remembers up to which number all are valid.
         """
         with self._connections.reading() as db:
             checked, last = rows.checked(db, pair.embedder)
@@ -149,13 +149,13 @@ class SqliteStore(Store):
         return found
 
     def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
-        """Put other vectors in the place of stored ones; documents and texts stay."""
+        """Replace stored vectors; documents and texts stay."""
         data = {bytes.fromhex(key): as_bytes(pair, row) for key, row in vectors.items()}
         with self._connections.writing() as db:
             pairs = [p for p in self._stored_pairs(db) if p.embedder == pair.embedder]
             if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
                 return
-        # The new snapshots must not be made of segments with the old vectors.
+        # The new snapshots must not use segments with the old vectors.
         for one in pairs:
             self._catalog.outdate(one)
 
@@ -164,8 +164,8 @@ class SqliteStore(Store):
     ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
-        With ``purge`` the log is emptied as well (in the file, what is deleted is overwritten
-        always), and saved segments are deleted that hold anything that is no longer stored.
+        With ``purge`` the log is emptied too (in the file, deleted content is always overwritten),
+        and saved segments with content that is no longer stored are deleted.
         """
         names = list(dict.fromkeys(document_ids))
         counts = WriteCounts()
@@ -180,8 +180,8 @@ class SqliteStore(Store):
         return counts
 
     def _purge(self, counts: WriteCounts) -> None:
-        """Empty the log, delete saved segments with anything that is no longer stored."""
-        # The log first: once it is empty, nobody is building a segment from an older state.
+        """Empty the log and delete saved segments with content that is no longer stored."""
+        # The log first: once it is empty, no process is building a segment from an older state.
         emptied = self._connections.empty_log()
         with self._connections.reading() as db:
             live = rows.all_stamps(db)
@@ -281,13 +281,13 @@ class SqliteStore(Store):
 
 
 def _refuse_emptied(path: Path, views: Path) -> None:
-    """Refuse a file without a byte that was a store: SQLite would begin a new one in it."""
+    """Refuse an empty file that was a store: SQLite would start a new one in it."""
     if not path.is_file() or path.stat().st_size or not any(views.glob("*/*/*.view")):
         return
     log = path.with_name(f"{path.name}-wal")
     if not log.is_file() or not log.stat().st_size:
         raise StoreDamagedError(
-            f"{path.name} is empty, and saved views show that it was not",
+            f"{path.name} is empty, but saved views show that it once held documents",
             where=str(path),
             hint="restore it from a backup, or delete it and run: ragwright ingest (documents, "
             "chunks and vectors are made again)",

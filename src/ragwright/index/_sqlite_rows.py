@@ -1,4 +1,4 @@
-"""Statements of the SQLite store: what is read, and how a batch is written."""
+"""Statements of the SQLite store: reading rows and writing batches."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Entry:
     root: str
 
     def holds(self, document: Document, hash_: str) -> bool:
-        """True where storing the document would change nothing."""
+        """True if storing the document would change nothing."""
         return self.hash == hash_ and self.source == document.source
 
 
@@ -110,7 +110,7 @@ def vectors(
 
 
 def checked(db: sqlite3.Connection, embedder: str) -> tuple[int, int]:
-    """Up to which number an embedder's vectors are known to be sound, and its highest number."""
+    """The number up to which an embedder's vectors are known to be valid, and the highest."""
     row = db.execute(
         "SELECT (SELECT value FROM facts WHERE name = 'checked vectors ' || e.id), max(v.id) "
         "FROM embedders e JOIN vectors v ON v.embedder = e.id WHERE e.identity = ?",
@@ -120,7 +120,7 @@ def checked(db: sqlite3.Connection, embedder: str) -> tuple[int, int]:
 
 
 def set_checked(db: sqlite3.Connection, embedder: str, last: int) -> None:
-    """Remember up to which number an embedder's vectors are sound."""
+    """Remember the number up to which an embedder's vectors are valid."""
     name = f"checked vectors {embedder_id(db, embedder)}"
     db.execute("INSERT OR REPLACE INTO facts (name, value) VALUES (?, ?)", (name, str(last)))
 
@@ -161,7 +161,7 @@ def with_vectors(db: sqlite3.Connection, pair: IndexSpec, numbers: Sequence[int]
 def replace_vectors(
     db: sqlite3.Connection, embedder: str, data: Mapping[bytes, bytes], pairs: Sequence[str]
 ) -> bool:
-    """Write other vectors over stored ones; the pairs with these keys get another digest.
+    """Overwrite stored vectors; the pairs with these keys get a new digest.
 
     Returns:
         Whether any vector differed.
@@ -175,7 +175,7 @@ def replace_vectors(
         "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) AND hash = ?",
         ((new, as_value(name), key) for new, name, key in differ),
     )
-    # A digest is of names and texts: what the vectors add to it is never taken away again.
+    # A digest covers names and texts; a change of vectors is added to it for good.
     added = entry_digest("vectors", blake2b(b"".join(new for new, *_ in differ)).hexdigest(), "")
     for key in pairs:
         (old,) = db.execute("SELECT digest FROM pairs WHERE key = ?", (key,)).fetchone()
@@ -236,7 +236,7 @@ def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
 
 
 def embedder_id(db: sqlite3.Connection, identity: str) -> int:
-    """Number of an embedder, which is given on first use."""
+    """Number of an embedder, assigned on first use."""
     value = as_value(identity)
     db.execute("INSERT OR IGNORE INTO embedders (identity) VALUES (?)", (value,))
     row = db.execute("SELECT id FROM embedders WHERE identity = ?", (value,)).fetchone()
@@ -257,7 +257,7 @@ class Writer:
             )
             row = (made.lastrowid, total_digest(()))
         self._pair, self._digest = int(row[0]), int(row[1], 16)
-        # An empty pair takes the length that the model's vectors have now.
+        # An empty pair gets the present length of the model's vectors.
         db.execute(
             "UPDATE pairs SET settings = ? WHERE id = ? "
             "AND NOT EXISTS (SELECT 1 FROM entries WHERE pair = pairs.id)",
@@ -269,7 +269,7 @@ class Writer:
         self._counts: Counter[str] = Counter()
 
     def keep(self, entry: Entry, root: str) -> None:
-        """Count an unchanged document; where it now comes from another root, remember that."""
+        """Count an unchanged document; if its root changed, store the new one."""
         if entry.root != root:
             self._db.execute(
                 "UPDATE entries SET root = ? WHERE id = ?", (as_value(root), entry.stamp)
@@ -277,7 +277,7 @@ class Writer:
         self._counts["unchanged"] += 1
 
     def put(self, item: ReadyDocument, old: Entry | None, root: str) -> None:
-        """Have a new document written, or a changed one in the place of the old."""
+        """Queue a new document, or a changed one that replaces the old."""
         if old is not None:
             self._delete(old)
         self._waiting.append((item, root))
@@ -290,9 +290,9 @@ class Writer:
         self._counts["removed"] += 1
 
     def finish(self) -> WriteCounts:
-        """Write what was put, a table at a time, and the digest; what was done.
+        """Write the queued documents, table by table, and the digest; returns the counts.
 
-        Vectors that nobody needs any more are deleted.
+        Vectors that are no longer needed are deleted.
         """
         if self._waiting:
             self._put_chunks(self._put_entries(self._put_documents()))
@@ -351,7 +351,7 @@ class Writer:
         return stamps
 
     def _last(self, table: str) -> int:
-        """The highest number that a row of a table ever had: what SQLite counts on from."""
+        """The highest number that a row of a table ever had, from which SQLite continues."""
         row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
         return next(row, (0,))[0]
 
@@ -393,7 +393,7 @@ class Writer:
         )
 
     def _delete(self, entry: Entry) -> None:
-        """Delete an entry, its chunks, and its document where no other pair needs it."""
+        """Delete an entry, its chunks, and its document if no other pair needs it."""
         db = self._db
         used = db.execute(
             "SELECT vector FROM chunks WHERE entry = ? AND vector IS NOT NULL", (entry.stamp,)

@@ -1,4 +1,4 @@
-"""The seam of the index room: a store keeps the truth, a view answers from one snapshot of it."""
+"""The interfaces of the index room: a store holds the documents, a view answers from a snapshot."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Matrix = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """One way to index a corpus: how it is cut and which model embeds it.
+    """One way to index a corpus: its chunker, analyzer and embedding model.
 
-    Several pairs live side by side in one store; each is complete in itself.
+    Several pairs can be in one store; each is complete in itself.
 
     Attributes:
         chunker: Canonical text of the chunker's settings.
@@ -49,7 +49,7 @@ class IndexedDocument:
     """A document ready to be stored under one pair.
 
     ``vectors`` has shape (chunks, dimensions), or is None for a pair without vectors; ``hash`` is
-    the document's content hash where its maker knows it, and is worked out where it is empty.
+    the document's content hash if known; it is computed if empty.
     """
 
     document: Document
@@ -64,7 +64,7 @@ class IndexedDocument:
 
 @dataclass(frozen=True, slots=True)
 class WriteCounts:
-    """What a write did: documents and chunks added, changed, unchanged, removed."""
+    """Counts of a write: documents and chunks added, changed, unchanged, removed."""
 
     added: int = 0
     changed: int = 0
@@ -89,8 +89,7 @@ class WriteCounts:
 class ViewStatistics:
     """Size of a view, for ``doctor``: rows, documents, tokens, resident bytes.
 
-    ``approximate`` is what must be said of a dense search for 100 candidates, empty where it is
-    exact.
+    ``approximate`` is the note on a dense search for 100 candidates, empty if it is exact.
     """
 
     chunks: int
@@ -113,16 +112,16 @@ class View(ABC):
         """Up to k (chunk id, BM25 score), score above 0, best first, ties by id.
 
         Raises:
-            FilterError: A filter names a field no chunk carries, or values that no chunk holds
-                of those that the filters before it leave (the nearest are named). One that
-                excludes may name any values.
+            FilterError: A filter names a field that no chunk has, or values that no chunk under the
+                filters before it has (the nearest are named). An excluding filter may name any
+                values.
         """
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
-        """What :meth:`keyword` finds, and where the view knows them the tokens looked for.
+        """The result of :meth:`keyword`, and the tokens looked for, if the view knows them.
 
-        Each token comes with the number of chunks that hold it and meet the filters; one that
-        none of these holds looks like one that is nowhere. Scores are those of the whole corpus.
+        Each token comes with the number of chunks that hold it and meet the filters; a token in
+        none of these is reported like an unknown one. Scores are those of the whole corpus.
         """
         return SearchReply(self.keyword(text, k, filters))
 
@@ -137,7 +136,7 @@ class View(ABC):
         """
 
     def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
-        """What must be said of :meth:`dense` with these arguments; empty where it is exact."""
+        """The note on :meth:`dense` with these arguments; empty if it is exact."""
         return ""
 
     @abstractmethod
@@ -147,31 +146,29 @@ class View(ABC):
         """Up to k chunks by weight of the soft filters they meet, then score, then id.
 
         Candidates are those of :meth:`keyword` (a text: score above 0) or of :meth:`dense` (a
-        vector: all chunks) whose score, rounded to 6 digits, reaches the threshold. Every one
-        meets the hard filters. Weights are added as the decimals they are written as, without
-        rounding (0.1 + 0.2 is 0.3), and combinations of equal weight are one; a filter of
-        weight 0 changes no order, but is in the rung. Of filters with equal field and values the
-        heaviest counts; a field with several strings meets a filter when it holds at least one of
-        its values, so each topic that is to count by itself is a filter of its own. Without
-        ``unfiltered``, chunks that meet none of the soft filters are left out (where none is
-        asked for, none can be missed).
+        vector: all chunks) whose score, rounded to 6 digits, reaches the threshold. All meet the
+        hard filters. Weights are added as decimals, without rounding (0.1 + 0.2 is 0.3), and
+        combinations of equal weight are one; a filter of weight 0 changes no order, but is part of
+        the level. Of filters with equal field and values the heaviest counts; a field with several
+        strings meets a filter when it holds at least one of its values, so topics that should count
+        separately need separate filters. Without ``unfiltered``, chunks that meet none of the soft
+        filters are left out (without soft filters, none can be missed).
 
         Args:
             query: Query text, or one query vector of shape (dimensions,).
-            k: Most candidates; 0 gives the ladder of all rungs alone.
-            relax: Soft filters, threshold, whether the unfiltered rung counts.
+            k: Most candidates; 0 returns only the ladder, with all levels.
+            relax: Soft filters, threshold, whether the unfiltered level counts.
             filters: Hard filters.
 
         Returns:
-            ``candidates``, ``rungs`` beside them, and the ``ladder``: the rungs down to the
-            weight of the last candidate, or all where fewer than k were found (of equal weight:
-            first the rung with more filters, then the one with the filters asked for first).
+            ``candidates``, their levels ``rungs``, and the ``ladder``: the levels down to the
+            weight of the last candidate, or all if fewer than k were found (of equal weight: first
+            the level with more filters, then the one with earlier filters).
 
         Raises:
             FilterError: More than 62 soft filters; a threshold that is NaN; weights whose sum
-                is infinite; a hard or soft filter on a field that no chunk carries, or on
-                values that no chunk holds of those that the hard filters before it leave (the
-                nearest are named).
+                is infinite; a hard or soft filter on a field that no chunk has, or on values that
+                no chunk under the hard filters before it has (the nearest are named).
             RetrieveError: As for :meth:`dense`.
         """
 
@@ -182,7 +179,7 @@ class View(ABC):
         Args:
             k: Most to return.
             filters: Hard filters.
-            after: Go on behind this chunk, which need not meet the filters.
+            after: Continue after this chunk, which need not meet the filters.
 
         Raises:
             FilterError: As for :meth:`keyword`.
@@ -191,7 +188,7 @@ class View(ABC):
 
     @abstractmethod
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """Which of these chunks meet all hard filters, in this order.
+        """Those of these chunks that meet all hard filters, in this order.
 
         Args:
             chunk_ids: Chunks of the snapshot.
@@ -231,9 +228,9 @@ class View(ABC):
     def fields(self) -> Mapping[str, int]:
         """Metadata fields of the chunks and how many chunks carry each.
 
-        Always among them where known: ``document_id, source, title, language, page`` and
+        Always included if known: ``document_id, source, title, language, page`` and
         ``section`` (the headings above a chunk, outermost first; a field of that name in the
-        metadata of the document or the chunk takes their place).
+        metadata of the document or the chunk replaces them).
         """
 
     @abstractmethod
@@ -245,7 +242,7 @@ class View(ABC):
 
 
 class Store(ABC):
-    """Truth on disk: documents, chunks, vectors and metadata of one project.
+    """The stored documents, chunks, vectors and metadata of one project.
 
     Every write is one transaction: all of it is there after a crash, or none of it. Bad
     input never loses what is already stored.
@@ -271,26 +268,27 @@ class Store(ABC):
     def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
         """Vectors already stored under (embedder, :func:`chunk_key`), for those known.
 
-        Corpus vectors live once: two pairs that share an embedder share equal texts' vectors.
+        Vectors are stored once: pairs with the same embedder share the vectors of equal texts.
         """
 
     def doubtful_documents(self, pair: IndexSpec) -> frozenset[str]:
         """Documents of the pair with a stored vector that cannot be searched with.
 
         Such vectors (of zeros, of another length than the pair's, beyond what float32 can
-        square) were stored by earlier versions. A store that never held any need not override it.
+        square) were stored by earlier versions. A store that cannot contain any need not override
+        this.
         """
         return frozenset()
 
     def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
-        """Put other vectors in the place of stored ones; documents and texts stay.
+        """Replace stored vectors; documents and texts stay.
 
         Args:
-            pair: Whose embedder made them; all pairs with it get a new snapshot.
+            pair: Pair whose embedder made them; all pairs with it get a new snapshot.
             vectors: By :func:`chunk_key`; a key that is not stored is left out.
 
         Raises:
-            StoreError: This kind of store cannot do it.
+            StoreError: This kind of store cannot replace vectors.
         """
         raise StoreError(
             "this kind of store cannot replace vectors",
@@ -304,7 +302,7 @@ class Store(ABC):
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         Args:
-            pair: Under which settings.
+            pair: The pair to write to.
             batch: Documents with their chunks; written in one transaction.
             root: The source they were read from, remembered for pruning.
 
@@ -320,10 +318,10 @@ class Store(ABC):
     ) -> WriteCounts:
         """Remove documents with chunks, from one pair or (None) from all, vectors included.
 
-        Without ``purge`` (documents that vanished from their source) saved views stay, so that
-        a run pinned to one goes on. With it (documents to be forgotten) no byte of them, nor of
-        any earlier version of a document, stays on disk; views that are open keep answering.
-        Purging what is removed already finishes a purge that was refused.
+        Without ``purge`` (documents that vanished from their source) saved views stay, so that a
+        run pinned to one can continue. With it (documents to be forgotten) no byte of them, nor of
+        any earlier version, stays on disk; open views keep answering. Purging documents that are
+        already removed completes a purge that was refused.
 
         Raises:
             StoreBusyError: With ``purge``: all is removed, but bytes stay on disk while another
@@ -343,9 +341,9 @@ class Store(ABC):
         """
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
-        """The named state's view, made from what is stored and from nothing that was saved.
+        """The named state's view, rebuilt from the stored rows, not from saved views.
 
-        Asked for where a view failed. A store that saves nothing need not override it.
+        Called after a view failed. A store without saved views need not override it.
 
         Raises:
             SnapshotGoneError: The named state is no longer the stored one.
@@ -361,7 +359,7 @@ class Store(ABC):
         are to be used within the context only.
 
         Raises:
-            StoreBusyError: From an iterator: writers replaced what was to be read.
+            StoreBusyError: From an iterator: writers replaced the rows to be read.
         """
 
     @abstractmethod
@@ -387,7 +385,7 @@ def chunk_key(chunk: Chunk, title: str = "") -> str:
 
 
 def embedded_text(chunk: Chunk, title: str = "") -> str:
-    """What an embedding model sees of a chunk: its document's title, then its text."""
+    """The text of a chunk that is embedded: its document's title, then its text."""
     head = title.strip()
     if head and not chunk.text.lstrip().startswith(head):
         return f"{head}\n{chunk.text}"

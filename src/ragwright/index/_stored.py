@@ -16,7 +16,7 @@ from ..models import TokenSource
 
 @dataclass(frozen=True, slots=True)
 class StoredChunk:
-    """A chunk as a store gives it back: its terms packed, its vector where there is one."""
+    """A chunk as read from a store: with packed terms, and its vector if it has one."""
 
     id: str
     start: int
@@ -31,7 +31,7 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document as a store gives it back, with its chunks under one pair."""
+    """A document as read from a store, with its chunks under one pair."""
 
     stamp: int
     id: str
@@ -46,22 +46,22 @@ class StoredDocument:
 
     @property
     def size(self) -> int:
-        """About how many bytes a segment needs for it."""
+        """Approximate number of bytes a segment needs for it."""
         vectors = sum(0 if c.vector is None else c.vector.nbytes for c in self.chunks)
         return len(self.text) + vectors + sum(len(c.terms) for c in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """One state of a pair, to be gone through document by document as often as is needed.
+    """One state of a pair, to be read document by document, any number of times.
 
     Attributes:
         snapshot: Name of the state.
-        documents: The documents with their chunks, a few in memory at a time; each call begins
-            anew, on the same state.
+        documents: The documents with their chunks, a few in memory at a time; each call starts from
+            the beginning, on the same state.
         analyzer: Cuts queries as the chunks were cut.
-        k1: As of BM25.
-        b: As of BM25.
+        k1: BM25's k1.
+        b: BM25's b.
         dimensions: Length of a vector, 0 without vectors.
     """
 
@@ -74,7 +74,7 @@ class StoredState:
 
 
 def shown_metadata(document: StoredDocument) -> dict[str, MetaValue]:
-    """Metadata that a hit shows of its document."""
+    """Metadata of the document that a hit shows."""
     metadata = dict(document.metadata)
     for name in ("language", "created", "modified"):
         value = getattr(document, name)

@@ -1,8 +1,8 @@
-"""Chunks with their surroundings: the text of neighbours or of the section they stand in.
+"""Chunks with their surroundings: the text of neighbours or of their section.
 
-A view holds the texts of chunks alone, so what stands between them comes from the stored
-document. That may be another version than the view's by now: unless the pieces the view knows
-stand in it where they should, a chunk is given as it is, and the reader is told.
+A view holds only the texts of chunks, so text between them comes from the stored document. That may
+be a newer version than the view's: unless the view's pieces are at their places in it, a chunk is
+returned without surroundings, with a note.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ._store import View
 Documents = Callable[[str], Document | None]
 
 _WHOLE = 2**31
-"""A reach that no document has chunks for."""
+"""A reach larger than any document."""
 
 
 def look_up(view: View, request: Lookup, documents: Documents) -> LookupReply:
-    """The chunks a request asks for, with their surroundings and vectors where it wants these.
+    """The chunks of a request, with surroundings and vectors if requested.
 
     Args:
         view: View of the request's snapshot.
@@ -83,7 +83,7 @@ def _union(pieces: Sequence[Hit]) -> Span:
 def _barred(
     view: View, hits: Sequence[Hit], filters: Sequence[Filter]
 ) -> Mapping[str, Sequence[Hit]]:
-    """Per document of some hits its chunks that miss a hard condition, all asked for at once."""
+    """Per document of some hits its chunks that miss a hard condition, in one look-up."""
     first = {hit.document_id: hit.chunk_id for hit in hits}
     pieces = [piece for chunk_id in first.values() for piece in view.around(chunk_id, _WHOLE)]
     found: dict[str, list[Hit]] = {}
@@ -95,7 +95,7 @@ def _barred(
 
 
 def _within(hit: Hit, span: Span, barred: Sequence[Hit]) -> Span:
-    """The part of a span around a hit up to the nearest chunks that may not be seen."""
+    """The part of a span around a hit up to the nearest hidden chunks."""
     before = [min(piece.end, hit.start) for piece in barred if piece.start < hit.start]
     behind = [max(piece.start, hit.end) for piece in barred if piece.end > hit.end]
     return Span(max([span.start, *before]), min([span.end, *behind]))
@@ -104,8 +104,8 @@ def _within(hit: Hit, span: Span, barred: Sequence[Hit]) -> Span:
 def _section(hit: Hit, document: Document) -> Span:
     """Span of a chunk and of the section that its headings name.
 
-    That is the innermost one that holds the chunk's first character; but of a chunk that opens
-    with several headings the last of them, as chunkers say it, not the whole chapter.
+    That is the innermost section that holds the chunk's first character; for a chunk that opens
+    with several headings the last of them, as chunkers define it, not the whole chapter.
     """
     first = _first_character(hit.text, hit.start)
     opened = [s for s in document.sections if s.span.start < hit.end and first < s.span.end]
@@ -127,7 +127,7 @@ def _first_character(text: str, start: int) -> int:
 
 
 def _spread(hit: Hit, document: Document, span: Span) -> Hit:
-    """The hit over a span that holds its own; pages as chunkers give them."""
+    """The hit extended to a span around its own; with pages as from a chunker."""
     text = document.text[span.start : span.end]
     first = _first_character(text, span.start)
     pages = [page for page in document.pages if page.span.length]

@@ -1,8 +1,8 @@
 """From tokens to the numbers that postings hold.
 
-A token is known by 64 bits of its hash, so that no vocabulary has to be shared between
-processes, stores and segments. Two of ten million different tokens share a number with a
-probability under 3 in a million; they would then count as one word.
+A token is represented by 64 bits of its hash, so that processes, stores and segments share no
+vocabulary. Two of ten million different tokens have the same number with a probability under 3 in a
+million; they would then count as one word.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WIDTHS: dict[int, np.dtype[Any]] = {n: np.dtype(f"<u{n}") for n in (1, 2, 4)}
 
 
 class _Numbers(dict[str, bytes]):
-    """Token -> its number, little end first, remembered up to a limit: memory stays bounded.
+    """Token -> its number, little-endian, cached up to a limit: memory stays bounded.
 
     As bytes, since joining those is ten times as fast as turning Python's numbers into an array.
     """
@@ -75,7 +75,7 @@ class ChunkTokens:
 
     Title and headings count in each chunk, so that a chunk deep in a manual is found by the
     manual's name, and ``title_weight`` times each: a chunk is a text with fields, and a field
-    of weight w is as if it stood there w times (Robertson, Zaragoza, Taylor: "Simple BM25
+    of weight w counts as if it occurred there w times (Robertson, Zaragoza, Taylor: "Simple BM25
     extension to multiple weighted fields", CIKM 2004).
     """
 
@@ -97,10 +97,10 @@ class ChunkTokens:
 
 
 def default_analyzer(spec: str) -> TokenSource:
-    """The analyzer of the models room whose settings a spec spells out.
+    """The analyzer of the models room with the settings in a spec.
 
     Raises:
-        StoreError: The spec is not one of ours; a plug-in's analyzer needs its own factory.
+        StoreError: The spec is unknown; a plug-in's analyzer needs its own factory.
     """
     _, _, settings = spec.partition(" ")
     try:
@@ -119,7 +119,7 @@ class Analyzers:
     """Analyzers of pairs, each made once.
 
     Args:
-        factory: Makes an analyzer from its spec; ours where None.
+        factory: Makes an analyzer from its spec; the built-in ones if None.
     """
 
     def __init__(self, factory: AnalyzerFactory | None) -> None:

@@ -33,16 +33,16 @@ from ._segment import Segment, id_number
 from ._store import IndexSpec, Matrix, View, ViewStatistics
 
 _CELLS = 16_000_000
-"""Most similarities worked out at once: 64 MB."""
+"""Most similarities computed at once: 64 MB."""
 
 _FETCHED = 128
-"""Vectors fetched at once for a product: they stay within a cache."""
+"""Vectors fetched at once for a product: they fit a cache."""
 
 _MASKS = 32
-"""Filters whose masks are remembered."""
+"""Filters whose masks are cached."""
 
 _POSITIONS = 256
-"""Soft filters whose rows are remembered: for one value a view of the file, else a copy."""
+"""Soft filters whose rows are cached: for one value a view of the file, else a copy."""
 
 
 @dataclass(slots=True)
@@ -56,9 +56,9 @@ class ViewSegment:
 
 
 class ViewState:
-    """One state of a pair: segments with what makes their scores those of one index.
+    """One state of a pair: segments with the statistics that make them one index.
 
-    Shared by the views opened on it; nothing in it changes but remembered masks.
+    Shared by the views opened on it; nothing in it changes except cached masks.
     """
 
     def __init__(
@@ -87,25 +87,25 @@ class ViewState:
         return [part.segment for part in self.parts]
 
     def check(self) -> None:
-        """See to it that no file behind the state was cut off.
+        """Check that no file of the state was truncated.
 
         Raises:
-            StoreError: One was.
+            StoreError: One was truncated.
         """
         for arrays in self._files:
             arrays.check()
 
     def fields(self) -> dict[str, int]:
-        """Fields of the live rows and how many carry each; worked out on first use."""
+        """Fields of the live rows and the number of rows with each; computed on first use."""
         if self._fields is None:
             self._fields = field_counts(self.segments, [part.dead for part in self.parts])
         return self._fields
 
     def masks(self, filters: Sequence[Filter]) -> list[Mask | None]:
-        """Rows that may be found, one mask a segment; None where all of them may."""
+        """Allowed rows, one mask per segment; None if all are allowed."""
         if not filters:
             return [None if part.dead is None else ~part.dead for part in self.parts]
-        # By spelling: True equals 1 to Python, and is another value here.
+        # By spelling: True equals 1 in Python, but is another value here.
         key = repr(filters)
         found = self._masks.get(key)
         if found is None:
@@ -117,14 +117,14 @@ class ViewState:
         return list(found)
 
     def positions(self, ladder: Ladder, masks: Sequence[Mask | None]) -> list[list[Positions]]:
-        """Per condition of a ladder the rows that meet it, one a segment.
+        """Per condition of a ladder the rows that meet it, one array per segment.
 
         Args:
             ladder: The conditions.
-            masks: Rows that the hard filters leave; only their values are known.
+            masks: Rows that meet the hard filters; only their values are known.
 
         Raises:
-            FilterError: A field that no chunk carries, or values that none of the rows holds.
+            FilterError: A field that no chunk has, or values that none of the rows has.
         """
         found = []
         for condition in ladder.conditions:
@@ -145,7 +145,7 @@ class ViewState:
         return found
 
     def order(self) -> DocumentOrder:
-        """The chunks by document id and text; worked out on first use."""
+        """The chunks by document id and text order; computed on first use."""
         if self._order is None:
             self._order = DocumentOrder(
                 self.segments, [None if part.dead is None else ~part.dead for part in self.parts]
@@ -182,7 +182,7 @@ class SegmentView(View):
         return self.keyword_reply(text, k, filters).candidates
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
-        """What :meth:`keyword` finds, and the tokens that were looked for."""
+        """The result of :meth:`keyword`, and the tokens that were looked for."""
         state = self._open()
         masks = state.masks(filters) if filters else None
         asked = self._bm25(state, text, masks)
@@ -202,9 +202,9 @@ class SegmentView(View):
     def _bm25(
         self, state: ViewState, text: str, masks: Sequence[Mask | None] | None
     ) -> Ranked | None:
-        """Scores of all rows and what was looked for; None for a text without a word.
+        """Scores of all rows and the tokens looked for; None for a text without words.
 
-        Masks of hard filters decide what is told of the terms, not what rows score.
+        Masks of hard filters affect the reported terms, not the scores.
         """
         counts = Counter(self._analyzer.query_tokens(text))
         if not counts:
@@ -221,8 +221,8 @@ class SegmentView(View):
     ) -> tuple[tuple[tuple[str, float], ...], ...]:
         """For each query vector up to k (chunk id, similarity), best first, ties by id.
 
-        A float32 product picks candidates; their similarities are then worked out one by one
-        in float64, so that an answer does not depend on what was asked beside it.
+        A float32 product picks candidates; their similarities are then computed one by one in
+        float64, so that a result does not depend on other queries of the batch.
         """
         state = self._open()
         queries = checked_queries(vectors, self.pair, self.snapshot)
@@ -236,7 +236,7 @@ class SegmentView(View):
         return tuple(best(lists, k) for lists in found)
 
     def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
-        """What must be said of :meth:`dense` with these arguments; empty where it is exact."""
+        """The note on :meth:`dense` with these arguments; empty if it is exact."""
         state = self._open()
         if not any(part.near for part in state.parts):
             return ""
@@ -249,8 +249,8 @@ class SegmentView(View):
     ) -> SearchReply:
         """Up to k chunks by weight of the soft filters they meet, then score, then id.
 
-        Position lists put rows on their rungs; scores are worked out from the heaviest rung
-        down, no further than k needs.
+        Position lists give each row's level; scores are computed from the heaviest level down, no
+        further than k needs.
         """
         state = self._open()
         ladder = Ladder.of(relax)
@@ -273,7 +273,7 @@ class SegmentView(View):
     def _channels(
         self, state: ViewState, query: str | Matrix, asked: Ranked | None
     ) -> list[Channel] | None:
-        """How each segment scores; None for a text without a word."""
+        """The scoring of each segment; None for a text without words."""
         if isinstance(query, str):
             if asked is None:
                 return None
@@ -281,9 +281,9 @@ class SegmentView(View):
         queries = checked_queries(query, self.pair, self.snapshot)
         if len(queries) != 1:
             raise RetrieveError(
-                f"{len(queries)} query vectors where one is wanted",
+                f"{len(queries)} query vectors, but one is needed",
                 where=f"snapshot {self.snapshot}",
-                hint="ask for each by itself",
+                hint="search for each separately",
             )
         return [_similarity(part.segment, queries[0]) for part in state.parts]
 
@@ -295,7 +295,7 @@ class SegmentView(View):
         return state.order().ids(start, k, masks if filters else None)
 
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """Which of these chunks meet all hard filters, in this order."""
+        """Those of these chunks that meet all hard filters, in this order."""
         state = self._open()
         masks = state.masks(filters)
         places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
@@ -338,7 +338,7 @@ class SegmentView(View):
         )
 
     def fields(self) -> Mapping[str, int]:
-        """Metadata fields of the chunks and how many chunks carry each."""
+        """Metadata fields of the chunks and the number of chunks with each."""
         return dict(self._open().fields())
 
     def statistics(self) -> ViewStatistics:
@@ -353,7 +353,7 @@ class SegmentView(View):
         )
 
     def close(self) -> None:
-        """Let the files go; searching afterwards is a RetrieveError."""
+        """Release the files; searching afterwards is a RetrieveError."""
         self._state = None
 
 
@@ -425,7 +425,7 @@ def _nearest(
 
 
 def _concerned(part: ViewSegment, k: int, mask: Mask | None) -> bool:
-    """False where a segment is searched exactly because few of its rows are asked for."""
+    """False if a segment is searched exactly because few of its rows are allowed."""
     return part.near is not None and (not part.near.narrow(mask) or bool(part.near.fault))
 
 
@@ -454,7 +454,7 @@ class _Near:
             self._fetched = np.empty((_FETCHED, len(self._query)), np.float32)
         for start in range(0, len(rows), _FETCHED):
             piece = rows[start : start + _FETCHED]
-            # Rows are in range: to clip them is to do without a copy that a check would need.
+            # Rows are in range: clipping avoids the copy that a check would need.
             some = self._matrix.take(piece, 0, self._fetched[: len(piece)], "clip")
             found[start : start + _FETCHED] = some @ self._query
         return found

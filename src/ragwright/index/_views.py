@@ -1,4 +1,4 @@
-"""Open views of one store, and who answers where a view fails."""
+"""Open views of one store, and the fallbacks if a view fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ._store import IndexSpec, Store, View
 T = TypeVar("T")
 
 _ASKED_WRONG = (RetrieveError, SnapshotGoneError, ConfigError, MissingExtraError)
-"""Errors of who asked or of who configured: no other way of searching would help."""
+"""Errors of the request or the settings: a fallback would not help."""
 
 _READS = 3
 """Attempts to read the stored rows while other processes write."""
@@ -42,7 +42,7 @@ class _Second:
 
 
 class Views:
-    """Open views of a store by snapshot name; opens on demand, keeps the few last used.
+    """Open views of a store by snapshot name; opens on demand, keeps the last few used.
 
     Safe to use from several threads.
 
@@ -68,13 +68,13 @@ class Views:
         return found or self._add(self._store.view(pair))
 
     def snapshot(self, pair: IndexSpec) -> str:
-        """Name of the pair's present state, whose view is open now wherever it can be.
+        """Name of the pair's present state, whose view is then open if possible.
 
         Where it cannot, searches of that snapshot are answered by a second index
         (:meth:`answer`).
 
         Raises:
-            MissingExtraError: The settings ask for what is not installed.
+            MissingExtraError: The settings need a package that is not installed.
         """
         try:
             return self.current(pair).snapshot
@@ -99,18 +99,18 @@ class Views:
         return self._add(self._store.view(self._pair(snapshot), snapshot))
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
-        """What a snapshot answers, and what the reader must know of how it came to be.
+        """The result of a search on a snapshot, with notes for the user.
 
         Where the view fails it is built anew, once. Where that fails as well, a second index
         is built in memory from the stored rows, and answers for a while: the same answers, of
         the present state.
 
         Args:
-            snapshot: Whom to ask.
-            ask: The question; may be put several times.
+            snapshot: Name of the snapshot.
+            ask: The search; may be called several times.
 
         Raises:
-            RetrieveError: The question is wrong.
+            RetrieveError: The request is invalid.
             SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
             StoreError: The stored rows cannot be read either.
         """
@@ -186,18 +186,18 @@ class Views:
             if pair.key == key:
                 return pair
         raise SnapshotGoneError(
-            f"no pair of the store has the snapshot {snapshot!r}",
-            hint="ingest with the settings it was made with",
+            f"the store has no snapshot {snapshot!r}",
+            hint="run run ingest with the settings it was made with",
         )
 
     def rows(self, snapshot: str) -> int | None:
-        """Chunks of a snapshot whose view is open, None where it is not."""
+        """Number of chunks of a snapshot whose view is open, else None."""
         with self._lock:
             found = self._open.get(snapshot)
         return None if found is None else found.statistics().chunks
 
     def document(self, document_id: str) -> Document | None:
-        """One document as the store holds it now, None where there is none."""
+        """One document as stored now, None if there is none."""
         return self._store.document(document_id)
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class Views:
         with self._lock:
             held = self._open.setdefault(view.snapshot, view)
             self._open.move_to_end(view.snapshot)
-            # Let go, not closed: a search in another thread may be using it.
+            # Released, not closed: a search in another thread may be using it.
             while len(self._open) > self._keep:
                 self._open.popitem(last=False)
         return held

@@ -1,4 +1,4 @@
-"""Which network addresses may be fetched from: public ones, and those a project opens."""
+"""Network addresses that may be fetched: public ones, and those that a project allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SERVICES = {
     "100.100.100.200": "a cloud's metadata service",
 }
 _TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-"""NAT64: stands for the IPv4 address in its last 32 bits and for nothing else."""
+"""NAT64: the last 32 bits are an IPv4 address."""
 _LOCAL_TRANSLATED = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
@@ -29,7 +29,7 @@ async def resolve(host: str, port: int) -> list[str]:
     """Addresses of a host by the system's resolver, in its order, each once.
 
     Raises:
-        FetchError: No such host; worth trying again where the resolver itself failed.
+        FetchError: No such host; retryable if the resolver itself failed.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -37,7 +37,7 @@ async def resolve(host: str, port: int) -> list[str]:
     except (OSError, UnicodeError) as error:
         again = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
         raise FetchError(
-            f"no address is known for the host {host!r}",
+            f"the host {host!r} has no address",
             hint="check the spelling and the network connection",
             retryable=again,
         ) from error
@@ -59,11 +59,11 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def refusal(text: str, opened: Iterable[Network] = ()) -> str:
-    """Why an address may not be fetched from, empty where it may.
+    """Why an address may not be fetched, empty if it may.
 
     Refused are private, shared, loopback, link-local, multicast, reserved and unspecified
     addresses and the metadata services of clouds, also where an IPv6 address wraps one of
-    them (mapped, 6to4, Teredo, NAT64). ``opened`` networks are allowed.
+    them (mapped, 6to4, Teredo, NAT64). Networks in ``opened`` are allowed.
     """
     address: Address = ipaddress.ip_address(text.partition("%")[0])
     if any(address.version == n.version and address in n for n in opened):
@@ -87,7 +87,7 @@ def refusal(text: str, opened: Iterable[Network] = ()) -> str:
 
 
 def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Network] = ()) -> None:
-    """Refuse a host of which any address is refused.
+    """Refuse a host if any of its addresses is refused.
 
     Raises:
         AddressRefusedError: Names the address and its kind.
@@ -97,14 +97,14 @@ def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Networ
         reason = refusal(address, networks_open)
         if reason:
             raise AddressRefusedError(
-                f"the host {host!r} leads to {address}, {reason}",
+                f"the host {host!r} has the address {address}, {reason}",
                 hint="if you trust it, add the address or its network to "
                 f'`fetch.open_networks`: ["{address}"]',
             )
 
 
 def _meant(address: Address) -> list[Address]:
-    """An address and the IPv4 addresses that it stands for."""
+    """An address and the IPv4 addresses embedded in it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address in _TRANSLATED:

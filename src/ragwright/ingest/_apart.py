@@ -1,9 +1,8 @@
-"""Documents read in a process apart, so that a hostile one costs itself only.
+"""Documents read in a separate process, so that a hostile one cannot harm others.
 
-Parsers of other people's formats are native code, or take time and memory that a small file can
-drive to any height. They run in worker processes within the limits ``max_memory`` and
-``max_seconds``; a worker serves many files. Text, Markdown and CSV are read here: their cost is
-linear in their size.
+Parsers of complex formats are native code, or a small file can make them use any amount of time and
+memory. They run in worker processes within the limits ``max_memory`` and ``max_seconds``; a worker
+serves many files. Text, Markdown and CSV are read here: their cost is linear in their size.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _HERE = frozenset({"text", "markdown", "csv"})
 """Kinds that are read in this process."""
 
 _ARCHIVE = b"PK\x03\x04"
-"""How a zip file begins: its very table of contents may be a bomb."""
+"""First bytes of a zip file, whose directory alone may be a bomb."""
 
 _STATUS = Path("/proc/self/statm")
 _SPENT = 300_000_000
@@ -58,14 +57,14 @@ class _File:
 
 _Task: TypeAlias = _File | _Page
 _Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
-"""What came of it, and whether the worker kept too much memory."""
+"""The result, and whether the worker kept too much memory."""
 
 
 def extract_bytes(name: str, data: bytes, options: SourceOptions) -> Extract:
-    """Read a file's bytes by what they are; the suffix decides only between kinds of text.
+    """Read a file by its content; the suffix decides only between kinds of text.
 
     Raises:
-        MalformedSourceError: Damaged, or not what the name says and not readable as it is.
+        MalformedSourceError: Damaged, or not of the kind that its name says.
         UnsupportedSourceError: No reader knows it, or reading it takes more than `max_memory` or
             `max_seconds`.
         SourceError: Any other reason, as the format's reader says.
@@ -93,13 +92,13 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
                 "its parser crashed, or needed more than `max_memory` "
                 f"({options.max_memory:,} bytes): {error.how}",
                 where=task.where,
-                hint="make sure that the file comes from a good place, then raise `max_memory`",
+                hint="if you trust the file, raise `max_memory`",
             ) from error
         raise UnsupportedSourceError(
             f"reading it took longer than `max_seconds` ({options.max_seconds:g} s of processor "
             "time)",
             where=task.where,
-            hint="make sure that the file comes from a good place, then raise `max_seconds`",
+            hint="if you trust the file, raise `max_seconds`",
         ) from error
     found = answer[0]
     if isinstance(found, RagwrightError):
@@ -108,7 +107,7 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
 
 
 def serve() -> None:
-    """Be the worker: read documents until there are no more requests."""
+    """Run as a worker: read documents until there are no more requests."""
     _read(_File("warm.txt", "text", b"warm"), SourceOptions())
     before = _memory()
 
@@ -125,7 +124,7 @@ def serve() -> None:
             found = UnsupportedSourceError(
                 f"reading it takes more than `max_memory` ({options.max_memory:,} bytes)",
                 where=task.where,
-                hint="make sure that the file comes from a good place, then raise `max_memory`",
+                hint="if you trust the file, raise `max_memory`",
             )
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)

@@ -1,4 +1,4 @@
-"""Opening the zip files that office and book formats are, without being blown up by one."""
+"""Opens the zip files of office and book formats, protected against zip bombs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Archive:
             )
 
     def __contains__(self, name: str) -> bool:
-        """True where the archive holds a member of this name."""
+        """True if the archive holds a member with this name."""
         return name in self.names
 
     def read(self, name: str) -> bytes:
@@ -80,7 +80,7 @@ class Archive:
             raise self._damaged(name, error) from error
 
     def verify(self) -> None:
-        """Unpack every member once and count, for libraries that do not stop at its size.
+        """Unpack every member once and count its bytes, for libraries that ignore its size.
 
         ``zipfile`` stops where a member's declared size ends; others unpack to the end of its
         stream, so a small declared size could hide a bomb from the check above.
@@ -98,10 +98,10 @@ class Archive:
             except (zlib.error, struct.error) as error:
                 raise self._damaged(member.filename, error) from error
             if size != member.file_size:
-                raise self._damaged(member.filename, "it is not of the size it declares")
+                raise self._damaged(member.filename, "its size differs from the declared one")
 
     def _unpacked(self, member: zipfile.ZipInfo) -> int:
-        """Size of a member by its stream, counted no further than just past what it declares."""
+        """Size of a member by its stream, counted to just past its declared size."""
         at = member.header_offset
         name, extra = struct.unpack("<HH", self._data[at + 26 : at + 30])
         start = at + 30 + name + extra
@@ -125,7 +125,7 @@ class Archive:
 
 
 def safe_xml(data: bytes, where: str) -> bytes:
-    """The same bytes, once it is known that they are XML without entity declarations.
+    """The same bytes, checked to be XML without entity declarations.
 
     Raises:
         MalformedSourceError: Not well formed, or declares entities (a bomb, or a way to
@@ -136,7 +136,7 @@ def safe_xml(data: bytes, where: str) -> bytes:
         raise MalformedSourceError(
             "the XML declares entities",
             where=where,
-            hint="no document needs them: make sure that the file comes from a good place",
+            hint="no document needs them; the file may be hostile",
         )
 
     parser = expat.ParserCreate()

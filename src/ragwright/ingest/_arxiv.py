@@ -130,9 +130,9 @@ class ArxivReader(Reader):
                     hint="withdrawn papers and some old ones have none",
                 ) from error
             raise
-        if sniff(fetched.body) != "pdf":  # a page that asks for patience is no paper
+        if sniff(fetched.body) != "pdf":  # a page that asks to wait is not a paper
             raise MalformedSourceError(
-                "arXiv sent something else than a PDF",
+                "arXiv did not send a PDF",
                 where=fetched.url,
                 hint="it may ask for a pause: try again later, with fewer papers",
             )
@@ -186,13 +186,13 @@ def _question(source: str) -> tuple[dict[str, str], str]:
 
 
 def _papers(feed: bytes, source: str) -> list[_Paper]:
-    """Entries of a feed; those without a paper behind them (errors, unknown ids) raise."""
+    """Entries of a feed; those without a paper (errors, unknown ids) raise."""
     root = ElementTree.fromstring(safe_xml(feed, source))  # noqa: S314 - entities refused
     if root.tag != f"{{{_NAMES['a']}}}feed":
         raise MalformedSourceError(
-            "the reply is not that of arXiv's API",
+            "the reply does not come from arXiv's API",
             where=source,
-            hint="a page of the network in between may have answered instead",
+            hint="a proxy or login page may have answered instead",
         )
     papers = []
     for entry in root.findall("a:entry", _NAMES):
@@ -227,7 +227,7 @@ def _text(element: ElementTree.Element, path: str) -> str:
 
 
 def _explained(error: RagwrightError, source: str) -> RagwrightError:
-    """A refused query as what it is: arXiv answers 400 to an id that cannot exist."""
+    """The error for a refused query: arXiv answers 400 to an impossible id."""
     if isinstance(error, FetchError) and error.status == 400:
         return SourceError(
             "arXiv cannot read this id or query", where=source, hint="check its spelling"

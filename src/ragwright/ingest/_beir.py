@@ -1,4 +1,4 @@
-"""Collections in BEIR's layout: one document a line of ``corpus.jsonl``."""
+"""Collections in BEIR's layout: one document per line of ``corpus.jsonl``."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from ._normalise import clean_metadata, normalise
 from ._seams import Failure, FetchBytes, Reader, SourceFile, read_files
 
 _SAMPLE = 50
-"""Documents from whose beginnings the language of a collection is guessed."""
+"""Number of documents from which the language of a collection is detected."""
 
 
 class BeirReader(Reader):
     """Reads ``beir:DIR``: lines ``{"_id", "title", "text", "metadata"}`` of ``corpus.jsonl``.
 
     ``corpus.jsonl.gz`` is read where the plain file is absent. A document's id is its
-    ``_id``; a text that is empty is replaced by the title. A line that is no document, or
-    repeats an id, is a failure that names it, and reading goes on. Constant memory but for
-    the ids. The language is guessed once for the collection, unless metadata names it.
+    ``_id``; a text that is empty is replaced by the title. A line that is not a document, or
+    repeats an id, is a failure that names it, and reading continues. Memory is constant except for
+    the ids. The language is detected once for the collection, unless metadata names it.
 
     Args:
         base: Folder that relative paths start from.
@@ -62,7 +62,7 @@ class BeirReader(Reader):
         error = UnsupportedSourceError(
             "the folder holds no corpus.jsonl or corpus.jsonl.gz",
             where=str(folder),
-            hint="name the folder that a BEIR data set was unpacked to",
+            hint="give the folder to which a BEIR data set was unpacked",
         )
         yield Failure(source, error)
 
@@ -76,7 +76,7 @@ class BeirReader(Reader):
             error = EmptySourceError(
                 "the corpus holds no document",
                 where=str(path),
-                hint="write one object a line, or download the data set again",
+                hint="write write one object per line, or download the data set again",
             )
             yield Failure(source, error)
         texts = (r[1]["text"][:400] for r in first if not isinstance(r, Failure))
@@ -92,7 +92,7 @@ class BeirReader(Reader):
                 yield Failure(
                     source,
                     DuplicateIdError(
-                        f"the id {fields['id']!r} stands on line {earlier} and on line {number}",
+                        f"the id {fields['id']!r} is on line {earlier} and again on line {number}",
                         where=f"{path}:{number}",
                         hint="make the ids unique; the first document was kept",
                     ),
@@ -101,7 +101,7 @@ class BeirReader(Reader):
                 yield _document(fields, f"{path}:{number}", language)
 
     def _records(self, path: Path, source: str) -> Iterator[tuple[int, dict[str, Any]] | Failure]:
-        """(line number, checked fields) of each line, failures in their place."""
+        """(line number, checked fields) of each line, or its failure."""
         number = 0
         try:
             with _opened(path) as file:
@@ -116,9 +116,9 @@ class BeirReader(Reader):
             yield Failure(
                 source,
                 MalformedSourceError(
-                    f"the file cannot be read on: {error}",
+                    f"the rest of the file cannot be read: {error}",
                     where=f"{path}:{number + 1}",
-                    hint="unpack or download it again; what came before was kept",
+                    hint="unpack or download it again; the documents before were kept",
                 ),
             )
 
@@ -133,14 +133,16 @@ def _fields(line: bytes, where: str) -> dict[str, Any]:
     """Checked fields of a line: id, title, text, metadata.
 
     Raises:
-        MalformedSourceError: The line is no JSON object with an id and texts.
+        MalformedSourceError: The line is not a JSON object with an id and texts.
         EmptySourceError: Neither title nor text.
     """
     try:
         record = json.loads(line.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         raise MalformedSourceError(
-            f"the line is not JSON: {error}", where=where, hint="one object a line, in UTF-8"
+            f"the line is not JSON: {error}",
+            where=where,
+            hint="write one object per line, in UTF-8",
         ) from error
     if not isinstance(record, dict):
         raise MalformedSourceError("the line is not a JSON object", where=where)

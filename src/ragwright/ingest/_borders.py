@@ -11,7 +11,7 @@ _PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
 def paragraph_borders(text: str) -> Iterator[int]:
-    """Positions behind runs of blank lines, ascending; indentation belongs to what follows."""
+    """Positions behind runs of blank lines, ascending; indentation belongs to the next line."""
     return (match.end() for match in _PARAGRAPH.finditer(text))
 
 

@@ -1,4 +1,4 @@
-"""Chunkers: seven ways to cut a document into spans, all along token borders."""
+"""Chunkers: seven ways to cut a document into spans, all at token borders."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TokenChunker(Chunker):
 
     Args:
         options: Settings; ``by`` is not read here.
-        tokenizer: Whose tokens count: the embedder's own, or the keyword analyzer's words.
+        tokenizer: Counts tokens: the embedder's own, or the keyword analyzer's words.
     """
 
     reads: tuple[str, ...] = ("size", "overlap", "slack")
@@ -51,7 +51,7 @@ class TokenChunker(Chunker):
         return self._spans(document, TokenMap.of(document.text, self.tokenizer))
 
     def count(self, text: str) -> int:
-        """Tokens of a piece, cut out of its context."""
+        """Tokens of a piece, counted out of its context."""
         return self.tokenizer.count(text)
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
@@ -87,7 +87,7 @@ class UnitChunker(TokenChunker):
         return self.packed(document, tokens, Span(0, len(document.text)))
 
     def packed(self, document: Document, tokens: TokenMap, span: Span) -> list[Span]:
-        """Packed units of a part of the text, whose ends are free of tokens."""
+        """Packed units of a part of the text whose ends split no token."""
         part = document.text[span.start : span.end]
         inner = (span.start + at for at in self.borders(part, document.language))
         units = _units(tokens, span, inner)
@@ -112,18 +112,18 @@ class SentenceChunker(UnitChunker):
 
 
 class PartChunker(ParagraphChunker):
-    """Cuts at borders that the document itself has; without any, by paragraphs."""
+    """Cuts at the document's own borders; without any, by paragraphs."""
 
     @abstractmethod
     def parts(self, document: Document) -> list[int]:
-        """Characters at which the document's own parts begin."""
+        """Positions at which the document's parts begin."""
 
     def divides(self) -> bool:
         """True where a part longer than the size is cut."""
         return self.options.subdivide
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """The parts, each whole or packed paragraphs of it."""
+        """The parts, whole or as packed paragraphs."""
         whole = Span(0, len(document.text))
         parts = self.parts(document)
         if not parts:
@@ -140,17 +140,17 @@ class PartChunker(ParagraphChunker):
 
 
 class HeadingChunker(PartChunker):
-    """One chunk a section; one longer than the size is cut by paragraphs.
+    """One chunk per section; one longer than the size is cut by paragraphs.
 
     A heading whose next line is another heading joins the section that follows.
     """
 
     def divides(self) -> bool:
-        """Always: sections are as long as their author liked."""
+        """Always true: sections can have any length."""
         return True
 
     def parts(self, document: Document) -> list[int]:
-        """Starts of the sections, but for those that follow a heading at once."""
+        """Starts of the sections, except those that directly follow a heading."""
         starts = sorted({section.span.start for section in document.sections})
         return [
             start
@@ -160,7 +160,7 @@ class HeadingChunker(PartChunker):
 
 
 class PageChunker(PartChunker):
-    """One chunk a page, however long, unless ``subdivide`` is on."""
+    """One chunk per page, however long, unless ``subdivide`` is on."""
 
     reads = ("subdivide", "size", "overlap", "slack")
 
@@ -202,7 +202,7 @@ class EntryChunker(PartChunker):
 
 
 class WholeChunker(TokenChunker):
-    """One chunk a document."""
+    """One chunk per document."""
 
     reads = ()
 
@@ -227,7 +227,7 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
 
     Args:
         options: Settings of the section ``chunk``.
-        tokenizer: Whose tokens sizes are counted in.
+        tokenizer: Counts the tokens of sizes.
 
     Raises:
         PluginError: ``module:object`` cannot be loaded, or makes no `Chunker`.
@@ -255,7 +255,7 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
 
 
 def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:
-    """Ends of a span and the borders within it that split no token, ascending."""
+    """Ends of a span and the borders in it that split no token, ascending."""
     positions = np.fromiter(inner, np.int64)
     inside = positions[(positions > span.start) & (positions < span.end)]
     return [span.start, *tokens.free_of(inside).tolist(), span.end]
@@ -277,7 +277,7 @@ def _pack(
     last = len(units) - 1
     while done < last:
         end = bisect_right(before, before[first] + window.size, first, last + 1) - 1
-        if end <= first:  # then nothing overlaps either: first is done
+        if end <= first:  # then nothing overlaps: first is done
             made += tokens.windows(Span(units[first], units[first + 1]), window)
             first = done = first + 1
             continue

@@ -1,4 +1,4 @@
-"""From spans to chunks: the contract that every chunker is held to, checked here once."""
+"""From spans to chunks: checks the contract of every chunker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core import Chunk, ChunkError, Document, Section, Span
 
 
 def check_spans(document: Document, spans: Sequence[Span]) -> None:
-    """Hold a chunker's spans to the contract.
+    """Check a chunker's spans.
 
     Spans are sorted by start, none is empty, no two are equal, and together they cover the
     text without a gap. It follows that joining them (overlaps once) gives the text back
@@ -27,7 +27,7 @@ def check_spans(document: Document, spans: Sequence[Span]) -> None:
         if span.end <= span.start or span.start < 0:
             fault = "is empty"
         elif (span.start, span.end) <= (last.start, last.end):
-            fault = "does not come behind the span in front of it"
+            fault = "does not follow the span before it"
         elif span.start > covered:
             fault = f"leaves the characters {covered}-{span.start} out"
         if fault:
@@ -45,7 +45,7 @@ def check_spans(document: Document, spans: Sequence[Span]) -> None:
 
 
 def first_character(text: str, start: int) -> int:
-    """Position in the document of the first character of a piece that is not white space."""
+    """Position in the document of a piece's first character that is not white space."""
     return start + len(text) - len(text.lstrip()) if text.strip() else start
 
 
@@ -59,8 +59,8 @@ def make_chunks(
 
     Args:
         document: Document that was cut.
-        spans: Its pieces; held to the contract here.
-        tokens: Length of each piece in tokens, 0 where nobody counted.
+        spans: Its pieces; checked here.
+        tokens: Length of each piece in tokens, 0 if not counted.
 
     Raises:
         ChunkError: The spans break the contract.
@@ -108,7 +108,7 @@ def _pages(document: Document, positions: Sequence[int]) -> Iterator[int | None]
     starts = [page.span.start for page in document.pages]
     for position in positions:
         at = bisect_right(starts, position) - 1
-        # an empty page starts where its neighbour does and holds no character
+        # an empty page starts where the next one does
         while at > 0 and document.pages[at].span.length == 0:
             at -= 1
         page = document.pages[at] if at >= 0 else None
@@ -118,7 +118,7 @@ def _pages(document: Document, positions: Sequence[int]) -> Iterator[int | None]
 def _further_pages(
     document: Document, spans: Sequence[Span], anchors: Sequence[int]
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Where pages begin behind each chunk's first text, with their numbers."""
+    """Positions and numbers of the pages that begin after each chunk's first text."""
     pages = [page for page in document.pages if page.span.length]
     starts = [page.span.start for page in pages]
     for span, anchor in zip(spans, anchors, strict=True):

@@ -21,7 +21,7 @@ _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Word file; merged table cells stand in every place they cover.
+    """A Word file; merged table cells are repeated in every place they cover.
 
     Raises:
         EmptySourceError: No text.
@@ -63,7 +63,7 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
 
 
 class _Walk:
-    """Goes through the body once and feeds the builder."""
+    """Walks through the body once and feeds the builder."""
 
     def __init__(self, document: Any, builder: TextBuilder) -> None:
         self._builder = builder
@@ -147,7 +147,7 @@ def blocks(container: Any) -> Iterator[Any]:
 
 
 def paragraph_text(paragraph: Any) -> str:
-    """Text of a paragraph as it reads now: insertions in, deletions and text boxes out."""
+    """Present text of a paragraph: with insertions, without deletions and text boxes."""
     parts: list[str] = []
     _runs(paragraph, parts)
     return "".join(parts)
@@ -260,7 +260,7 @@ class _Styles:
 
 
 class _Numbering:
-    """Counts list items as Word would print them."""
+    """Numbers list items as Word prints them."""
 
     def __init__(self, document: Any) -> None:
         self._levels: dict[str, dict[int, tuple[str, str, int, str]]] = {}

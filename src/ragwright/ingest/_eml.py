@@ -1,4 +1,4 @@
-"""Mail files: headers as metadata, the plain part as text, attachments handed on."""
+"""Mail files: headers as metadata, the plain part as text, attachments as further files."""
 
 from __future__ import annotations
 

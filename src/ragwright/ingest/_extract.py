@@ -1,4 +1,4 @@
-"""What every file format is turned into, and the builder that gets its spans right."""
+"""The result of reading a file, and the builder that keeps its spans exact."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """What a format reader finds in one file; text normalised, spans pointing into it.
+    """The result of reading one file: normalised text, with spans that point into it.
 
     ``faults`` name parts that were damaged although the rest could be read.
     """
@@ -43,7 +43,7 @@ class Extract:
 class TextBuilder:
     """Collects blocks in reading order; pages and sections keep their exact spans.
 
-    Blocks are normalised here and nowhere else, and parted by one empty line.
+    Blocks are normalised only here, and separated by one empty line.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class TextBuilder:
         return "".join(self._parts)
 
     def pages(self) -> tuple[Page, ...]:
-        """Pages in order; together they cover the text once."""
+        """Pages in order; together they cover the text exactly."""
         starts = [*self._pages, *((label, self._length) for label in self._waiting)]
         ends = [*(start for _, start in starts[1:]), self._length]
         return tuple(
@@ -196,7 +196,7 @@ def table_cell(text: str) -> str:
 
 
 def merged(*parts: Mapping[str, object]) -> dict[str, object]:
-    """Later mappings win, but never with nothing."""
+    """Later mappings win, except with empty values."""
     result: dict[str, object] = {}
     for part in parts:
         result.update({k: v for k, v in part.items() if v not in (None, "", ())})

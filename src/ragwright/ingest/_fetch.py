@@ -1,4 +1,4 @@
-"""Fetching an address: every hop checked, the checked address connected to, size bounded."""
+"""Fetching an address: checks every hop, connects to the checked address, bounds the size."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
 
     Names are resolved here, all addresses of a host are checked, and the connection goes to
     an address that was checked: a name that changes its answer between the check and the
-    connection (DNS rebinding) gains nothing. Each redirect is checked as the first address
-    is. Certificates are verified for the name (``SSL_CERT_FILE`` adds a private authority).
-    Proxies of the environment are not used, for
-    they resolve names by themselves; with the option ``proxy`` a name is checked as far as
-    this machine can resolve it, and the proxy decides where it leads.
+    connection (DNS rebinding) has no effect. Each redirect is checked like the first address.
+    Certificates are verified for the name (``SSL_CERT_FILE`` adds a private authority). Proxies of
+    the environment are not used, because they resolve names themselves; with the option ``proxy`` a
+    name is checked if this machine can resolve it, and the proxy decides the address.
 
     Args:
         options: Limits.
@@ -110,7 +109,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     async def _hop(
         self, url: httpx2.URL, headers: dict[str, str], request: Fetch
     ) -> FetchReply | str:
-        """The reply of one address, or where it redirects to."""
+        """The reply of one address, or its redirect target."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
         try:
@@ -141,8 +140,8 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         return FetchReply(str(url), status, found, body)
 
     def _bound(self, request: Fetch) -> tuple[int, str]:
-        """Most bytes read for a request, and what raises it."""
-        # The request has no way to say "unset", so its default stands for that.
+        """Most bytes read for a request, and the setting that raises it."""
+        # The request cannot say "unset", so its default means that.
         if request.max_bytes != _UNSET:
             return request.max_bytes, "the request's own `max_bytes`"
         return self.options.max_bytes, "`fetch.max_bytes`"
@@ -211,10 +210,10 @@ def checked_url(text: str, base: str = "") -> httpx2.URL:
 
     Args:
         text: Address, relative to ``base`` where there is one.
-        base: Page that redirects there.
+        base: Page that redirects to it.
 
     Raises:
-        FetchError: It is none.
+        FetchError: It is not a valid address.
     """
     import httpx2
 
@@ -262,13 +261,13 @@ async def _body(response: httpx2.Response, most: int, key: str) -> bytes:
 
 
 def _too_large(most: int, key: str) -> FetchError:
-    return FetchError(f"the reply is larger than {most} bytes", hint=f"raise {key} if it is wanted")
+    return FetchError(f"the reply is larger than {most} bytes", hint=f"raise {key} to allow it")
 
 
 def _status_error(url: Any, status: int, wait: str | None) -> FetchError:
     hints = {
         401: "the page needs a login",
-        403: "the server refuses us; open the page in a browser to see why",
+        403: "the server refuses access; open the page in a browser to see why",
         404: "check the address",
         410: "the page no longer exists",
         429: "fetch fewer pages at once from this host",
@@ -289,6 +288,6 @@ def _transport_error(url: Any, error: Exception | None) -> FetchError:
     return FetchError(
         f"no connection: {text}" if error else "the host has no address",
         where=str(url),
-        hint="the certificate is not trusted or not for this host" if certificate else None,
+        hint="the certificate is not trusted, or not valid for this host" if certificate else None,
         retryable=not certificate,
     )

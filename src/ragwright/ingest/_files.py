@@ -95,9 +95,9 @@ class FileReader(Reader):
             yield Failure(
                 self._id(root),
                 SourceError(
-                    "the folder holds no file to read",
+                    "the folder has no file to read",
                     where=printable(str(root)),
-                    hint="hidden files are skipped; look at `include` and `exclude`",
+                    hint="hidden files are skipped; check `include` and `exclude`",
                 ),
             )
 
@@ -129,7 +129,7 @@ class FileReader(Reader):
             yield Failure(name, unreadable(error, name))
 
     def _shortened(self, failure: Failure) -> Failure:
-        """The failure; where a package is missing for more than one file, a short one."""
+        """The failure; a short one if the same package was missing before."""
         error = failure.error
         if not isinstance(error, MissingExtraError):
             return failure
@@ -177,7 +177,7 @@ def documents(
         name: Id and address; its suffix is a hint to the format.
         data: The whole file.
         options: Limits and settings.
-        depth: How many mails this one is inside of.
+        depth: How many mails contain this one.
 
     Raises:
         SourceError: The file cannot be read as a whole.

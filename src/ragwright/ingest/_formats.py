@@ -1,4 +1,4 @@
-"""Formats: which reader a file goes to, by its content, and what it makes of it."""
+"""Formats: selects the reader of a file by its content, and runs it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def parse_file(name: str, kind: str, data: bytes, options: SourceOptions) -> Ext
             extract = _PARSERS[kind](data, name, options)
     except (RagwrightError, MemoryError):
         raise
-    except Exception as error:  # a parser of ours or others' met bytes nobody foresaw
+    except Exception as error:  # a parser met unforeseen bytes
         raise MalformedSourceError(
             f"{NAMES[kind]} that cannot be parsed ({type(error).__name__}: {error})",
             where=name,
@@ -79,17 +79,17 @@ def suffix_of(name: str) -> str:
 
 
 def choose(name: str, data: bytes, options: SourceOptions) -> str:
-    """Which reader a file goes to, by content first.
+    """The reader of a file, by content first.
 
     Raises:
         EncryptedSourceError: An Office file locked by a password.
         MalformedSourceError: Content and name disagree and no reader knows the content.
-        UnsupportedSourceError: No reader knows the content, and the name promises none.
+        UnsupportedSourceError: No reader knows the content, and the name shows none.
     """
     suffix = suffix_of(name)
     said = SUFFIXES.get(suffix, "")
     if not data:
-        return "text"  # whose reader says that the file is empty
+        return "text"  # this reader reports that the file is empty
     found = sniff(data)
     if found == "locked":
         raise EncryptedSourceError(
@@ -108,7 +108,7 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
     if found in NAMES:
         return found
     if found == "" and options.encoding and said not in BINARY:
-        return said or "text"  # the user knows better what the bytes are
+        return said or "text"  # the setting overrides detection
     if said and (found or said != "text"):
         raise _disagree(name, said, found or "binary data of no known kind")
     raise UnsupportedSourceError(
@@ -132,5 +132,5 @@ def _disagree(name: str, said: str, found: str) -> MalformedSourceError:
     return MalformedSourceError(
         f"the name says {NAMES[said]}, but the content is {found}",
         where=name,
-        hint="the file is damaged or has the wrong ending: download it again or rename it",
+        hint="the file is damaged or has the wrong suffix: download it again or rename it",
     )

@@ -1,4 +1,4 @@
-"""A table's grid while its cells are placed, merged ones in every place they cover."""
+"""A table's grid while its cells are placed, merged ones repeated in every place they cover."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ _MOST_SPANNED = 200_000
 class Grid:
     """Rows of cells by column.
 
-    A few bytes can claim cells that cover millions of places. The places made by spans are
-    counted over the table; past 200,000 a cell stands once, where it begins.
+    A few bytes can declare cells that cover millions of places. Places made by spans are counted
+    per table; past 200,000 a cell is written once, where it begins.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Grid:
         return column
 
     def put(self, row: int, column: int, text: str, *, down: int = 1, across: int = 1) -> None:
-        """Write a cell, its first place at ``row`` and ``column`` (from 0), to all it covers."""
+        """Write a cell to all places it covers, from ``row`` and ``column`` (from 0) on."""
         places = down * across
         if places > 1:
             if self._spread + places > _MOST_SPANNED:
@@ -38,7 +38,7 @@ class Grid:
                 cells.setdefault(place, text)
 
     def rows(self, height: int) -> list[list[str]]:
-        """The first ``height`` rows, gaps filled with nothing."""
+        """The first ``height`` rows, gaps as empty cells."""
         found = [
             [cells.get(c, "") for c in range(max(cells, default=-1) + 1)]
             for cells in self._rows[:height]

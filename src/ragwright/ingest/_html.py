@@ -39,7 +39,7 @@ _EMPTY = frozenset(
      "wbr"}
 )  # fmt: skip
 _CLOSED_BY_OTHERS = frozenset({"p", "li", "dd", "dt", "option", "td", "th", "tr", "rt", "rp"})
-"""Elements whose end is often left out; within them no other of their kind opens."""
+"""Elements whose end tag is often omitted; they are never nested in their own kind."""
 
 
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
@@ -47,7 +47,7 @@ def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
 
     Raises:
         EmptySourceError: The page shows no text.
-        UnsupportedSourceError: The bytes are no text.
+        UnsupportedSourceError: The bytes are not text.
     """
     html = decode_html(data, where, options.encoding)
     return readable(html, where, main_only=options.main_text)
@@ -109,7 +109,7 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
             root = keep_main_part(root)
         try:
             builder.markdown(_to_markdown(root))
-        except RecursionError:  # nested deeper than any real page: the words without structure
+        except RecursionError:  # nested deeper than any real page: text without structure
             builder = TextBuilder()
             builder.add(re.sub(r"\s*\n\s*", "\n", root.text(separator="\n")))
     text, sections = builder.text(), builder.sections()
@@ -193,7 +193,7 @@ def _to_markdown(root: Any) -> str:
 
 
 def _data_tables(root: Any) -> list[Any]:
-    """Tables that hold data, without those inside another such table."""
+    """Data tables, without those inside another data table."""
     found: list[Any] = []
     covered: set[int | None] = set()
     for node in root.css("table"):  # in document order, so an outer table comes first
@@ -226,7 +226,7 @@ def _unwrap_layout(root: Any) -> None:
 
 
 def _table(table: Any) -> str:
-    """Markdown of a table, caption first; a merged cell stands in every place it covers."""
+    """Markdown of a table, caption first; a merged cell is repeated in every place it covers."""
     grid = Grid()
     row = -1
     for tr in table.css("tr"):
@@ -282,13 +282,13 @@ def _collect(node: Any, parts: list[str]) -> None:
 
 
 def _check_shape(html: str, where: str) -> None:
-    """Refuse a page that nests elements, or gives one of them attributes, beyond all reason.
+    """Refuse a page with absurdly deep nesting or absurdly many attributes.
 
     A scan of the tags in linear time, before a parser sees them. Depth is counted by name, so
     that the end of an element that was never opened hides nothing.
 
     Raises:
-        MalformedSourceError: More than 10,000 elements in one another, or 10,000 attributes.
+        MalformedSourceError: More than 10,000 nested elements, or 10,000 attributes.
     """
     open_: Counter[str] = Counter()
     depth = 0

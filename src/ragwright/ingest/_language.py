@@ -1,4 +1,4 @@
-"""A light guess of a text's language: its script, else its commonest words."""
+"""Detects a text's language by its script, else by its most common words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WORDS = {
     "nella sono come più ma anche ha dal o questo questa essere dalla suo l d",
     "pt": "o a os as de do da dos das e que em um uma é por com não para se na no ao como mais mas "
     "foi ele ela seu sua ou ser quando muito nos já está também só pelo pela são",
-    # Known only to be told apart: placeholder text is Latin and looks French by its "et, est".
+    # Only to recognise placeholder text, which is Latin and looks French by its "et, est".
     _LATIN: "et in est non ut ad cum sed quod qui quis sit ac ex aut ab enim vel nec esse per sunt "
     "eu vitae dolor ipsum lorem dolore",
     "nl": "de het een en van in is dat op te zijn met voor niet aan er die als ook om hij was bij "
@@ -49,8 +49,8 @@ _PIECE = 4000
 _FEWEST_WORDS = 6
 _FEWEST_STOP_WORDS = 2
 _LEAST_SHARE = 0.06
-"""Least share of common words: 99 of 100 encyclopaedia paragraphs have 0.13 and more, terse
-pages of a compiler's manual less."""
+"""Least share of common words: 99 of 100 encyclopaedia paragraphs have at least 0.13, terse pages
+of a compiler's manual less."""
 _LEAST_SHARE_OF_CODE = 0.16
 _CODE_MARK = re.compile(r"[{}\[\]();=<>_\\]")
 _CODE_SHARE = 0.09
@@ -60,13 +60,13 @@ _MARGIN = 1.5
 
 
 def guess_language(text: str) -> str:
-    """ISO 639-1 code of a text, empty where unsure.
+    """ISO 639-1 code of a text, empty if unsure.
 
     Scripts decide for zh, ja, ko, ru, ar, el and he; commonest words for en, fr, de, es, it,
     pt and nl. Looks at up to three pieces of 4,000 characters, so its time does not grow
-    with the text. Unsure below six words, where no language leads clearly, where few words
-    are common ones (lists, source code; Latin and its imitations), and for scripts shared by a
-    language it does not know (Ukrainian, Persian).
+    with the text. Unsure below six words, if no language leads clearly, if few words are common
+    ones (lists, source code; Latin and its imitations), and for scripts shared by a language it
+    does not know (Ukrainian, Persian).
     """
     sample = _sample(text)
     letters = len(_LETTER.findall(sample))

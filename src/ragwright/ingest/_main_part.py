@@ -1,4 +1,4 @@
-"""The main part of a web page: what is left when furniture is taken out."""
+"""The main part of a web page: the page without navigation and other boilerplate."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NAMED_SHARE = 0.5
 
 
 def keep_main_part(root: Any) -> Any:
-    """The element of a parsed page that holds its text, furniture removed from it.
+    """The element of a parsed page that holds its text, without boilerplate.
 
     Goes by the page's own marks first (``main``, ``article``, roles, tell-tale class names),
     then by text density: a block most of whose characters are links is navigation. A block
-    that holds more than half of the page's text is never taken for furniture by its name.
+    that holds more than half of the page's text is never treated as boilerplate by its name.
     """
     for node in reversed(root.css(_FURNITURE)):
         if not (node.tag == "form" and _size(node) > _NAMED_SHARE * _size(root)):

@@ -1,4 +1,4 @@
-"""Markdown: front matter to metadata, headings to sections, the text as it stands."""
+"""Markdown: front matter to metadata, headings to sections, the text unchanged."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
 
 
 def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Markdown file; one whose front matter cannot be read whole is not read.
+    """A Markdown file; it is refused if its front matter cannot be read completely.
 
     Raises:
-        MalformedSourceError: The front matter cannot be read whole.
+        MalformedSourceError: The front matter cannot be read completely.
         EmptySourceError: Nothing but front matter and white space.
         UnsupportedSourceError: The bytes are no text.
     """
@@ -68,13 +68,13 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
     """Fields of the front matter as metadata, and the text below it.
 
     A hard filter may use any of them: a document whose fields were dropped would pass a filter
-    that excludes it, so front matter is read whole or not at all.
+    that excludes it, so front matter is read completely or the file is refused.
 
-    Two rules around something that is no mapping are text, not front matter.
+    Two rules around something other than a mapping are text, not front matter.
 
     Raises:
         MalformedSourceError: The front matter is opened and not closed, is not YAML, or holds a
-            value that metadata cannot, such as a number without end.
+            value that metadata cannot, such as an infinite number.
     """
     match = _FRONT.match(text[:_LIMIT])
     if match is None:
@@ -102,7 +102,7 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
 
 
 def _flat(value: Any) -> Any:
-    """A nested table or list as the list of all its values, so that a filter meets each of them."""
+    """A nested table or list as a list of all its values, so that filters match each of them."""
     if isinstance(value, dict):
         return _leaves(value)
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
@@ -119,7 +119,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _fault(key: str, value: Any) -> str:
-    """What is wrong with a value; empty where metadata holds it as it is."""
+    """What is wrong with a value; empty if metadata can hold it as it is."""
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         return "is not a finite number"
@@ -131,13 +131,13 @@ def _fault(key: str, value: Any) -> str:
 
 
 def _check_names(fields: dict[str, Any], placed: Placed, where: str, before: int) -> None:
-    """Two keys that become one name would hide a value."""
+    """Refuse two keys that become the same name: one would hide the other."""
     names: dict[str, str] = {}
     for key, value in fields.items():
         for name in clean_metadata({key: value}):
             other = names.setdefault(name, key)
             if other != key:
-                raise _refused(key, f"is the same field as {other!r}", placed, where, before)
+                raise _refused(key, f"becomes the same field as {other!r}", placed, where, before)
 
 
 def _refused(key: str, fault: str, placed: Placed, where: str, before: int) -> MalformedSourceError:

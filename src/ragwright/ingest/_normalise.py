@@ -32,9 +32,9 @@ def normalise(text: str) -> str:
     r"""Text in the form of ``Document.text``; doing it twice changes nothing.
 
     Line ends become ``\n`` (also form feeds and Unicode's line and paragraph separators),
-    control characters, byte order marks, soft hyphens and directional marks go (they break
-    words for a search and nobody sees them), lone surrogates become U+FFFD, and the rest is
-    composed (NFC). Tabs, spaces and joiners stay. Linear in the length.
+    control characters, byte order marks, soft hyphens and directional marks are removed (they are
+    invisible and break words for a search), lone surrogates become U+FFFD, and the rest is composed
+    (NFC). Tabs, spaces and joiners stay. Linear in the length.
     """
     text = _BREAKS.sub("\n", text)
     text = _DROPPED.sub("", text)
@@ -43,7 +43,7 @@ def normalise(text: str) -> str:
 
 
 def is_binary(data: bytes) -> bool:
-    """True where bytes are no text in any common encoding: zeros, or many control bytes."""
+    """True if bytes are not text in any common encoding: zeros, or many control bytes."""
     if data.startswith(tuple(mark for mark, _ in _MARKS)) or _wide(data):
         return False
     controls = len(data) - len(data.translate(None, _CONTROL_BYTES))
@@ -55,12 +55,12 @@ def decode(data: bytes, where: str, encoding: str = "") -> tuple[str, str]:
 
     Without ``encoding``: a byte order mark decides, then UTF-8, then UTF-16 by its zeros;
     a file that is mostly right UTF-8 keeps its good characters and gets U+FFFD for the bad
-    bytes; what is left is Windows-1252, then Latin-1, where every byte has a meaning.
+    bytes; what is left is Windows-1252, then Latin-1, where every byte is valid.
 
     Raises:
         ConfigError: ``encoding`` is not a known encoding.
         EmptySourceError: No bytes at all.
-        UnsupportedSourceError: The bytes are no text, or not of the ``encoding`` asked for.
+        UnsupportedSourceError: The bytes are not text, or not in the given ``encoding``.
     """
     if not data:
         raise EmptySourceError("the file is empty", where=where, hint="remove it or fill it")
@@ -113,7 +113,7 @@ def _decode_as(data: bytes, where: str, encoding: str) -> str:
 
 
 def _wide(data: bytes) -> str:
-    """UTF-16 without a mark, told by zeros in every second byte of the beginning."""
+    """UTF-16 without a byte order mark, detected by zeros in every second byte."""
     sample = data[:4096]
     sample = sample[: len(sample) // 2 * 2]
     if len(sample) < 8:

@@ -132,7 +132,7 @@ class _Walk:
                         yield f"{'    ' * (depth + 1)}{text}"
 
     def grid(self, table: Element) -> list[list[str]]:
-        """Cells of a table; merged ones stand in every place they cover."""
+        """Cells of a table; merged ones are repeated in every place they cover."""
         grid = Grid()
         height = 0
         for row, line in enumerate(_rows(table)):
@@ -163,7 +163,7 @@ class _Walk:
 
 
 def inline(element: Element) -> str:
-    """Text of a paragraph with its spaces, tabs and breaks; notes in brackets, frames out."""
+    """Text of a paragraph with spaces, tabs, breaks and notes in brackets; without frames."""
     parts: list[str] = []
     _inline(element, parts)
     return "".join(parts)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core import ConfigError, option
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
-"""Units by which documents are cut; all else is an own chunker."""
+"""Units by which documents are cut; anything else is a custom chunker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class SourceOptions:
 
     include: tuple[str, ...] = option(
         (),
-        "Glob patterns a file of a folder must match, by name or path; empty: all.",
+        "Glob patterns that a file of a folder must match, by name or path; empty: all.",
         when="index",
     )
     exclude: tuple[str, ...] = option(
@@ -45,8 +45,7 @@ class SourceOptions:
     )
     main_text: bool = option(
         False,
-        "Reduce local HTML files to their main text, as is done with web pages; "
-        "saved web pages want it.",
+        "Reduce local HTML files to their main text, as for web pages; useful for saved web pages.",
         when="index",
     )
     follow_links: bool = option(
@@ -101,20 +100,20 @@ class ChunkOptions:
     - ``paragraphs``, ``sentences``: whole ones, as many as ``size`` holds; the last ones
       that fit into ``overlap`` open the next chunk; one longer than ``size`` is cut as by
       ``tokens``;
-    - ``headings``: one chunk a section, each subsection its own; a section longer than
+    - ``headings``: one chunk per section, each subsection its own; a section longer than
       ``size`` is cut as by ``paragraphs``; a heading without text joins what follows it;
-    - ``page``: one chunk a page, slide or sheet;
-    - ``entries``: one chunk from each match of ``pattern`` to the next; what stands in front
-      of the first match is a chunk of its own;
-    - ``whole``: one chunk a document;
-    - ``module:object``: an own chunker, or a class or function that makes one from nothing
-      or from (options, tokenizer).
+    - ``page``: one chunk per page, slide or sheet;
+    - ``entries``: one chunk from each match of ``pattern`` to the next; the text before the first
+    match is a separate chunk;
+    - ``whole``: one chunk per document;
+    - ``module:object``: a custom chunker, or a class or function that makes one without arguments
+    or from (options, tokenizer).
 
     Pages and entries stay whole however long they are, unless ``subdivide`` is on. Documents
     without headings, pages or matches are cut as by ``paragraphs``.
 
     Raises:
-        ConfigError: A value, or a pair of values, makes no sense.
+        ConfigError: A value or a pair of values is invalid.
     """
 
     by: str = option(
@@ -145,7 +144,7 @@ class ChunkOptions:
     )
 
     def __post_init__(self) -> None:
-        """Check what a single bound cannot say."""
+        """Check values that depend on each other."""
         if self.by not in KINDS and ":" not in self.by:
             raise ConfigError(
                 f"chunk.by: {self.by!r} is not a chunking method",
@@ -158,7 +157,7 @@ class ChunkOptions:
                 hint="set both; an eighth of the size is a usual overlap",
             )
         if not 0 <= self.slack <= 0.5:
-            raise ConfigError(f"chunk.slack ({self.slack}) must lie between 0 and 0.5")
+            raise ConfigError(f"chunk.slack ({self.slack}) must be between 0 and 0.5")
         if self.by == "entries" and not self.pattern:
             raise ConfigError(
                 "chunk.by: entries needs chunk.pattern",
@@ -195,4 +194,4 @@ class FetchOptions:
         (), "Private networks that fetching may access, as CIDR blocks."
     )
     proxy: str = option("", "Proxy to fetch through, http://host:port; it resolves names itself.")
-    user_agent: str = option("", "How we introduce ourselves; empty: name and version.")
+    user_agent: str = option("", "User agent; empty: name and version.")

@@ -39,7 +39,7 @@ class Line:
 
     @property
     def is_sparse(self) -> bool:
-        """True where wide gaps part its words, as in a table without rules."""
+        """True if wide gaps separate its words, as in a table without rules."""
         return self.right - self.left > 0.8 * self.size * max(len(self.text), 4)
 
 
@@ -56,7 +56,7 @@ class Block:
 
     @property
     def rank(self) -> tuple[int, bool]:
-        """How much a heading stands out: larger first, then bold."""
+        """Sort key of a heading's prominence: larger first, then bold."""
         return round(self.size), self.bold
 
     def is_heading(self, body: float) -> bool:
@@ -73,7 +73,7 @@ class Block:
 
 
 def paragraphs(lines: Sequence[Line]) -> list[Block]:
-    """Lines joined to paragraphs: a gap, a new column, another size or a bullet parts them."""
+    """Lines joined to paragraphs: a gap, a new column, another size or a bullet separates them."""
     blocks: list[Block] = []
     group: list[Line] = []
     pitch = _pitch(lines)
@@ -88,7 +88,7 @@ def paragraphs(lines: Sequence[Line]) -> list[Block]:
 
 
 def _pitch(lines: Sequence[Line]) -> float:
-    """The commonest distance between the feet of neighbouring lines."""
+    """The most common distance between the baselines of neighbouring lines."""
     steps = Counter(
         round(a.bottom - b.bottom) for a, b in itertools.pairwise(lines)
         if 0 < a.bottom - b.bottom < 4 * max(a.size, 1)
@@ -154,7 +154,7 @@ def place(blocks: Sequence[Block], at: int, table: Block) -> int:
 
 
 def _over(upper: Block, lower: Block) -> bool:
-    """True where one block stands above another in the same column."""
+    """True if one block is above another in the same column."""
     left, bottom, right, _ = upper.box
     other_left, _, other_right, other_top = lower.box
     same_column = min(right, other_right) > max(left, other_left)
@@ -172,9 +172,9 @@ def body_size(pages: Sequence[Sequence[Block]]) -> float:
 
 
 def resolve_hyphens(pages: Sequence[Sequence[Block]]) -> None:
-    """Close the words that a line end cut: with the hyphen where the document writes one.
+    """Join words that a line end split: with the hyphen if the document writes one.
 
-    ``exam-|ple`` is joined; ``self-|locking`` keeps its hyphen where ``self-locking`` stands
+    ``exam-|ple`` is joined; ``self-|locking`` keeps its hyphen if ``self-locking`` occurs
     elsewhere, or where both halves but not the whole are words of the document.
     """
     words = {

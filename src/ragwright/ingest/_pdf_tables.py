@@ -22,7 +22,7 @@ _GAP = 8.0
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table's rows of cells, and the ranges of page characters it takes the place of."""
+    """A table's rows of cells, and the ranges of page characters that it replaces."""
 
     rows: list[list[str]]
     ranges: list[tuple[int, int]]
@@ -38,7 +38,7 @@ class PageTables:
         self._plumber: Any = None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._plumber is not None:
             self._plumber.close()
 
@@ -58,7 +58,7 @@ class PageTables:
         return _apart(found)
 
     def _has_rules(self, page: Any) -> bool:
-        """Enough long thin strokes, boxes or grids to draw a table."""
+        """True if there are enough long thin strokes, boxes or grids for a table."""
         across = down = boxes = 0
         for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
             left, bottom, right, top = item.get_bounds()
@@ -90,7 +90,7 @@ class PageTables:
 
 
 def _find(page: Any) -> list[Any]:
-    """Tables by their rules; where rows are ruled further out than columns, the sides are closed.
+    """Tables by their rules; if row rules extend beyond the columns, the sides are closed.
 
     Many tables in papers have rules between columns and none at the two sides.
     """
@@ -113,7 +113,7 @@ def _find(page: Any) -> list[Any]:
 
 
 def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | None:
-    """The table with its text, None where the rules frame something else."""
+    """The table with its text, None if the rules frame something else."""
     xs = _edges([c[0] for c in cells] + [c[2] for c in cells])
     ys = _edges([c[1] for c in cells] + [c[3] for c in cells])
     if len(xs) < 3 or len(ys) < 3:
@@ -124,7 +124,7 @@ def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | 
     ranges: list[tuple[int, int]] = []
     current = -1
     for at, (char, box) in enumerate(zip(text, boxes, strict=True)):
-        if inside[at] is None:  # made up by PDFium: a space or a line end
+        if inside[at] is None:  # inserted by PDFium: a space or a line end
             if current >= 0 and ranges and ranges[-1][1] == at:
                 parts[current].append(char)
                 ranges[-1] = (ranges[-1][0], at + 1)
@@ -152,7 +152,7 @@ def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | 
 
 
 def _is_table(rows: list[list[str]], cells: int) -> bool:
-    """Rows and columns with text, and not a drawing whose boxes span the grid crosswise."""
+    """True for rows and columns with text, not for a drawing whose boxes cross the grid."""
     filled = [cell for row in rows for cell in row if cell]
     columns = sum(any(row[c] for row in rows) for c in range(len(rows[0])))
     return (
@@ -165,7 +165,7 @@ def _is_table(rows: list[list[str]], cells: int) -> bool:
 
 
 def _edges(values: Sequence[float]) -> list[float]:
-    """Sorted edges, those nearer than two points taken for one."""
+    """Sorted edges; those closer than two points are merged."""
     found: list[float] = []
     for value in sorted(values):
         if not found or value - found[-1] > _NEAR:
@@ -205,7 +205,7 @@ def _cell_of(cells: Sequence[Box], box: Box) -> int:
 
 
 def _apart(tables: list[PageTable]) -> list[PageTable]:
-    """Tables that do not share characters: of two that do, the one with more cells stays."""
+    """Tables without shared characters: of two that overlap, the one with more cells stays."""
     kept: list[PageTable] = []
     for table in sorted(tables, key=lambda t: -len(t.rows) * len(t.rows[0])):
         if not any(

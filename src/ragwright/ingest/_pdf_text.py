@@ -1,4 +1,4 @@
-"""The characters of a PDF page in reading order, mended where PDFium gets scripts wrong."""
+"""The characters of a PDF page in reading order, corrected for scripts that PDFium gets wrong."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PageText:
         return left, bottom, right, top
 
     def lines(self, start: int, end: int) -> list[Line]:
-        """Lines of ``text[start:end]`` that show something."""
+        """Lines of ``text[start:end]`` that are not empty."""
         lines = []
         at = start
         for piece in re.split("(?<=\n)|(?<=\r)(?!\n)", self.text[start:end]):

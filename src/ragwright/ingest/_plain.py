@@ -23,7 +23,7 @@ CODE = {
 
 
 def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """Text as it stands; form feeds part pages. Linear in the size, whatever the line lengths.
+    """Text unchanged; form feeds separate pages. Linear in the size, whatever the line lengths.
 
     Raises:
         EmptySourceError: Nothing but white space.

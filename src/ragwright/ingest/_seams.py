@@ -1,4 +1,4 @@
-"""The seams of the ingest room: readers make documents, chunkers cut them."""
+"""The interfaces of the ingest room: readers make documents, chunkers cut them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Failure:
     """A source, or a part of one, that could not be read, and why.
 
     ``skipped`` marks what is left out on purpose, such as a link that leads out of the source:
-    it is reported, counts as not there, and is no failure. ``warning`` marks damage in a document
+    it is reported, but does not count as a failure. ``warning`` marks damage in a document
     that was read all the same.
     """
 
@@ -28,12 +28,12 @@ class Failure:
 
 
 FetchBytes = Callable[[str], "Fetched"]
-"""Gets an address; the workbench passes one that goes through the runner."""
+"""Fetches an address; the workbench passes one that uses the runner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came from an address: the last address after redirects, its type, its bytes."""
+    """A fetched page: the last address after redirects, its type, its bytes."""
 
     url: str
     content_type: str
@@ -71,7 +71,7 @@ class Reader(ABC):
 
     @abstractmethod
     def accepts(self, source: str) -> bool:
-        """True where this reader is the one for a source, judged by its address alone."""
+        """True if this reader reads a source, decided by its address alone."""
 
     @abstractmethod
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
@@ -85,8 +85,8 @@ class Reader(ABC):
     def files(self, source: str) -> Iterator[SourceFile | Failure] | None:
         """Files that a source is made of, so that unchanged ones need not be read.
 
-        None where there are none; else reading each with :meth:`read_file`, in this order,
-        gives what :meth:`read` gives.
+        None if there are none; else reading each with :meth:`read_file`, in this order, gives the
+        same as :meth:`read`.
         """
         return None
 
@@ -96,7 +96,7 @@ class Reader(ABC):
 
 
 class Chunker(ABC):
-    """Cuts a document; base class checks the span contract.
+    """Cuts a document into chunks; the base class checks the spans.
 
     ``spec`` is the canonical text of the settings; equal specs cut equally.
     """
@@ -112,7 +112,7 @@ class Chunker(ABC):
         """
 
     def count(self, text: str) -> int:
-        """Tokens of a piece, by the chunker's own counter; 0 where it has none."""
+        """Tokens of a piece, by the chunker's own counter; 0 if it has none."""
         return 0
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:

@@ -28,7 +28,7 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
     """A workbook; tables apart by empty rows or columns become tables of their own.
 
-    Values are those last computed; merged cells stand in every place they cover.
+    Values are those last computed; merged cells are repeated in every place they cover.
 
     Raises:
         EmptySourceError: No cell holds a value.
@@ -76,7 +76,7 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
 
 
 def _refuse_spread(archive: Archive, where: str) -> None:
-    """Refuse two cells in far corners: the library makes room for every cell between them.
+    """Refuse two cells in far corners: the library allocates every cell between them.
 
     Raises:
         MalformedSourceError: A sheet spans more cells than any real one.
@@ -128,7 +128,7 @@ def _spell(value: Any) -> str:
 
 
 def _blocks(grid: Grid, by_rows: bool = True, settled: bool = False) -> Iterator[Grid]:
-    """Blocks of cells parted by empty rows and columns, top to bottom, left to right."""
+    """Blocks of cells separated by empty rows and columns, top to bottom, left to right."""
     lines = grid if by_rows else [list(column) for column in zip(*grid, strict=True)]
     groups: list[Grid] = [[]]
     for line in lines:

@@ -1,4 +1,4 @@
-"""What a file is, by its bytes rather than its name."""
+"""Detects the format of a file by its bytes rather than its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SUFFIXES = {
     ".eml": "eml",
     ".txt": "text", ".text": "text", ".log": "text", ".rst": "text",
 }  # fmt: skip
-"""Suffix -> format; other names are judged by content alone."""
+"""Suffix -> format; for other names the content alone decides."""
 
 NAMES = {
     "pdf": "a PDF", "docx": "a Word document", "pptx": "a PowerPoint file",
@@ -69,7 +69,7 @@ _ODF = {
 
 
 def sniff(data: bytes) -> str:
-    """Format of a file: a key of ``NAMES``, or a description of what no reader knows.
+    """Format of a file: a key of ``NAMES``, or a description of an unknown format.
 
     ``text`` is any text that is neither HTML nor starts as XML does; ``""`` is binary data of no
     known kind.

@@ -1,4 +1,4 @@
-"""From what the user names to documents: each source goes to the reader that accepts it."""
+"""From sources to documents: each source is read by the first reader that accepts it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def default_readers(
     stored: Callable[[str], bool] | None = None,
     arguments: Mapping[str, Any] | None = None,
 ) -> tuple[Reader, ...]:
-    """Our own readers, in the order in which they are asked.
+    """The built-in readers, in the order in which they are tried.
 
     Args:
         options: What to read and within which limits.
@@ -62,10 +62,10 @@ def default_readers(
 
 
 def load_reader(address: str) -> Reader:
-    """An own reader at ``module:object``: a `Reader`, or what makes one without arguments.
+    """The custom reader at ``module:object``: a `Reader`, or a callable that returns one.
 
     Raises:
-        PluginError: It cannot be loaded, or is no reader.
+        PluginError: It cannot be loaded, or is not a reader.
     """
     found = load_object(address, where="reader")
     if callable(found) and not isinstance(found, Reader):
@@ -84,8 +84,8 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
     """The first reader that accepts a source.
 
     Raises:
-        UnsupportedSourceError: None does; the known forms are named.
-        SourceError: A reader fails when it is asked.
+        UnsupportedSourceError: None accepts it; the error lists the known forms.
+        SourceError: A reader fails when it checks the source.
     """
     for reader in readers:
         try:
@@ -113,14 +113,14 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
 
 
 def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterator[T | Failure]:
-    """What a reader yields; an error it raises is a failure, so other sources are read on."""
+    """The documents of a reader; an error becomes a failure, so other sources are still read."""
     try:
         yield from items
     except StoppedError:
         raise
     except RagwrightError as error:
         yield Failure(source, error)
-    except Exception as error:  # a reader of anybody's must not cost the other sources
+    except Exception as error:  # a custom reader must not affect the other sources
         yield Failure(source, _broken(reader, source, error))
 
 

@@ -1,4 +1,4 @@
-"""CSV and TSV as one Markdown table; damaged rows are named, not lost."""
+"""CSV and TSV as one Markdown table; damaged rows are reported, not lost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
 
 
 class _Table:
-    """Markdown lines made row by row, so that a large file is not held as cells."""
+    """Markdown lines made row by row, so that a large file is not held in memory as cells."""
 
     def __init__(self, delimiter: str, where: str) -> None:
         self.lines: list[str] = []
@@ -112,7 +112,8 @@ class _Table:
             f"{self._wrong} of {self.rows} rows differ from the usual {self._width} cells: "
             f"{named}{more}",
             where=f"{self._where}:{self._named[0][0]}",
-            hint="mend the rows; they were read with missing cells empty and surplus ones joined",
+            hint="correct these rows; they were read with missing cells empty and surplus cells "
+            "joined",
         )
         return (fault,)
 
@@ -143,7 +144,7 @@ def sniff_delimiter(text: str, suffix: str = "") -> str:
 
 
 def _usual_width(widths: list[int]) -> int:
-    """The width of most of the first rows, else the header's: a title may stand above it."""
+    """The width of most of the first rows, else the header's: there may be a title above it."""
     if not widths:
         return 0
     width, count = Counter(widths).most_common(1)[0]

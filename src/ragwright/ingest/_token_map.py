@@ -1,4 +1,4 @@
-"""Where the tokens of a text lie, and windows cut along their borders."""
+"""Positions of the tokens of a text, and windows cut at their borders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Positions = NDArray[np.int64]
 Bounds = tuple[NDArray[np.integer[Any]], NDArray[np.integer[Any]]]
 
 BLOCK = 1 << 18
-"""Characters handed to a tokenizer at once, so that its spans of a long text never pile up."""
+"""Characters passed to a tokenizer at once, to bound memory for long texts."""
 
 _LINE = re.compile(r"\n(?=\S)")
 _SPACE = re.compile(r"(?<=\s)(?=\S)")
@@ -43,8 +43,7 @@ class Window:
 class TokenMap:
     """Tokens of a text as arrays: ``starts``, and ``reach`` (greatest end so far), ascending.
 
-    Several tokens may lie on one character (byte-level tokenizers); such a group is never
-    cut apart.
+    Several tokens may share one character (byte-level tokenizers); such a group is never split.
     """
 
     text: str
@@ -53,7 +52,7 @@ class TokenMap:
 
     @classmethod
     def of(cls, text: str, tokenizer: Tokenizer) -> TokenMap:
-        """Token borders of a text; memory is 16 bytes a token."""
+        """Token borders of a text; uses 16 bytes per token."""
         starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         # the word tokenizer has its borders as arrays already; records of them cost most
         bounds: Callable[[str], Bounds] = getattr(tokenizer, "bounds", None) or _bounds(tokenizer)
@@ -63,7 +62,7 @@ class TokenMap:
             ends.append(np.asarray(stop, np.int64) + begin)
         first = np.maximum.accumulate(np.concatenate(starts))
         reach = np.maximum.accumulate(np.concatenate(ends))
-        real = reach > first  # a token on no character cannot be cut around
+        real = reach > first  # a token without characters has no borders
         return cls(text, first[real], reach[real])
 
     def before(self, position: int) -> int:
@@ -75,12 +74,12 @@ class TokenMap:
         return self.before(span.end) - self.before(span.start)
 
     def free(self, position: int) -> bool:
-        """True where a cut at a character goes through no token."""
+        """True if a cut at a character splits no token."""
         index = self.before(position)
         return index == 0 or int(self.reach[index - 1]) <= position
 
     def free_of(self, positions: Positions) -> Positions:
-        """Those positions at which a cut goes through no token, in ascending order, once each."""
+        """The positions at which a cut splits no token, ascending, without duplicates."""
         positions = np.unique(positions)
         index = np.searchsorted(self.starts, positions)
         reach = np.concatenate([np.zeros(1, np.int64), self.reach])[index]
@@ -112,8 +111,8 @@ class TokenMap:
         ``size * (1 - slack)``: within the slack it ends at the last paragraph border, else
         sentence border, else line border, else between words, else at exactly ``size``. The
         next one starts ``overlap`` tokens before that end (fewer where it would start inside
-        a word). Only where the tokenizer itself lays more than ``size`` tokens on characters
-        that cannot be cut is a window longer.
+        a word). A window is longer only if more than ``size`` tokens share characters that cannot
+        be split.
         """
         first, last = self.before(span.start), self.before(span.end)
         made: list[Span] = []
@@ -167,7 +166,7 @@ class TokenMap:
         return None
 
     def _start(self, index: int, index_end: int, end: int, overlap: int) -> tuple[int, int]:
-        """Where the window behind one that ended starts: a character, and tokens before it."""
+        """Start of the next window: a character, and tokens before it."""
         fallback: tuple[int, int] | None = None
         for candidate in range(max(index_end - overlap, index + 1), index_end):
             position = self.cut(candidate)
@@ -185,8 +184,8 @@ _START, _END = attrgetter("start"), attrgetter("end")
 def _bounds(tokenizer: Tokenizer) -> Callable[[str], Bounds]:
     """Starts and ends of a tokenizer's spans as arrays.
 
-    White space in front of a token's word is left out of it: many vocabularies hold words
-    with the space in front, and a sentence that starts at the word must still be free to.
+    White space in front of a token's word is left out of it: many vocabularies contain words with
+    the space in front, but a chunk must be able to start at the word.
     """
 
     def bounds(text: str) -> Bounds:
@@ -226,10 +225,10 @@ def _up_to_last_space(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Ranges of about `BLOCK` characters that end behind a line, else behind white space.
+    """Ranges of about `BLOCK` characters that end after a line, else after white space.
 
-    No tokenizer we know joins characters across a line break that a word follows, so that
-    the tokens are those of the whole text.
+    No known tokenizer joins characters across a line break that a word follows, so the tokens equal
+    those of the whole text.
     """
     borders = [0]
     while len(text) - borders[-1] > 2 * BLOCK:

@@ -1,4 +1,4 @@
-"""Finding files: folders, patterns and links, and the bytes of what is a file."""
+"""Finds files by folders, patterns and links, and reads their bytes."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ._options import SourceOptions
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SYSTEM = ("/proc", "/sys")
-"""Where the system shows itself as files: they have no end, or wait when they are read."""
+"""Folders with files of the system, which may be endless or block when read."""
 
 _PIECE = 1_000_000
 
 _LEAVES = "the link leads out of the source"
-_ALLOW = "set `follow_links: true` for the source if it is to be followed"
+_ALLOW = "to follow it, set `follow_links: true` for the source"
 _SPECIAL = "not a regular file (a pipe, socket or device)"
 _LEAVE_OUT = "leave it out with `exclude`"
 
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A path that is not read: an error of the system, or why it is skipped and what to do."""
+    """A path that is not read: an error of the system, or the reason for skipping it."""
 
     path: Path
     reason: str | OSError
@@ -61,14 +61,14 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
 
 
 def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
-    """Whether ``include`` takes a file; a folder that is not entered is named in any case."""
+    """True if ``include`` accepts a file; folders that are not entered are always reported."""
     if not options.include or matches(relative, path.name, options.include):
         return True
     return path.is_symlink() and path.is_dir()
 
 
 def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
-    """What a folder holds, last first, each with its path below the root of the walk."""
+    """Entries of a folder, last first, each with its path below the root of the walk."""
     try:
         return [(path, relative + path.name) for path in sorted(folder.iterdir(), reverse=True)]
     except OSError as error:
@@ -76,7 +76,7 @@ def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
 
 
 def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
-    """True for a linked folder whose files are met nowhere else; noted for the next one."""
+    """True for a linked folder not visited before; it is then noted."""
     if real.is_relative_to(home) or home.is_relative_to(real) or real in seen:
         return False
     seen.add(real)
@@ -84,7 +84,7 @@ def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
 
 
 def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
-    """What a glob pattern matches, in sorted order.
+    """Paths that a glob pattern matches, in sorted order.
 
     The source is the folder in front of the first wildcard: links that lead out of it are
     followed where ``follow_links`` says so.
@@ -107,7 +107,7 @@ def _recursive(
     folder: Path, parts: Sequence[str], options: SourceOptions
 ) -> Iterator[Path | Missed]:
     """Files that a pattern with ``**`` matches, or whose folder it matches."""
-    # not glob's: it follows every link, so two links to their own folder never end
+    # not glob.glob, which follows every link and never ends on links to their own folder
     steps = ["(?:[^/]+/)*" if part == "**" else _step(part) + "/" for part in parts]
     matching = re.compile("".join(steps) + ("" if parts[-1] == "**" else "(?:.+/)?"), re.DOTALL)
     bare = SourceOptions(exclude=options.exclude, follow_links=options.follow_links)
@@ -123,7 +123,7 @@ def _step(part: str) -> str:
 
 
 def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
-    """The path itself where it is to be read or entered."""
+    """The path itself if it is to be read or entered."""
     try:
         status = path.stat()
     except OSError as error:
@@ -141,7 +141,7 @@ def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
 
 @cache
 def _system() -> frozenset[int]:
-    """Devices of the file systems in which the system shows itself."""
+    """Device numbers of the system's virtual file systems."""
     found = set()
     for name in _SYSTEM:
         try:
@@ -177,7 +177,7 @@ def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
         raise UnsupportedSourceError(_SPECIAL, where=where, hint=_LEAVE_OUT)
     if status.st_size > options.max_bytes:
         raise _too_large(f"{status.st_size:,} bytes", where, options)
-    # without blocking, and bounded: it may be another file by now, or grow
+    # without blocking, and bounded: the file may have been replaced, or grow
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -211,11 +211,11 @@ def printable(name: str) -> str:
 
 
 def unreadable(error: OSError, where: str) -> SourceError:
-    """What the system says about a file or folder, and what to do."""
+    """The system's error about a file or folder, with a hint."""
     reason = error.strerror or str(error)
     hints = {
-        PermissionError: "give yourself the right to read it",
-        FileNotFoundError: "it is a link to nothing, or was removed meanwhile",
+        PermissionError: "give this user the right to read it",
+        FileNotFoundError: "it is a dangling link, or was removed meanwhile",
     }
     return SourceError(
         f"cannot be opened: {reason}",

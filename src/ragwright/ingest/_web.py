@@ -1,4 +1,4 @@
-"""Web pages: the main part of HTML; other types as the file readers read them."""
+"""Web pages: the main part of HTML; other types by the file readers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WebReader(Reader):
     """Reads ``http://`` and ``https://`` addresses.
 
     Of an HTML page the main part is kept: no navigation, header, footer or cookie notice.
-    What else an address leads to (PDF, DOCX, CSV, …) is read as a file of that type. The
+    Other content (PDF, DOCX, CSV, …) is read as a file of that type. The
     document's id is the address as given, without fragment; its source is the address after
     redirects.
     """
@@ -77,7 +77,7 @@ class WebReader(Reader):
 
 
 def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
-    """Text and structure of what came from an address.
+    """Text and structure of a fetched page.
 
     Raises:
         EmptySourceError: Nothing to read on the page.
@@ -104,7 +104,7 @@ def _name(url: str, kind: str) -> str:
 
 
 def made_document(extract: Extract, identity: str, source: str, title: str = "") -> Document:
-    """A document of what was extracted; the address stands in for a missing title."""
+    """A document of extracted content; the address replaces a missing title."""
     return Document(
         id=identity,
         source=source,
@@ -121,7 +121,7 @@ def made_document(extract: Extract, identity: str, source: str, title: str = "")
 
 
 def content_type(header: str) -> tuple[str, str]:
-    """Media type and charset of a Content-Type header, in lower case; empty where unsaid."""
+    """Media type and charset of a Content-Type header, in lower case; empty if missing."""
     message = Message()
     message["Content-Type"] = header or "unknown/unknown"
     kind = message.get_content_type() if "/" in header else ""
@@ -131,8 +131,8 @@ def content_type(header: str) -> tuple[str, str]:
 def page_text(body: bytes, charset: str, where: str, encoding: str = "") -> str:
     """Text of an HTML page: the setting, the header's charset, the page's own, a guess.
 
-    A header that states a one-byte charset is believed only of bytes that are no UTF-8:
-    servers state one by default.
+    A header that states a one-byte charset is used only for bytes that are not UTF-8: servers state
+    one by default.
     """
     if (
         charset

@@ -16,7 +16,7 @@ _LANGUAGE = re.compile(r"^(?:[a-z]{2,3}(?:-[a-z]{2,10})*|simple)$")
 _PAGE = re.compile(r"^https?://([a-z-]+)\.(?:m\.)?wikipedia\.org/wiki/([^?#]+)", re.IGNORECASE)
 _HEADING = re.compile(r"^(={2,6})\s*(.+?)\s*\1\s*$")
 _LONG = 80
-"""Characters from which a line is a paragraph of its own rather than an item of a list."""
+"""Length from which a line is a paragraph rather than an item of a list."""
 
 
 class WikipediaReader(Reader):
@@ -24,7 +24,7 @@ class WikipediaReader(Reader):
 
     Text comes as the API's plain extract: headings become sections; tables, boxes and
     references are not part of it. Redirects are followed and named in the metadata; a page
-    that does not exist, or only lists meanings of a word, is a failure that says so.
+    that does not exist, or is a disambiguation page, is a failure that says so.
 
     Args:
         language: Wikipedia to ask where the source names none.
@@ -107,14 +107,16 @@ def _page(body: bytes, source: str) -> dict[str, Any]:
         title = str(page["title"])
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise MalformedSourceError(
-            "the reply is not that of Wikipedia's API",
+            "the reply does not come from Wikipedia's API",
             where=source,
-            hint="a page of the network in between may have answered instead",
+            hint="a proxy or login page may have answered instead",
         ) from error
     if page.get("missing") or page.get("invalid"):
         why = page.get("invalidreason") or "there is no such page"
         raise SourceError(
-            f"{title!r}: {why}", where=source, hint="titles are exact: copy the page's own"
+            f"{title!r}: {why}",
+            where=source,
+            hint="titles must match exactly: copy the page's title",
         )
     extract = str(page.get("extract") or "").strip()
     if "disambiguation" in (page.get("pageprops") or {}):

@@ -98,7 +98,7 @@ def _document(root: Element) -> Extract:
     builder = TextBuilder()
     try:
         _Walk(builder).block(root)
-    except RecursionError:  # nested deeper than any real text: the words without structure
+    except RecursionError:  # nested deeper than any real text: text without structure
         builder = TextBuilder()
         for words in root.itertext():
             builder.add(words, "\n")
@@ -116,7 +116,7 @@ def _document(root: Element) -> Extract:
 
 
 class _Walk:
-    """Hands the paragraphs, headings and tables of a tree to a builder, in reading order."""
+    """Passes the paragraphs, headings and tables of a tree to a builder, in reading order."""
 
     def __init__(self, builder: TextBuilder) -> None:
         self._builder = builder
@@ -158,7 +158,7 @@ class _Walk:
         self._last = kind
 
     def _table(self, table: Element) -> bool:
-        """Hand on a table; False where it has no rows of cells."""
+        """Add a table; False if it has no rows of cells."""
         rows = [
             [inline(cell) for cell in row if cell.tag in ("cell", "td", "th", "entry")]
             for row in table.iter()
@@ -194,7 +194,7 @@ def inline(element: Element) -> str:
         elif child.tag in _RUNNING or child.tag in ("s", "lb", "br", "pb"):
             parts.append(f" {text} ")
         else:
-            # Spaces at the ends of an inline element part words, too.
+            # Spaces at the ends of an inline element separate words, too.
             inner = "".join(child.itertext())
             parts.append(" " * (inner[:1].isspace()) + text + " " * (inner[-1:].isspace()))
         parts.append(child.tail or "")

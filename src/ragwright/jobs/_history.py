@@ -1,7 +1,7 @@
-"""What jobs did: rows are written as things happen and never changed, so a crash leaves the truth.
+"""The history of jobs: rows are written as events happen and never changed, so it survives crashes.
 
-A run begins with a row and ends with another; a run without the second, whose lock nobody holds,
-was cut off.
+A run has a row for its start and one for its end; a run without the second whose lock is free was
+interrupted.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ JobState: TypeAlias = Literal[
     "running",
 ]
 
-CUT_OFF = "its process ended without a word"
+CUT_OFF = "its process was killed"
 OWED = "its process ended before it was sent"
-"""Reason of a notice until it was tried; one that was killed leaves it, and it is sent later."""
+"""Reason of a notice before it is sent; after a crash it remains, and the notice is sent later."""
 
 _SCHEMA = (
     "CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, "
@@ -58,15 +58,15 @@ _SELECT = (
 
 @dataclass(frozen=True, slots=True)
 class StepRun:
-    """One try of one step.
+    """One attempt of one step.
 
     Attributes:
-        step: Its place among the job's steps, from 1.
-        attempt: Which try of the job it belongs to, from 1.
+        step: Position among the job's steps, from 1.
+        attempt: Attempt of the job, from 1.
         line: The command line.
         started: Seconds since 1970.
-        seconds: How long it took.
-        code: Exit code; None where it was killed.
+        seconds: Duration.
+        code: Exit code; None if it was killed.
         state: ``succeeded``, ``failed``, ``timed out``, ``stopped``, or ``skipped`` by its flag.
         output: The last lines that it printed.
     """
@@ -83,7 +83,7 @@ class StepRun:
 
 @dataclass(frozen=True, slots=True)
 class NoticeSent:
-    """A notice: where to (variables by name), whether it went out, and why not."""
+    """A notice: address (variables by name), whether it was sent, and why not."""
 
     address: str
     sent: bool
@@ -92,16 +92,16 @@ class NoticeSent:
 
 @dataclass(frozen=True, slots=True)
 class RunStart:
-    """What is known when a run begins.
+    """Facts at the start of a run.
 
     Attributes:
         job: Name of the job.
-        trigger: What started it.
+        trigger: What triggered it.
         started: Seconds since 1970.
-        due: The moment of the schedule that it answers; None by hand.
-        pid: Process that runs it.
+        due: Its time in the schedule; None if started by hand.
+        pid: Process id of the runner.
         flags: Every flag and whether it is on.
-        timezone: In which times are shown.
+        timezone: Time zone for display.
     """
 
     job: str
@@ -115,7 +115,7 @@ class RunStart:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """A run of a job, as the history tells it; ``ended`` is None where nobody knows."""
+    """A run of a job in the history; ``ended`` is None if unknown."""
 
     id: int
     start: RunStart
@@ -127,12 +127,12 @@ class JobRun:
 
     @property
     def attempts(self) -> int:
-        """How often the job was tried."""
+        """Number of attempts of the job."""
         return max((step.attempt for step in self.steps), default=0)
 
     @property
     def code(self) -> int:
-        """Exit code: 0, the 100 or 101 of its last step, 130 where it was stopped, else 1."""
+        """Exit code: 0, the 100 or 101 of its last step, 130 if it was stopped, else 1."""
         codes: Mapping[str, int] = {
             "succeeded": 0,
             "gate failed": 100,
@@ -153,12 +153,12 @@ class JobHistory:
         self._database = Database(path, _SCHEMA, 1, power_safe=False)
 
     def begin(self, start: RunStart) -> int:
-        """Write that a run begins; its number."""
+        """Store the start of a run; returns its number."""
         with self._database.transaction() as connection:
             return _begin(connection, start)
 
     def step(self, run: int, step: StepRun) -> None:
-        """Write one try of a step."""
+        """Store one attempt of a step."""
         row = (step.step, step.attempt, step.line, step.started, step.seconds, step.code)
         with self._database.transaction() as connection:
             connection.execute(
@@ -169,12 +169,12 @@ class JobHistory:
     def end(
         self, run: int, at: float, state: JobState, reason: str = "", owed: Sequence[str] = ()
     ) -> None:
-        """Write how a run ended, and the addresses that a notice is owed to."""
+        """Store the end of a run, and the addresses that need a notice."""
         with self._database.transaction() as connection:
             _end(connection, (run, at, state, reason), owed)
 
     def notice(self, run: int, at: float, notice: NoticeSent) -> None:
-        """Write that a notice was sent, or why it was not."""
+        """Store that a notice was sent, or why not."""
         with self._database.transaction() as connection:
             connection.execute(
                 "INSERT INTO notices VALUES (?, ?, ?, ?, ?)",
@@ -184,14 +184,14 @@ class JobHistory:
     def not_run(
         self, start: RunStart, state: JobState, reason: str, owed: Sequence[str] = ()
     ) -> int:
-        """Write that a moment of the schedule went by without a run."""
+        """Store that a scheduled time passed without a run."""
         with self._database.transaction() as connection:
             run = _begin(connection, start)
             _end(connection, (run, start.started, state, reason), owed)
             return run
 
     def cut_off(self, job: str, owed: Sequence[str] = ()) -> list[int]:
-        """Close the runs of a job that have no end; only for who holds the job's lock."""
+        """Close the runs of a job without an end; only for the holder of the job's lock."""
         with self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT id FROM runs WHERE job = ? AND id NOT IN (SELECT run FROM ends)", (job,)
@@ -201,10 +201,10 @@ class JobHistory:
             return [run for (run,) in rows]
 
     def since(self, job: str, schedule: str, now: float) -> float:
-        """When this schedule of a job was first served; now, where it never was.
+        """When this schedule of a job was first served; now, if never.
 
-        What was due before that was not missed. A schedule that comes back after another counts
-        from its return.
+        Times before that are not missed. A schedule that is restored after another one counts from
+        then on.
         """
         with self._database.transaction() as connection:
             row = connection.execute(
@@ -217,13 +217,13 @@ class JobHistory:
             return now
 
     def answered(self, job: str) -> float | None:
-        """The last moment of the schedule that the history says something about."""
+        """The last scheduled time in the history."""
         with self._database.transaction() as connection:
             row = connection.execute("SELECT max(due) FROM runs WHERE job = ?", (job,)).fetchone()
         return None if row[0] is None else float(row[0])
 
     def prune(self, job: str, keep: int) -> int:
-        """Delete all but the newest runs of a job; how many went."""
+        """Delete all but the newest runs of a job; returns the number deleted."""
         with self._database.transaction() as connection:
             old = connection.execute(
                 "SELECT id FROM runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?",
@@ -239,9 +239,9 @@ class JobHistory:
             return len(old)
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
-        """Runs, the newest first; of every job where none is named.
+        """Runs, newest first; of every job by default.
 
-        A run without an end is ``running`` here; whether its lock is held says more.
+        A run without an end is ``running`` here; check its lock to be sure.
         """
         with self._database.transaction() as connection:
             where = "WHERE ? IN ('', job) ORDER BY id DESC LIMIT ?"
@@ -249,7 +249,7 @@ class JobHistory:
             return [_run(connection, row) for row in rows]
 
     def owing(self, job: str) -> list[int]:
-        """The runs of a job with a notice that was not tried."""
+        """The runs of a job with unsent notices."""
         with self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT DISTINCT run FROM notices JOIN runs ON id = run WHERE job = ? "

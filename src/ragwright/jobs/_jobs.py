@@ -1,4 +1,4 @@
-"""The jobs of a project: listed, checked, run by hand, served, looked back on."""
+"""The jobs of a project: list, check, run by hand, serve, history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ._schedule import Schedule
 from ._server import JobServer
 
 CheckLine: TypeAlias = Callable[[Sequence[str]], str]
-"""Says what is wrong with a command line of this program, without running it; empty: nothing."""
+"""Returns the fault of a ragwright command line without running it; empty if there is none."""
 
 JobFinding: TypeAlias = tuple[Literal["ok", "note", "fault"], str, str]
 """State, sentence, what to do."""
@@ -34,11 +34,11 @@ class ListedJob:
 
 @dataclass(frozen=True, slots=True)
 class JobCall:
-    """How a job is run by hand.
+    """Settings for running a job by hand.
 
     Attributes:
         flags: NAME, NAME=true or NAME=false.
-        wait: Wait where the job is running already.
+        wait: Wait if the job is already running.
         event: Gets a sentence per event.
         line: Gets every line that a step prints.
     """
@@ -54,7 +54,7 @@ class Jobs:
 
     Args:
         root: The folder.
-        check_line: Judges the command lines of steps; none are judged without it.
+        check_line: Validates the command lines of steps; without it they are not checked.
         notices: Sends notices.
         clock: The time.
 
@@ -81,13 +81,13 @@ class Jobs:
         """The job of a name, checked.
 
         Raises:
-            JobError: There is none; the nearest is named.
+            JobError: There is none; with the nearest name.
             ConfigError: Its schedule, a step or an address is wrong, with file and line.
         """
         self.require()
         if name not in self.planned:
             raise JobError(
-                f"there is no job {name!r}",
+                f"unknown job {name!r}",
                 where=str(self._project.file),
                 hint=near(name, self.planned),
             )
@@ -97,7 +97,7 @@ class Jobs:
         return job
 
     def require(self) -> None:
-        """Refuse to go on where the project has no jobs.
+        """Refuse a project without jobs.
 
         Raises:
             JobError: There are none.
@@ -114,7 +114,7 @@ class Jobs:
 
         Raises:
             JobError: There is no such job, or it is running already (unless ``wait``).
-            ConfigError: It is declared wrongly, or a flag is unknown.
+            ConfigError: Its declaration is wrong, or a flag is unknown.
         """
         how = call or JobCall()
         job = self.job(name)
@@ -125,22 +125,22 @@ class Jobs:
         return runner.run(job, lock, RunRequest("by hand", None, flags), hearing, threading.Event())
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
-        """Runs, the newest first; of every job where none is named.
+        """Runs, newest first; of every job by default.
 
         Raises:
-            JobError: There is no such job, neither now nor in the history.
+            JobError: The job is unknown, also in the history.
         """
         found = self._runner().runs(name, limit)
         if name and not found and name not in self.planned:
             raise JobError(
-                f"there is no job {name!r}",
+                f"unknown job {name!r}",
                 where=str(self._project.file),
                 hint=near(name, self.planned) if self.planned else "this project has no jobs",
             )
         return found
 
     def listed(self) -> list[ListedJob]:
-        """Every job, when it runs next and how it went last.
+        """Every job, with its next run and the result of its last one.
 
         Raises:
             JobError: There are none.
@@ -154,16 +154,16 @@ class Jobs:
         ]
 
     def test_notice(self, name: str) -> list[NoticeSent]:
-        """Send a test to every address of a job; what came of each.
+        """Send a test to every address of a job; returns the results.
 
         Raises:
-            JobError: There is no such job, or it tells nobody.
+            JobError: The job is unknown, or has no notice addresses.
         """
         job = self.job(name)
         addresses = job.options.notify.addresses
         if not addresses:
             raise JobError(
-                f"the job {name!r} tells nobody",
+                f"the job {name!r} has no notice addresses",
                 where=job.where("notify"),
                 hint="write: notify: {failure: ['mailto://…']}",
             )
@@ -179,7 +179,7 @@ class Jobs:
 
         Raises:
             JobError: No job has a schedule, or another process serves them.
-            ConfigError: A job is declared wrongly, with file and line.
+            ConfigError: The declaration of a job is wrong, with file and line.
         """
         self.require()
         for name in self.planned:
@@ -196,16 +196,16 @@ class Jobs:
             held = lock.holder() or LockHolder()
             since = f" since {told_time(held.since, 'UTC')}" if held.pid else ""
             raise JobError(
-                f"the jobs are served already: by process {held.pid or '?'} on "
+                f"the jobs are already served by process {held.pid or '?'} on "
                 f"{held.host or '?'}{since}",
                 where=str(self._project.root),
-                hint="end that process, or leave it to it",
+                hint="end that process, or let it serve the jobs",
             )
-        self._stamp = None  # so that the first look reads the jobs
+        self._stamp = None  # so that the first check reads the jobs
         return JobServer(runner, self.reloaded, say), lock
 
     def reloaded(self) -> Mapping[str, ProjectJob] | None:
-        """The jobs where the project file has changed since it was last read, else None.
+        """The jobs if the project file has changed since it was last read, else None.
 
         Raises:
             ConfigError: The file is wrong now; it is not read again until it changes.
@@ -251,12 +251,12 @@ class Jobs:
 def job_faults(
     job: ProjectJob, check_line: CheckLine | None, notices: Notices
 ) -> Iterator[ConfigError]:
-    """What the project file alone could not say of a job: schedule, command lines, addresses.
+    """Faults of a job beyond its YAML: schedule, command lines, addresses.
 
     An address with a variable that is not set is left to ``doctor`` and to the sending.
 
     Raises:
-        MissingExtraError: The extra that judges addresses is not installed.
+        MissingExtraError: The extra that checks addresses is not installed.
     """
     options = job.options
     if options.schedule:
@@ -270,7 +270,7 @@ def job_faults(
                 yield ConfigError(
                     f"the step {step.run!r} cannot run: {problem}",
                     where=job.where("steps", str(at)),
-                    hint="try it by hand: ragwright " + step.run.removeprefix("ragwright "),
+                    hint="run it by hand: ragwright " + step.run.removeprefix("ragwright "),
                 )
     for kind in ("failure", "success"):
         for at, address in enumerate(getattr(options.notify, kind)):
@@ -278,14 +278,14 @@ def job_faults(
                 yield ConfigError(
                     f"{shown_address(address)}: {problem}",
                     where=job.where("notify", kind, str(at)),
-                    hint="the kinds of addresses are those of Apprise: mailto://, json://, …",
+                    hint="use an address of Apprise: mailto://, json://, …",
                 )
 
 
 def job_findings(
     jobs: Mapping[str, ProjectJob], check_line: CheckLine | None
 ) -> Iterator[JobFinding]:
-    """What `doctor` says of the jobs: faults, next runs, notices that would not arrive.
+    """Findings of `doctor` on jobs: faults, next runs, notices that would not arrive.
 
     Nothing is sent; a connection to the host of an e-mail or web address is opened and closed.
     """
@@ -308,7 +308,7 @@ def _planned(job: ProjectJob, clock: Clock) -> str:
     at = next_run(job, clock.now())
     if at is None:
         return f"{steps}, by hand only"
-    return f"{steps}, next run {told_time(at, options.timezone)} where `job serve` is running"
+    return f"{steps}, next run {told_time(at, options.timezone)} while `job serve` is running"
 
 
 def _reached(job: ProjectJob, notices: Notices) -> Iterator[JobFinding]:

@@ -1,7 +1,7 @@
 """Notices about jobs, through Apprise: e-mail, chat, webhook.
 
-Secrets stand in the environment. They are filled in when a notice is sent and taken out of
-everything that comes back, so that no history, message or log holds them.
+Secrets come from the environment. They are inserted when a notice is sent and removed from every
+reply, so that no history, message or log contains them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECONDS = 30.0
 _SUBJECT = 200
 _OPEN_KINDS = {"form", "forms", "json", "jsons", "mailto", "mailtos", "xml", "xmls"}
-"""Kinds of addresses whose host is no secret; in those of chat services it may be a token."""
+"""Kinds of addresses whose host is not secret; for chat services it may be a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeText:
-    """What is said, and whether it is good news (None: neither)."""
+    """Text of a notice, and whether it reports success (None: neither)."""
 
     subject: str
     body: str
@@ -37,14 +37,14 @@ class NoticeText:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text with a space in place of each control character and each half of a character."""
+    """A text with control characters and halves of surrogate pairs replaced by spaces."""
     return "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
 def shown_address(address: str) -> str:
-    """An address as it may be read by anybody: variables by name, kinds, hosts of e-mail and web.
+    """An address for display: variables by name, kinds, hosts of e-mail and web.
 
-    A password that was written into the file (the settings refuse it) would not be shown either.
+    A password in the file (which the settings refuse) would not be shown either.
     """
     address = printable(address)
     if _VARIABLE.fullmatch(address):
@@ -63,7 +63,7 @@ def without_secrets(
 ) -> str:
     """A text in which the values of the variables of addresses are replaced by their names.
 
-    ``pieces`` also replaces parts of a value, where a value is a whole address.
+    ``pieces`` also replaces parts of a value, if a value is a whole address.
     """
     names = {name for address in addresses for name in _VARIABLE.findall(address)}
     values = {(environ.get(name, ""), name) for name in names}
@@ -78,14 +78,14 @@ def without_secrets(
 
 
 _SHORTEST = 4
-"""Shorter values would be found in half of all words."""
+"""Shorter values would match inside ordinary words."""
 
 
 class Notices:
-    """Sends notices and says of addresses whether they can be used; sends nothing on its own.
+    """Sends notices and checks addresses.
 
     Args:
-        environ: Where variables are looked up; the environment where it is None.
+        environ: Source of variables; the environment if None.
     """
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
@@ -96,26 +96,26 @@ class Notices:
         return without_secrets(text, addresses, self._environ)
 
     def unset(self, address: str) -> str:
-        """The first variable of an address that is not set; empty where all are."""
+        """The first variable of an address that is not set; empty if all are."""
         return next((n for n in _VARIABLE.findall(address) if not self._environ.get(n)), "")
 
     def send(self, address: str, text: NoticeText) -> NoticeSent:
-        """Send one notice; what goes wrong is told in the result and raises nothing."""
+        """Send one notice; errors are returned in the result, not raised."""
         shown = shown_address(address)
         try:
             service = self._service(address)
-            # a line break in a subject begins another header
+            # a line break in a subject would start another header
             subject, body = printable(text.subject)[:_SUBJECT], printable(text.body, keep="\n")
             reason = _sent(service, NoticeText(subject, body, text.good))
         except NoticeError as error:
             reason = error.what
-        except Exception as error:  # a plugin's own fault must not touch the job
+        except Exception as error:  # a fault of a plug-in must not affect the job
             reason = f"{type(error).__name__}: {error}"
         reason = printable(without_secrets(reason, [address], self._environ, pieces=True))
         return NoticeSent(shown, not reason, reason)
 
     def problem(self, address: str, *, connect: bool = False) -> str:
-        """What is wrong with an address, without sending anything; empty where nothing is.
+        """The fault of an address, without sending anything; empty if there is none.
 
         ``connect`` also opens, and closes, a connection to the host of an e-mail or web address.
 
@@ -150,7 +150,7 @@ class Notices:
             app_id="ragwright",
             app_desc="ragwright",
             app_url="",
-            # no pictures from elsewhere, nothing kept on disk, no keys made
+            # no remote images, nothing stored on disk, no keys made
             image_url_mask="",
             image_url_logo="",
             storage_mode=apprise.common.PersistentStoreMode.MEMORY.value,
@@ -186,7 +186,7 @@ class Notices:
         whole = _VARIABLE.fullmatch(address)
         if whole:
             return self._environ[whole[1]]
-        # quoted, so that a password with @ or / stays a password
+        # quoted, so that a password may contain @ or /
         return _VARIABLE.sub(lambda found: quote(self._environ[found[1]], safe=""), address)
 
 
@@ -194,14 +194,14 @@ _LOADING = threading.Lock()
 
 
 class _Scrubber(logging.Filter):
-    """Takes what addresses were filled with out of what libraries log, whoever listens."""
+    """Removes secrets of addresses from log records of libraries, for all handlers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.filled: dict[str, str] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite a record; it always goes on."""
+        """Rewrite a record; it is always passed on."""
         names = [f"${{{name}}}" for name in tuple(self.filled)]
         record.msg = without_secrets(record.getMessage(), names, self.filled, pieces=True)
         record.args = None
@@ -210,13 +210,13 @@ class _Scrubber(logging.Filter):
 
 _SCRUBBER = _Scrubber()
 _LOGGERS = ("apprise", "urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry")
-"""Loggers that write whole addresses; a filter works on the logger that it hangs on alone."""
+"""Loggers that write whole addresses; a filter only works on its own logger."""
 
 
 def _apprise() -> Any:
     """The library with its services loaded, printing nothing by itself."""
     with _LOADING, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its e-mail service imports what Python gave up
+        warnings.simplefilter("ignore")  # its e-mail service imports a module that Python removed
         apprise = require("apprise", "jobs", "a notice")
         _ = "json" in apprise.apprise.N_MGR
     for name in _LOGGERS:
@@ -229,11 +229,11 @@ def _apprise() -> Any:
 
 
 _CONNECTING = {"NotifyEmail", "NotifyForm", "NotifyJSON", "NotifyXML"}
-"""Services whose host stands in the address."""
+"""Services whose host is in the address."""
 
 
 def _sent(service: Any, text: NoticeText) -> str:
-    """Send through a service; the reason why it failed, empty where it did not."""
+    """Send through a service; returns the reason of a failure, else empty."""
     apprise = _apprise()
     kinds = apprise.NotifyType
     kind = {True: kinds.SUCCESS, False: kinds.FAILURE, None: kinds.INFO}[text.good]

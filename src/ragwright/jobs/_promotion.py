@@ -32,10 +32,10 @@ from ..report import gate_json
 
 @dataclass(frozen=True, slots=True)
 class Gating:
-    """How a gate reads a run.
+    """Settings of a gate.
 
     Attributes:
-        options: What it asks of the numbers before it reads them.
+        options: Requirements on the numbers.
         cluster: Rows that share it are not independent; see ``clusters_of_results``.
         seed: Seed of intervals and tests.
     """
@@ -47,16 +47,16 @@ class Gating:
 
 @dataclass(frozen=True, slots=True)
 class Promoting:
-    """How a run is promoted.
+    """Settings of a promotion.
 
     Attributes:
         gating: How the gate reads it.
-        baseline: Run, or file of scores, to be held against; where empty the run of the
-            configuration served now.
-        rules_alone: Nothing but the rules given counts, also where something is served.
+        baseline: Run or file of scores to compare with; by default the run of the served
+            configuration.
+        rules_alone: Only the given rules count, even if a configuration is served.
         reason: Why, for the history.
-        by: Who; the user of this machine where empty.
-        dry_run: Say what the gate says, and change nothing.
+        by: User; by default the user of this machine.
+        dry_run: Report the gate's outcome, and change nothing.
     """
 
     gating: Gating = field(default_factory=Gating)
@@ -69,15 +69,15 @@ class Promoting:
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """What came of it.
+    """The result of a promotion.
 
     Attributes:
         run: The run.
-        outcome: What the gate said.
-        served: What is served now, None where nothing is.
-        changed: True where this call changed it.
-        baseline: The run that it was held against, empty where there was none.
-        notes: What the reader must know.
+        outcome: Outcome of the gate.
+        served: The served configuration, None if there is none.
+        changed: True if this call changed it.
+        baseline: The run it was compared with, empty if there was none.
+        notes: Notes for the user.
     """
 
     run: str
@@ -95,14 +95,14 @@ def gate_evaluation(
     how: Gating | None = None,
     baseline: Evaluation | None = None,
 ) -> GateOutcome:
-    """Hold an evaluation to rules; what people found of its judges is read where it counts.
+    """Apply rules to an evaluation; calibrations of its judges are read if required.
 
     Args:
         root: Folder of the project, whose ``calibrations/`` are read.
-        evaluation: What is at the gate.
+        evaluation: The evaluation to check.
         rules: See ``parse_rule``.
         how: Options, clusters and seed.
-        baseline: What rules that name a baseline are about.
+        baseline: Evaluation for rules against a baseline.
 
     Raises:
         MeasureError: No rule, or one that cannot be read; or the two share no row or measure.
@@ -127,18 +127,19 @@ def gate_evaluation(
 def promote(
     project: Project, run: str, rules: Sequence[str] = (), how: Promoting | None = None
 ) -> Promoted:
-    """Serve the configuration that a run was measured under, if the gate passes.
+    """Serve the configuration of a run if the gate passes.
 
-    Where a configuration is served already, the run is held against the run that one was promoted
-    for: unless the rules speak of a baseline themselves, it must be shown to be not worse by every
-    measure of that run. Where nothing is served yet, the rules alone count. One who promotes at
-    the same time waits, and is then held against what was promoted first.
+    If a configuration is served already, the run is compared with that configuration's run: unless
+    rules name a baseline, it must be proven not worse by every measure of that run. If no
+    configuration is served yet, only the rules count. A concurrent promotion waits, and is then
+    compared with the first one.
 
     Raises:
-        ConfigError: The run does not say what it was measured under, a file of it has changed
-            since (which ones is said), it did not end, or there is no rule to hold it to.
-        StoreError: There is no such run, or what is served cannot be changed.
-        StoreBusyError: Somebody else changes it for longer than half a minute; who, since when.
+        ConfigError: The configuration of the run is unknown, its files have changed since (the
+            error lists them), it did not end, or there is no rule.
+        StoreError: There is no such run, or the served configuration cannot be changed.
+        StoreBusyError: Another process changes it for longer than half a minute; the message names
+            it.
     """
     chosen = how or Promoting()
     name = find_run(project.runs, run)
@@ -178,31 +179,31 @@ def promote_back(project: Project, reason: str, by: str = "") -> Change:
 
     Raises:
         ConfigError: No reason is given, or there is none before it.
-        StoreError: It is not there any more as it was promoted.
+        StoreError: It is missing or has been changed.
         StoreBusyError: As :func:`promote`.
     """
     if not reason.strip():
         raise ConfigError(
-            "going back needs a reason", where="--reason", hint="it stands in the history"
+            "--back needs a reason", where="--reason", hint="it is stored in the history"
         )
     with Served(project.folder).changing("promote --back") as changing:
         return changing.back(reason, by)
 
 
 def _reproducible(project: Project, run: str) -> Configuration:
-    """The configuration of a run that ended and whose files are as they were."""
+    """The configuration of a run that ended and whose files are unchanged."""
     state = project.runs.get(run).state
     if state != "complete":
         raise ConfigError(
             f"the run {run} did not end: {state}",
             where=run,
-            hint="finish it with --resume, and promote it then",
+            hint="finish it with --resume, then promote it",
         )
     configuration = run_configuration(project.runs, run)
     wrong = changed_files(project.folder.parts, configuration)
     if wrong:
         raise not_reproducible(run, wrong)
-    # what this version cannot read is told
+    # a configuration that this version cannot read is reported
     load_settings(project.folder.file, served=configuration.sections)
     return configuration
 
@@ -210,20 +211,20 @@ def _reproducible(project: Project, run: str) -> Configuration:
 def _baseline(
     project: Project, how: Promoting, now: Change | None
 ) -> tuple[Evaluation | None, tuple[str, ...]]:
-    """What the run is held against: what is named, else the run of what is served."""
+    """The baseline of the run: the given one, else the run of the served configuration."""
     if how.baseline:
         if Path(how.baseline).is_file():
             return read_results(how.baseline, seed=how.gating.seed), ()
         return _results(project, how.baseline), ()
     if now is None:
-        return None, ("nothing is served yet: the rules alone count",)
+        return None, ("no configuration is served yet: only the rules count",)
     if how.rules_alone:
-        return None, ("not held against what is served",)
+        return None, ("not compared with the served configuration",)
     if not project.runs.holds(now.run):
         raise StoreError(
             f"the run {now.run}, by which configuration {now.number} was promoted, is gone",
-            hint="evaluate with `ragwright eval` what is served and name that run with "
-            "--baseline, or pass --rules-alone",
+            hint="evaluate the served configuration with `ragwright eval --served` and give that "
+            "run as --baseline, or pass --rules-alone",
         )
     return _results(project, now.run), ()
 
@@ -233,15 +234,16 @@ def _results(project: Project, run: str) -> Evaluation:
 
 
 def _rules(rules: Sequence[str], baseline: Evaluation | None, how: Promoting) -> list[str]:
-    """The rules, and that nothing may be worse where they do not speak of it."""
+    """The rules, with a not-worse rule for measures without a baseline rule."""
     given = list(rules)
     if baseline is not None and not any("baseline" in rule.lower() for rule in given):
         given += [_not_worse(summary.measure) for summary in baseline.summaries]
     if not given:
         raise ConfigError(
-            "there is nothing to hold the run to",
+            "there are no rules for the run",
             where="--gate",
-            hint="nothing is served yet, or --rules-alone is given: name a rule, for example "
+            hint="no configuration is served yet, or --rules-alone is given: give a rule, for "
+            "example "
             "--gate 'nDCG@10>=0.7'",
         )
     return given
@@ -253,11 +255,11 @@ def _not_worse(measure: str) -> str:
 
 
 def _notes(evaluation: Evaluation, baseline: Evaluation | None) -> tuple[str, ...]:
-    """What a gate does not see."""
+    """Notes on what a gate does not check."""
     manifest = evaluation.manifest
     notes = []
     if "retrieve" in manifest and "answer" not in manifest:
-        notes.append("the run scored rankings alone: what is written was not measured")
+        notes.append("the run scored only retrieval: answers were not measured")
     if baseline is not None:
         for key, what in (("rows", "testset"), ("snapshot", "state of the index")):
             one, other = manifest.get(key), baseline.manifest.get(key)

@@ -1,4 +1,4 @@
-"""One run of a job: its steps in order, again where they fail, written down, and told about."""
+"""One run of a job: steps in order, retries, history and notices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._schedule import Schedule
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
 
 FINAL: Mapping[int, JobState] = {100: "gate failed", 101: "not trusted"}
-"""Exit codes that are results: kept as the job's own, and not tried again."""
+"""Exit codes that are results: used as the job's own, and not retried."""
 
 _USAGE = 2
 _TELL = 300.0
@@ -30,24 +30,24 @@ _TAIL = 15
 
 
 class Clock:
-    """The time, and waiting; a test puts another in its place."""
+    """Time and waiting; replaceable in tests."""
 
     def now(self) -> float:
         """Seconds since 1970."""
         return time.time()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait so long, or until the event; True where the event came."""
+        """Wait for the duration or the event; True if the event was set."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     def sleep(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Sleep."""
         time.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What started a run: by hand, by the schedule (``due`` says which moment), flags."""
+    """Trigger of a run: by hand or by the schedule (at ``due``), and flags."""
 
     trigger: Trigger = "by hand"
     due: float | None = None
@@ -56,7 +56,7 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True)
 class RunListener:
-    """Who hears of a run while it goes on; a fault of theirs is not the run's.
+    """Listeners to a run in progress; their errors do not affect the run.
 
     Attributes:
         event: Gets a sentence per event.
@@ -102,16 +102,16 @@ class JobRunner:
         self.history = JobHistory(project.data / "jobs.sqlite")
 
     def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
-        """The job's lock, None where it is running already (see :meth:`taken_by`)."""
+        """The job's lock, None if it is already running (see :meth:`taken_by`)."""
         lock = self._lock(job.name, trigger)
         return lock if lock.acquire() else None
 
     def scheduler_lock(self) -> FileLock:
-        """The lock that makes a scheduler the only one of its project; not taken yet."""
+        """The lock that allows only one scheduler per project; not taken yet."""
         return self._lock(".serve", "job serve")
 
     def taken_by(self, job: ProjectJob) -> str:
-        """Who runs a job and since when, as a sentence; empty where nobody does."""
+        """The process that runs a job and since when, as a sentence; empty if none does."""
         held = self._lock(job.name).holder()
         if held is None:
             return ""
@@ -121,17 +121,17 @@ class JobRunner:
         return (
             f"the job {job.name!r} is running already: {held.what}, "
             f"by process {held.pid} on {held.host}, since {since}"
-            f"{'' if held.alive else '; that process has ended, and a step of it goes on'}"
+            f"{'' if held.alive else '; that process has ended, but one of its steps still runs'}"
         )
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
-        """The history, newest first; a run without an end whose lock is free was cut off."""
+        """The history, newest first; a run without an end whose lock is free was interrupted."""
         return [self._seen(run) for run in self.history.runs(job, limit)]
 
     def settle(self, job: ProjectJob) -> list[JobRun]:
-        """Close the runs of a job that were cut off; only for who holds its lock.
+        """Close the interrupted runs of a job; only for the holder of its lock.
 
-        Returns the runs that a notice is owed for, those that were cut off among them.
+        Returns the runs that need a notice, including the interrupted ones.
         """
         cut = self.history.cut_off(job.name, owed(job, "cut off"))
         return [self.history.run(n) for n in sorted({*cut, *self.history.owing(job.name)})]
@@ -144,17 +144,17 @@ class JobRunner:
         hearing: RunListener,
         stop: threading.Event,
     ) -> JobRun:
-        """Run a job whose lock is held; the lock is free afterwards.
+        """Run a job whose lock is held; releases the lock.
 
         Args:
             job: What to run.
             lock: From :meth:`take`.
-            order: What started it.
-            hearing: Who hears of it.
-            stop: Set from elsewhere, it ends the step that runs, at once.
+            order: Its trigger.
+            hearing: Listeners.
+            stop: If set by another thread, ends the running step at once.
 
         Raises:
-            StoreError: The history cannot be written; who is told of failures is told of it.
+            StoreError: The history cannot be written; failure notices are sent.
         """
         flags = dict(order.flags or job.options.flags)
         start = RunStart(
@@ -184,7 +184,7 @@ class JobRunner:
         hearing: RunListener,
         stop: threading.Event,
     ) -> int:
-        """Run a job and write down how it went; its number in the history."""
+        """Run a job and store the result; returns its number in the history."""
         with lock:
             for left in self.settle(job):
                 if left.state == "cut off":
@@ -213,7 +213,7 @@ class JobRunner:
         start: RunStart,
         around: tuple[RunListener, threading.Event],
     ) -> tuple[JobState, str]:
-        """Every step that its flag lets run, from the one that failed again on a new try."""
+        """All steps that flags allow; a retry starts from the failed step."""
         options = job.options
         hearing, stop = around
         deadline = None if options.timeout is None else time.monotonic() + options.timeout
@@ -242,9 +242,9 @@ class JobRunner:
             if not _again(end) or attempt > options.retries:
                 return state, reason
             if left <= options.retry_wait:
-                return state, f"{reason}; no time was left to try again"
+                return state, f"{reason}; no time was left for a retry"
             attempt += 1
-            hearing.say(f"{reason}; again in {options.retry_wait:g} s")
+            hearing.say(f"{reason}; retry in {options.retry_wait:g} s")
             if self.clock.wait(stop, options.retry_wait):
                 return "stopped", _STOPPED
         return "succeeded", ""
@@ -270,10 +270,10 @@ class JobRunner:
         )
 
     def tell(self, job: ProjectJob, run: JobRun, hearing: RunListener, wait: float = _TELL) -> None:
-        """Send the notices that are owed for a run; what cannot be sent is written down as well.
+        """Send the notices due for a run; failures are stored too.
 
-        One process at a time, so that none is sent twice. What a killed process leaves is sent
-        when the job is next looked at.
+        One process at a time, so that none is sent twice. Notices left by a killed process are sent
+        at the next check of the job.
         """
         lock = self._lock(f"{job.name}.notices", "notices", wait=wait)
         if (not run.notices and run.id) or not lock.acquire():
@@ -297,13 +297,13 @@ class JobRunner:
             if run:
                 self.history.notice(run, self.clock.now(), sent)
         except StoreError as error:
-            hearing.say(f"a notice could not be written down: {error.what}")
+            hearing.say(f"a notice could not be stored: {error.what}")
 
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
             return run
         held = self._lock(run.start.job).holder()
-        # for an instant a holder has not said which run it is
+        # a new holder has not written its run number yet
         if held is not None and held.number in (None, run.id):
             return run
         return JobRun(run.id, run.start, None, "cut off", CUT_OFF, run.steps, run.notices)
@@ -317,7 +317,7 @@ _STOPPED = "stopped by hand"
 
 
 def owed(job: ProjectJob, state: JobState) -> list[str]:
-    """The addresses, as they may be shown, that are told of a run that ends so."""
+    """The addresses, in display form, for a run with this result."""
     return [shown_address(address) for address in _addresses(job, state)]
 
 
@@ -329,12 +329,12 @@ def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
 
 
 def told_time(at: float, timezone: str) -> str:
-    """A moment in a time zone, as people write it."""
+    """A moment in a time zone, as text."""
     return datetime.fromtimestamp(at, ZoneInfo(timezone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
 
 
 def next_run(job: ProjectJob, now: float) -> float | None:
-    """When a job is due next, None where it has no schedule."""
+    """When a job is due next, None if it has no schedule."""
     options = job.options
     if not options.schedule:
         return None
@@ -342,7 +342,7 @@ def next_run(job: ProjectJob, now: float) -> float | None:
 
 
 def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float) -> NoticeText:
-    """What a notice says of a run."""
+    """The notice of a run."""
     root = project.root.resolve()
     lines = [f"job      {job.name}", f"project  {root.name} ({root})", *run_lines(run)]
     if (due := next_run(job, now)) is not None:
@@ -352,7 +352,7 @@ def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float
 
 
 def run_lines(run: JobRun) -> list[str]:
-    """What is known of a run, for people: result, times, steps, last lines of a failed step."""
+    """A run as text: result, times, steps, last lines of a failed step."""
     lines = [
         f"result   {_ended(run)}",
         f"trigger  {run.start.trigger}",
@@ -360,7 +360,7 @@ def run_lines(run: JobRun) -> list[str]:
         f"took     {_seconds(run)}",
     ]
     if run.attempts > 1:
-        lines.append(f"tries    {run.attempts}")
+        lines.append(f"attempts {run.attempts}")
     if run.steps:
         lines += ["", "steps"]
         lines += [f"  {s.step}. {s.line}: {_step_told(s)}" for s in run.steps]
@@ -386,7 +386,7 @@ def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
 
 
 def _again(end: StepEnd) -> bool:
-    """True where trying again may help: not after a stop, a result, or a wrong command line."""
+    """True if a retry may help: not after a stop, a result, or a wrong command line."""
     return end.state != "stopped" and end.code not in (*FINAL, _USAGE)
 
 
@@ -400,6 +400,6 @@ def _seconds(run: JobRun) -> str:
 
 def _step_told(step: StepRun) -> str:
     if step.state == "skipped":
-        return "left out by its flag"
+        return "skipped by its flag"
     code = f", exit code {step.code}" if step.code else ""
     return f"{step.state}{code}, {step.seconds:.1f} s"

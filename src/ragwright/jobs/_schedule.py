@@ -1,13 +1,13 @@
-"""When a job is due: a cron expression in a time zone, across changes of the clock.
+"""Schedules: a cron expression in a time zone, across changes of the clock.
 
 The rules are those of cron(8):
 
-- A schedule that names hours runs once for each time it names. A time that is skipped when clocks
-  go forward runs at the first moment after the gap; one that comes twice runs the first time.
-- A schedule for every hour (``*/15 * * * *``) follows the time that passes: it runs in both of two
-  equal hours, and makes up for nothing after a gap.
+- A schedule with fixed hours runs once for each of its times. A time that is skipped when clocks go
+forward runs at the first moment after the gap; one that occurs twice runs the first time.
+- A schedule for every hour (``*/15 * * * *``) follows elapsed time: it runs in both of two equal
+hours, and catches up nothing after a gap.
 
-No library gives these rules: see ``docs/decisions/0013-jobs.md``.
+No library implements these rules: see ``docs/decisions/0013-jobs.md``.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ _FIELDS: tuple[tuple[str, int, int, Sequence[str]], ...] = (
 _ITEM = re.compile(r"(?:\*|(\w{1,9})(?:-(\w{1,9}))?)(?:/([1-9]\d?))?", re.ASCII)
 _HINT = "minute hour day-of-month month day-of-week, as: 30 7 * * mon-fri"
 _HORIZON = 9 * 366
-"""Days within which every date comes again; 2096 to 2104 has no 29th of February."""
+"""Days within which every date recurs; there is no 29th of February from 2096 to 2104."""
 
 _SHIFT = timedelta(hours=4)
-"""Clocks are set back by less than this."""
+"""Upper bound on changes of the clock."""
 
 
 class Schedule:
-    """The moments of a cron expression in a time zone; moments are seconds since 1970 UTC.
+    """The times of a cron expression in a time zone; times are seconds since 1970 UTC.
 
-    Day of month and day of week are either-or where both are restricted; Sunday is 0 and 7.
+    If day of month and day of week are both restricted, either is enough; Sunday is 0 and 7.
 
     Args:
-        expression: Five fields, or a nickname as ``@daily``.
-        timezone: A name as ``Europe/Paris``.
+        expression: Five fields, or a nickname such as ``@daily``.
+        timezone: A name such as ``Europe/Paris``.
         where: Place of the expression, for messages.
 
     Raises:
-        ConfigError: The expression is wrong, or no date meets it.
+        ConfigError: The expression is wrong, or no date matches it.
     """
 
     def __init__(self, expression: str, timezone: str, where: str = "") -> None:
@@ -72,21 +72,21 @@ class Schedule:
         )
         self._either = all("*" not in fields[at].split(",") for at in (2, 4))
         if next(self._walls(datetime(2000, 1, 1)), None) is None:  # noqa: DTZ001
-            what = f"no date meets the schedule {expression!r}"
+            what = f"no date matches the schedule {expression!r}"
             raise ConfigError(what, where=where, hint=_HINT)
 
     def next(self, after: float) -> float:
-        """The first moment after another."""
+        """The first time after another."""
         if len(self._hours) == 24:
             return self._next_elapsed(after)
-        # moments rise with wall-clock times here, so what lies before this wall clock is over
+        # times increase with wall-clock times here, so earlier wall-clock times are over
         walls = self._walls(self.local(after).replace(tzinfo=None))
         return next(at for at in map(self._moment, walls) if at > after)
 
     def latest(self, after: float, until: float) -> float | None:
-        """The last moment after ``after`` and not after ``until``, None where there is none."""
+        """The last time after ``after`` and not after ``until``, None if there is none."""
         width = 3600.0
-        while True:  # ever wider, so that a year of minutes is not walked through
+        while True:  # with growing steps, to avoid walking through a year of minutes
             start = max(after, until - width)
             found = None
             at = self.next(start)
@@ -101,7 +101,7 @@ class Schedule:
         return datetime.fromtimestamp(at, self._zone)
 
     def _walls(self, start: datetime) -> Iterator[datetime]:
-        """The wall-clock times that meet the expression, from one on."""
+        """The wall-clock times that match the expression, from one on."""
         midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
         for days in range(_HORIZON):
             day = midnight + timedelta(days=days)
@@ -118,7 +118,7 @@ class Schedule:
         return by_month or by_week if self._either else by_month and by_week
 
     def _moment(self, wall: datetime) -> float:
-        """The first moment with a wall-clock time, or the end of the gap that it lies in."""
+        """The first time with a wall-clock time, or the end of the gap around it."""
         first, second = (wall.replace(tzinfo=self._zone, fold=f).timestamp() for f in (0, 1))
         if self.local(first).replace(tzinfo=None) == wall:
             return first
@@ -140,7 +140,7 @@ class Schedule:
 def _fields(expression: str, where: str) -> list[str]:
     text = expression.strip().lower()
     if text.startswith("@") and text not in _NICKNAMES:
-        what = f"the schedule {expression!r} is not known"
+        what = f"unknown schedule {expression!r}"
         raise ConfigError(what, where=where, hint=f"known: {', '.join(_NICKNAMES)}")
     fields = _NICKNAMES.get(text, text).split()
     if len(fields) != len(_FIELDS):
@@ -150,7 +150,7 @@ def _fields(expression: str, where: str) -> list[str]:
 
 
 def _values(field: str, at: int, place: str, where: str) -> list[int]:
-    """The numbers that a field allows, rising; ranges of names go round: ``nov-feb``."""
+    """The numbers that a field allows, ascending; ranges of names wrap around: ``nov-feb``."""
     meaning, low, high, names = _FIELDS[at]
     cycle = 7 if names is _WEEKDAYS else high - low + 1
     found: set[int] = set()
@@ -161,12 +161,12 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
         step = int((match and match[3]) or 1)
         if -1 in ends or step > high or _goes_back(words, ends, names):
             raise ConfigError(
-                f"{item!r} is no {meaning} {place}",
+                f"{item!r} is not a valid {meaning} {place}",
                 where=where,
                 hint="numbers, names (mon, jan), ranges 1-5, steps */15, lists 1,3,5",
             )
         if any(not low <= end <= high for end in ends):
-            what = f"{item!r} cannot be read {place}: a {meaning} is {low} to {high}"
+            what = f"{item!r} is invalid {place}: a {meaning} is {low} to {high}"
             raise ConfigError(what, where=where, hint=_HINT)
         first = ends[0] if ends else low
         last = ends[-1] if len(ends) == 2 or (ends and match and not match[3]) else low + cycle - 1
@@ -176,12 +176,12 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
 
 
 def _goes_back(words: Sequence[str], ends: Sequence[int], names: Sequence[str]) -> bool:
-    """Whether a range has equal ends, or goes round where fields have no names."""
+    """True if a range has equal ends, or wraps around in a field without names."""
     return len(ends) == 2 and (words[0] == words[1] or (ends[0] > ends[1] and not names))
 
 
 def _number(text: str, names: Sequence[str]) -> int:
-    """A number or the number of a name; -1 where it is neither."""
+    """A number or the number of a name; -1 if neither."""
     if text in names:
         return names.index(text)
     return int(text) if text.isdigit() else -1

@@ -1,8 +1,8 @@
-"""The scheduler: starts jobs when they are due, and once, late, where it was not there in time.
+"""The scheduler: starts jobs when they are due, and once, late, after missed times.
 
-What was answered is read from the history, never remembered: a start after days, a suspended
-machine and a clock that is set all come to the same question - which moment of the schedule is the
-last one without an answer, and how long ago is it?
+What was done is read from the history, never remembered: after a late start, a suspended machine or
+a change of the clock it asks the same question: which is the last scheduled time without a run, and
+how long ago is it?
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ._runs import JobRunner, RunListener, RunRequest, owed, told_time
 from ._schedule import Schedule
 
 IN_TIME = 60.0
-"""Seconds within which a start still is on time."""
+"""Seconds within which a start is still on time."""
 
 _AHEAD = 3600.0
-"""A history that is further ahead than this was written under a wrong clock."""
+"""A history that is further ahead than this was written with a wrong clock."""
 
 _LEAVE = 10.0
-"""Seconds for what is ended at once; a notice that hangs is left behind."""
+"""Seconds to wait when ending at once; a notice that hangs is abandoned."""
 
 _LOOK = 0.5
-"""Seconds between two looks at clock, signals and settings; a suspended machine wakes to one."""
+"""Seconds between checks of clock, signals and settings."""
 
 Load = Callable[[], Mapping[str, ProjectJob] | None]
-"""The jobs where the project file has changed since the last call, else None."""
+"""The jobs if the project file has changed since the last call, else None."""
 
 
 RunJob = Callable[[ProjectJob, FileLock, RunRequest, RunListener, threading.Event], JobRun]
@@ -42,7 +42,7 @@ RunJob = Callable[[ProjectJob, FileLock, RunRequest, RunListener, threading.Even
 
 @dataclass(slots=True)
 class _Timer:
-    """A job with a schedule, and the moment up to which its schedule is answered."""
+    """A job with a schedule, and the time up to which it is handled."""
 
     job: ProjectJob
     schedule: Schedule
@@ -51,14 +51,14 @@ class _Timer:
 
 
 class JobServer:
-    """Starts jobs by their schedules until it is told to end.
+    """Starts jobs by their schedules until it is stopped.
 
     Args:
         runner: Runs them.
-        load: Reads the jobs again where their file has changed.
+        load: Reads the jobs again if their file has changed.
         say: Gets one line per event.
-        run: What runs a job; the runner where it is None.
-        look: Most seconds between two looks.
+        run: Runs a job; the runner if None.
+        look: Most seconds between two checks.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class JobServer:
 
     def signal(self) -> None:
         """End after the running jobs; called again, end them too. Safe in a signal handler."""
-        self._signals += 1  # and nothing that takes a lock
+        self._signals += 1  # so it must not take a lock
 
     def serve(self) -> None:
         """Start what is due until :meth:`signal`, then wait for what runs."""
@@ -101,7 +101,7 @@ class JobServer:
                 thread.join(_LEAVE)
 
     def tick(self) -> float:
-        """Start what is due now; seconds until the next look."""
+        """Start due jobs; returns seconds until the next check."""
         self._reload()
         now = self._runner.clock.now()
         if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
@@ -127,18 +127,18 @@ class JobServer:
         try:
             loaded = self._load()
             self._read = self._read if loaded is None else loaded
-        except Exception as error:  # whatever stands in the file, what is known is served
+        except Exception as error:  # an invalid file does not stop the known jobs
             told = " - ".join(part.strip() for part in str(error).splitlines())
-            self._said(f"the project file is wrong, what was known stays: {told}")
+            self._said(f"the project file is invalid, the jobs stay as they were: {told}")
         self._arm()
 
     def _arm(self) -> None:
-        """Set the timers of jobs that were read and not looked at yet."""
+        """Set the timers of newly read jobs."""
         if self._read is None:
             return
         try:
             timers = {n: self._timer(j) for n, j in self._read.items() if j.options.schedule}
-        except StoreError as error:  # looked at again next time
+        except StoreError as error:  # checked again next time
             self._said(f"the history cannot be read: {error.what}")
             return
         self._read, self._timers = None, timers
@@ -158,12 +158,12 @@ class JobServer:
         if answered > now + _AHEAD:
             answered = now
         old = self._timers.get(job.name)
-        if old is not None and since <= old.answered:  # started, and not written down yet
+        if old is not None and since <= old.answered:  # started, but not stored yet
             answered = max(answered, old.answered)
         return _Timer(job, schedule, answered, schedule.next(answered))
 
     def _settle(self, job: ProjectJob) -> None:
-        """Say of runs that were cut off that they were, unless the job runs elsewhere."""
+        """Report interrupted runs, unless the job runs elsewhere."""
         lock = self._runner.take(job, "schedule")
         if lock is not None:
             with lock:
@@ -174,20 +174,20 @@ class JobServer:
                 self._tell(job, run)
 
     def _answer(self, timer: _Timer, now: float) -> None:
-        """Answer the last moment that is due: a run, a late run, or a row that says why not."""
+        """Handle the last due time: a run, a late run, or a row with the reason."""
         job = timer.job
         due = timer.schedule.latest(timer.answered, now) or timer.due
         timer.answered, timer.due = due, timer.schedule.next(due)
         late, within = now - due, job.options.catch_up_within
         trigger: Trigger = "schedule" if late <= IN_TIME else "catch-up"
         if trigger == "catch-up" and not job.options.catch_up:
-            self._not_run(job, trigger, due, ("missed", "nothing was serving then"))
+            self._not_run(job, trigger, due, ("missed", "no scheduler was running then"))
         elif trigger == "catch-up" and within is not None and late > within:
             self._not_run(job, trigger, due, ("missed", f"{late / 3600:.1f} hours are too late"))
         elif (lock := self._runner.take(job, trigger)) is not None:
             self._start(job, lock, RunRequest(trigger, due, job.flags()))
         elif job.name in self._alive():
-            self._not_run(job, trigger, due, ("skipped", "the run before is not over"))
+            self._not_run(job, trigger, due, ("skipped", "the previous run has not ended"))
         else:
             self._not_run(job, trigger, due, ("skipped", self._runner.taken_by(job)))
 
@@ -203,7 +203,7 @@ class JobServer:
         self._tell(job, self._runner.history.run(number))
 
     def _tell(self, job: ProjectJob, run: JobRun) -> None:
-        """Send the notices that are owed for a run; nothing waits for them."""
+        """Send the notices due for a run, in the background."""
         if run.notices:
             name = f"notices of {job.name}, run {run.id}"
             self._spawn(name, lambda: self._runner.tell(job, run, self._hearing(job)))
@@ -212,7 +212,7 @@ class JobServer:
         def work() -> None:
             try:
                 self._run(job, lock, order, self._hearing(job), self._stop)
-            except Exception as error:  # a thread that dies in silence is a job nobody misses
+            except Exception as error:  # an error in a thread must be reported
                 told = error.what if isinstance(error, RagwrightError) else repr(error)
                 self._event(job, f"failed: {told}")
             finally:

@@ -19,7 +19,7 @@ from ._history import JobState
 from ._notices import printable
 
 PROGRAM = (sys.executable, "-P", "-m", "ragwright")
-"""This program; -P: a file of the project must not take the place of an installed module."""
+"""This program; -P: a file of the project must not shadow an installed module."""
 
 _LINES, _WIDTH = 40, 500
 _GRACE = 5.0
@@ -28,7 +28,7 @@ _LOOK = 0.1
 
 @dataclass(frozen=True, slots=True)
 class StepEnd:
-    """How a process ended: exit code (None where it was killed), state, seconds, last lines."""
+    """How a process ended: exit code (None if it was killed), state, seconds, last lines."""
 
     code: int | None
     state: JobState
@@ -38,13 +38,13 @@ class StepEnd:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What to run.
+    """A process to run.
 
     Attributes:
         words: The program, its command and the arguments.
-        folder: Where.
+        folder: Working folder.
         seconds: Time limit; None for none.
-        held: Open file of the lock that the process shall hold as well; -1 for none.
+        held: Open file of the lock that the process also holds; -1 for none.
         line: Gets every line that the process prints.
         clean: Takes secrets out of a line.
     """
@@ -58,10 +58,10 @@ class StepPlan:
 
 
 def run_step(plan: StepPlan, stop: threading.Event) -> StepEnd:
-    """Run a step to its end, its time limit, or ``stop``; what it started ends with it.
+    """Run a step to its end, its time limit, or ``stop``; its child processes end with it.
 
-    The process leads a group of its own: a Ctrl-C at the terminal reaches this program alone, which
-    then decides.
+    The process leads its own group: Ctrl-C at the terminal reaches only this program, which then
+    decides.
     """
     started = time.monotonic()
     process = subprocess.Popen(
@@ -86,7 +86,7 @@ def run_step(plan: StepPlan, stop: threading.Event) -> StepEnd:
         raise
     if state is not None:
         _end(process, 1.0 if state == "stopped" else _GRACE)
-    reader.join(1.0)  # what a step left behind may hold the pipe
+    reader.join(1.0)  # processes left by a step may hold the pipe
     if not reader.is_alive():
         output.close()
     seconds = round(time.monotonic() - started, 3)
@@ -99,7 +99,7 @@ def run_step(plan: StepPlan, stop: threading.Event) -> StepEnd:
 def _wait(
     process: subprocess.Popen[bytes], limit: float | None, started: float, stop: threading.Event
 ) -> JobState | None:
-    """Why the process must be killed; None where it ended by itself."""
+    """Why the process must be killed; None if it ended by itself."""
     while True:
         left = _LOOK if limit is None else started + limit - time.monotonic()
         with suppress(subprocess.TimeoutExpired):
@@ -112,7 +112,7 @@ def _wait(
 
 
 def _end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """End a process and all of its group: asked first, then not asked."""
+    """End a process and its group: first by a signal, then by force."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""A judge held against people: how far its scores can be believed, and what the mean really is."""
+"""Compares a judge with people: how far its scores agree, and the corrected mean."""
 
 from __future__ import annotations
 
@@ -30,47 +30,48 @@ from .statistics import (
 )
 
 _MOST_POINTS = 11
-"""Most different values that are still read as points of a scale, not as a continuum."""
+"""Most different values that count as points of a scale, not as a continuum."""
 
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Scores of a judge (or any measure) held against labels of people, row by row.
+    """Scores of a judge (or any measure) compared with people's labels, row by row.
 
-    Where several people labelled a row, means (bias, the corrected mean) take the mean of their
-    labels. What needs points of a scale (equal, kappa, the confusion) or pairs (correlations, AUC)
-    holds the judge against each person by themselves; the labels of a row share the weight 1.
+    If several people labelled a row, means (bias, the corrected mean) use the mean of their labels.
+    Statistics of scale points (equal, kappa, the confusion) or pairs (correlations, AUC) compare
+    the judge with each person separately; the labels of a row share the weight 1.
 
     Attributes:
         measure: Text of the measure.
         n: Rows with both a score and a label.
-        labels: Labels of these rows, by however many people.
+        labels: Labels of these rows, of all people together.
         unscored: Labelled rows whose score is missing: invalid, errored, not applicable.
         unlabelled: Scored rows without a label.
-        unknown: Labels whose row was not scored at all.
-        agreement: Share of rows where judge and person are equal; exact interval where each row
-            has one label.
+        unknown: Labels of rows that were not scored.
+        agreement: Share of rows where judge and person are equal; exact interval if each row has
+            one label.
         kappa: Cohen's kappa of judge and one person, agreement beyond chance (Cohen 1960);
-            ``weighted_kappa`` with quadratic weights, for scales (Cohen 1968). None where values
-            are not points of a scale.
-        alpha: Krippendorff's alpha among the people (Krippendorff 2011), over the rows that two
-            or more labelled; None where there are none. No judge can be expected to agree with
-            people better than they agree with each other.
+            ``weighted_kappa`` with quadratic weights, for scales (Cohen 1968). None if values are
+            not points of a scale.
+        alpha: Krippendorff's alpha among the people (Krippendorff 2011), over the rows with two or
+            more labels; None if there are none. No judge can be expected to agree with people
+            better than they agree with each other.
         alpha_level: ``nominal`` for labels of 0 and 1, ``ordinal`` for points of a scale,
             ``interval`` for a continuum; empty without ``alpha``.
-        labelled_twice: Rows that ``alpha`` is over.
-        bias: Mean of score minus label; above 0 the judge is too kind.
+        labelled_twice: Number of rows behind ``alpha``.
+        bias: Mean of score minus label; above 0 the judge is too lenient.
         pearson: Linear correlation; ``spearman`` that of ranks.
-        auc: Where labels are 0 and 1: how often a row labelled 1 scores above one labelled 0,
-            equal scores counting half; 0.5 is chance. None for other labels.
+        auc: For labels 0 and 1: how often a row labelled 1 scores above one labelled 0, equal
+            scores counting half; 0.5 is chance. None for other labels.
         levels: Points of the scale that occur, ascending; empty for a continuum.
         confusion: Labels by label (outer) and score (inner), both in the order of ``levels``.
         judge_mean: Mean of all scores; ``human_mean`` of all labels with a score.
-        corrected: Mean of all scored rows as people would label them, see :func:`corrected_mean`.
+        corrected: Estimated mean of people's labels over all scored rows, see
+            :func:`corrected_mean`.
         seed: Seed of the bootstrap.
-        scale: Range and direction of the measure; None where they are not known.
+        scale: Range and direction of the measure; None if unknown.
     """
 
     measure: str
@@ -105,31 +106,30 @@ def calibrate(
     seed: int = 0,
     scale: MeasureScale | None = None,
 ) -> Calibration:
-    """Hold the scores of one measure against labels of the same rows.
+    """Compare the scores of one measure with labels of the same rows.
 
     Args:
         scores: Row id -> score, in any state.
-        labels: Row id -> what people say, on the measure's scale: a number, or one for each
-            person.
+        labels: Row id -> label, on the measure's scale: a number, or one for each person.
         seed: Seed of the bootstrap (percentiles of 2,000 resamples of rows; Efron 1979).
-        scale: That of the measure, where its text does not say it.
+        scale: Scale of the measure, if its text does not define it.
 
     Raises:
-        MeasureError: The scores are of several measures, a label is off the scale, or no row
+        MeasureError: The scores are of several measures, a label is outside the scale, or no row
             has both.
     """
     names = sorted({score.measure for score in scores.values()})
     if len(names) != 1:
         raise MeasureError(
-            "scores of one measure are due, given " + (" and ".join(names) or "none"),
-            hint="calibrate each measure by itself",
+            "expected scores of one measure, got " + (" and ".join(names) or "none"),
+            hint="calibrate each measure separately",
         )
     scale = scale or known_scale(names[0])
     given = _checked(names[0], labels, scale)
     valued = {key: score.value for key, score in scores.items() if score.value is not None}
     if not (both := [key for key in valued if key in given]):
         raise MeasureError(
-            f"no labelled row has a score of {names[0]}", hint="label rows of the run itself"
+            f"no labelled row has a score for {names[0]}", hint="label rows of this run"
         )
     judge: Values = np.array([valued[key] for key in both], dtype=np.float64)
     human: Values = np.array([math.fsum(given[key]) / len(given[key]) for key in both], np.float64)
@@ -153,7 +153,7 @@ def calibrate(
 
 
 def _agreement(labels: Sequence[tuple[float, ...]], judge: Values, seed: int) -> dict[str, Any]:
-    """The fields of a calibration that hold single labels against scores or each other."""
+    """The fields of a calibration that compare single labels with scores or each other."""
     ratings = ratings_of(labels, judge)
     people = np.unique(ratings.label)
     levels = _levels(ratings)
@@ -184,28 +184,27 @@ def _agreement(labels: Sequence[tuple[float, ...]], judge: Values, seed: int) ->
 def corrected_mean(
     judge: Values, human: Values, rest: Values, scale: MeasureScale | None = None
 ) -> Estimate:
-    """The mean that people would have given, from a few labels and many scores.
+    """Estimates the mean of people's labels from a few labels and many scores.
 
     Prediction-powered inference (Angelopoulos et al. 2023, Science 382): the mean of the judge
-    over all m rows plus ``mean(human - judge)`` over the n labelled ones. The labelled rows must
-    be a random choice of all. They are part of both means, so that the variance is
+    over all m rows plus ``mean(human - judge)`` over the n labelled ones. The labelled rows must be
+    a random sample of all. They are part of both means, so the variance is
 
         ``var(judge) / m + var(human - judge) / n + 2 cov(judge, human - judge) / m``
 
-    with Student's quantile (n - 1 degrees) for the interval. Where every row is labelled, this is
-    the mean of the labels with its own interval.
+    with Student's quantile (n - 1 degrees) for the interval. If every row is labelled, this is the
+    mean of the labels with its interval.
 
-    On a scale, labels that all differ from the judge by the same amount do not prove that all
-    would: the bound of :mod:`_intervals` takes the place of their variance, for the share of rows
-    without a label. Where the judge does not vary either, the interval is that of the labels
-    alone. What then lies off the scale is cut off: the mean cannot lie there, so that the interval
-    holds it no less often.
+    If all labels differ from the judge by the same amount, other rows may still differ: for the
+    share of rows without a label, the bound of :mod:`_intervals` replaces the variance. If the
+    judge does not vary either, the interval is that of the labels alone. Intervals are cut to the
+    scale, where the mean must lie, which does not reduce their coverage.
 
     Args:
         judge: Scores of the n labelled rows.
-        human: Labels of these rows, the mean where several people labelled one.
+        human: Labels of these rows; the mean if several people labelled a row.
         rest: Scores of the m - n rows without a label.
-        scale: That of the measure, None where it has no end.
+        scale: Scale of the measure, None if unbounded.
     """
     n, m = len(human), len(human) + len(rest)
     if n < 2:
@@ -229,12 +228,12 @@ def corrected_mean(
 
 
 def _steady(values: Values) -> bool:
-    """True where nothing varies but the last digits of differences and means."""
+    """True if nothing varies except the last digits of differences and means."""
     return float(np.ptp(values)) <= _ROUNDING * max(1.0, float(np.abs(values).max()))
 
 
 def _around(value: float, labels: Values, scale: MeasureScale | None) -> Estimate:
-    """A mean of labels with Student's interval; where nothing varies, with the bound for that."""
+    """A mean of labels with Student's interval; if nothing varies, with the bound for that."""
     error = standard_error(labels) or 0.0
     if _steady(labels):
         ends = None if scale is None else scale.ends
@@ -245,7 +244,7 @@ def _around(value: float, labels: Values, scale: MeasureScale | None) -> Estimat
 
 
 def within(found: Estimate, scale: MeasureScale | None) -> Estimate:
-    """An estimate of a mean with what lies off its scale cut off."""
+    """An estimate of a mean, cut to its scale."""
     if scale is None:
         return found
     high = math.inf if scale.high is None else scale.high
@@ -257,9 +256,10 @@ def within(found: Estimate, scale: MeasureScale | None) -> Estimate:
 
 
 def shifted_mean(mean: Estimate, bias: Estimate, scale: MeasureScale | None = None) -> Estimate:
-    """A mean less the bias found elsewhere, by MOVER (Zou and Donner 2008), cut to the scale.
+    """A mean minus the bias measured on other rows, by MOVER (Zou and Donner 2008), cut to the
+    scale.
 
-    For rows that nobody labelled, scored by a judge whose bias is known from others of that kind.
+    For unlabelled rows, scored by a judge whose bias is known from similar rows.
     """
     turned = Estimate(
         None if bias.value is None else -bias.value,
@@ -318,8 +318,9 @@ def _checked(
         for label in several:
             if not _finite(label) or not low <= label <= top:
                 raise MeasureError(
-                    f"the label {str(label)[:40]} of row {key!r} is off the scale of {name}",
-                    hint=f"labels lie between {low:g} and {'any' if high is None else f'{high:g}'}",
+                    f"the label {str(label)[:40]} of row {key!r} is outside the scale of {name}",
+                    hint=f"labels must be between {low:g} and "
+                    f"{'any' if high is None else f'{high:g}'}",
                 )
         if several:
             found[key] = tuple(float(label) for label in several)

@@ -1,9 +1,8 @@
-"""BERTScore and MoverScore: two texts compared token by token, by a local transformer.
+"""BERTScore and MoverScore: compare two texts token by token with a local transformer.
 
-They are rerankers to the rest of the program (how well each passage matches a query), so that
-the work is batched, kept off the event loop and never done twice. Their model names are
-``bertscore:FOLDER`` (F1), ``bertscore:FOLDER#precision``, ``bertscore:FOLDER#recall`` and
-``moverscore:FOLDER``.
+They are implemented as rerankers (scores of passages for a query), so that the work is batched,
+runs off the event loop and is never done twice. Their model names are ``bertscore:FOLDER`` (F1),
+``bertscore:FOLDER#precision``, ``bertscore:FOLDER#recall`` and ``moverscore:FOLDER``.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ Tokens = tuple[Matrix, NDArray[np.bool_]]
 _PARTS = ("F1", "precision", "recall")
 _WHAT = "BERTScore and MoverScore"
 _KEPT_TOKENS = 10_000
-"""Tokens whose vectors are remembered: 30 MB at 384 numbers each."""
+"""Tokens whose vectors are cached: 30 MB at 384 numbers each."""
 
 
 class TokenModel:
     """Vectors of the tokens of texts, by the last layer of a transformer in a folder.
 
-    Nothing is downloaded and nothing is cut: a text beyond the model's window is read in
-    several windows, each between the model's own special tokens.
+    Nothing is downloaded or cut: a text longer than the model's window is read in several windows,
+    each between the model's own special tokens.
 
     Raises:
         MissingExtraError: transformers and torch are not installed.
-        ConfigError: The folder holds no such model.
+        ConfigError: The folder does not hold a transformer.
     """
 
     def __init__(self, folder: str) -> None:
         home = Path(folder).expanduser()
         if not (home / "config.json").is_file():
             raise ConfigError(
-                "there is no transformer in this folder",
+                "the folder holds no transformer",
                 where=str(home),
-                hint="name a folder with config.json, weights and tokenizer",
+                hint="give a folder with config.json, weights and tokenizer",
             )
         transformers = require("transformers", "torch", _WHAT)
         self._torch = require("torch", "torch", _WHAT)
@@ -64,10 +63,10 @@ class TokenModel:
         self._lock = threading.Lock()
 
     def vectors(self, text: str) -> Tokens:
-        """Unit vectors of all tokens, shape (tokens, dimensions), and which are the text's own.
+        """Unit vectors of all tokens, shape (tokens, dimensions), and a mask of the text's own.
 
-        The others are special tokens: something may match them, they count for nothing. What
-        was read last is remembered, since several measures ask for the same texts.
+        The others are special tokens: they may be matched, but are not counted. Recent texts are
+        cached, since several measures use the same ones.
         """
         with self._lock:
             known = self._known.get(text)
@@ -116,7 +115,7 @@ class BertScorer(Reranker):
         self.scale = f"BERTScore {self.part}, -1 to 1"
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """One score a passage; 0 where a text holds no tokens."""
+        """One score per passage; 0 if a text has no tokens."""
         reference = self.tokens.vectors(query)
         return [bert_score(self.tokens.vectors(text), reference, self.part) for text in passages]
 
@@ -130,7 +129,7 @@ class MoverScorer(Reranker):
         self.scale = "MoverScore, -1 to 1"
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """One score a passage; -1, the end of the scale, where a text holds no tokens."""
+        """One score per passage; -1, the end of the scale, if a text has no tokens."""
         reference = _own(self.tokens.vectors(query))
         return [mover_score(_own(self.tokens.vectors(text)), reference) for text in passages]
 
@@ -155,7 +154,7 @@ def mover_score(response: Matrix, reference: Matrix) -> float:
     """1 - the least mean Euclidean distance of moving all tokens of one text onto the other's.
 
     Args:
-        response: Unit vectors, shape (tokens, dimensions); every token weighs the same.
+        response: Unit vectors, shape (tokens, dimensions); all tokens have equal weight.
         reference: Likewise.
 
     The exact transport takes about 0.1 s for 200 tokens against 200, 1 s for 500 against 500.

@@ -1,8 +1,8 @@
-"""Capabilities read off the response: refusing, noticing an error, mending it.
+"""Capabilities shown by the response: refusing, detecting an error, correcting it.
 
-A response is recognised by cues: their words must stand in it in a row, case, punctuation and
-width of spaces aside. Nothing else is read into it, so what a generator is told to say must
-match what is looked for here (:class:`MeasureSetup`).
+A response is recognised by cues: their words must occur in sequence, ignoring case, punctuation and
+spacing. Nothing else counts, so the generator's instructions must match the cues
+(:class:`MeasureSetup`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ._words import plain_words
 
 
 def recognised(response: str, cues: Sequence[str]) -> bool:
-    """True where the words of at least one cue stand in the response in a row."""
+    """True if the words of at least one cue occur in the response in sequence."""
     said = plain_words(response)
     return any(words and stands_in(words, said) for words in map(plain_words, cues))
 
@@ -27,8 +27,8 @@ def recognised(response: str, cues: Sequence[str]) -> bool:
 def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     """1 or 0, or the reason why the row does not test the capability.
 
-    Each measure is taken over the rows that are marked to test it, and over no others: what is
-    right for a question without an answer is wrong for one that has one.
+    Each measure uses only the rows that are marked to test it: what is right for a question without
+    an answer is wrong for one with an answer.
     """
     if measure.name in _ANSWERABLE:
         return _rejects(row, setup, _ANSWERABLE[measure.name])
@@ -38,7 +38,7 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if measure.name == "ErrorDetection":
         return float(detected)
     if not detected:
-        return "no error was pointed out"
+        return "no error was reported"
     language = language_of(row, setup)
     found = [contains(row.said, text, "", language) for text in references_of(row)]
     values = [value for value in found if not isinstance(value, str)]
@@ -54,4 +54,4 @@ def _rejects(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
 
 
 _ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}
-"""Which rows a rate of refusals is taken over."""
+"""The rows of a refusal rate."""

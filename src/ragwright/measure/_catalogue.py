@@ -1,4 +1,4 @@
-"""Every measure that ships: what it needs, its range, direction and source."""
+"""All built-in measures: their needs, range, direction and source."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def definitions() -> tuple[Definition, ...]:
 
 
 def find(name: str) -> Definition | None:
-    """The measure of this name, None where there is none."""
+    """The measure with this name, None if there is none."""
     return _BY_NAME.get(name)

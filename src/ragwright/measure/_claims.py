@@ -1,4 +1,4 @@
-"""Claims of an answer held against its passages, and what a question needs of them."""
+"""Checks claims of an answer against its passages, and passages against the question's needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CLAIMS = schema_text({"claims": {"type": ["array", "null"], "items": {"type": "
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One claim, or one piece of information, and whether the passages hold it."""
+    """One claim or piece of information, and whether the passages support it."""
 
     text: str
     reasoning: str
@@ -38,8 +38,8 @@ class Checked:
 def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """Supported claims over all claims of the response; two calls.
 
-    Claims and verdicts stand in ``detail``, one a line, ``+`` before those that are supported.
-    Where the passages are judged one by one, a claim that one of them supports is supported.
+    Claims and verdicts are in ``detail``, one per line, with ``+`` before supported ones. If the
+    passages are judged one by one, a claim supported by one of them is supported.
     """
     name = str(measure)
     listing: JudgeCall[tuple[str, ...]] = JudgeCall(
@@ -59,7 +59,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     if found is None:
         return Score(name, "judge_invalid", reason=f"listing the claims: {listed[0].why}")
     if not found:
-        return Score(name, "not_applicable", reason="the response claims nothing")
+        return Score(name, "not_applicable", reason="the response makes no claims")
     judged = yield from _verdicts(found, row, setup, sample)
     if isinstance(judged, str):
         return Score(name, "not_applicable", reason=judged)
@@ -71,10 +71,10 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
 
 
 def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
-    """The share of the pieces of information a question needs that the passages hold; one call.
+    """The share of the information needed for a question that is in the passages; one call.
 
-    The judge names the pieces by the question; they stand in ``detail``. Passages that do not
-    fit the window are not judged one by one: the pieces would be others each time.
+    The judge names the pieces from the question; they are in ``detail``. Passages that do not fit
+    the window are not judged one by one, since the pieces would differ each time.
     """
     call: JudgeCall[tuple[Checked, ...]] = JudgeCall(
         prompt="needed",
@@ -95,7 +95,7 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
 
 
 def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[Judged[Any]] | str]:
-    """Replies to calls made side by side, or why one of them does not fit the judge's window."""
+    """Replies to parallel calls, or why one of them does not fit the judge's window."""
     for call in calls:
         too_long = over_window(call, setup)
         if too_long:
@@ -108,7 +108,7 @@ def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[J
 
 
 def share_score(name: str, checked: Sequence[Checked]) -> Score:
-    """The share that is held, with every piece and the reasoning over it as the judge's words."""
+    """The supported share, with every piece and its reasoning as detail."""
     detail = "\n".join(f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in checked)
     return Score(name, "scored", sum(c.held for c in checked) / len(checked), detail=detail)
 
@@ -140,7 +140,7 @@ def _verdicts(
 
 
 def _best(verdicts: Sequence[Checked]) -> Checked:
-    """The verdict on one claim over several passages: supported where one of them supports it."""
+    """The verdict on one claim over several passages: supported if one of them supports it."""
     return next((verdict for verdict in verdicts if verdict.held), verdicts[0])
 
 
@@ -150,7 +150,7 @@ def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
         raise ValueError('"claims" must be a list of texts')
     said = tuple(" ".join(text_of(claim, "a claim").split()) for claim in found)
     if len(set(said)) < len(said):
-        raise ValueError("a claim is there twice")
+        raise ValueError("a claim occurs twice")
     return said
 
 

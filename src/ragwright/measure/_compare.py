@@ -1,4 +1,4 @@
-"""Two systems compared row by row: whether the second is better, and how sure that is."""
+"""Compares two systems row by row: whether the second is better, and how certain that is."""
 
 from __future__ import annotations
 
@@ -23,69 +23,68 @@ from .statistics import (
 )
 
 Scored: TypeAlias = Mapping[str, Sequence[Score]]
-"""Row id -> its scores, one a measure."""
+"""Row id -> its scores, one per measure."""
 
 Verdict: TypeAlias = Literal["better", "worse", "no change proven"]
 
 LEVEL = 0.05
 POWER = 0.8
 _EXACT = 16
-"""Most differences whose signs are flipped in every way; 65,536 of them."""
+"""Most differences for which all sign flips are enumerated (65,536)."""
 _FLIPS = 10_000
 _BLOCK = 4_000_000  # most random signs held at once
 _TEN_PERCENT = NORMAL.inv_cdf(0.9)  # standard errors to the 10 % point
-_ENDLESS = 10**9  # rows or clusters that nobody will ask
+_ENDLESS = 10**9  # more rows or clusters than anyone will collect
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What one measure says of b against a, over the rows that both have a score for.
+    """The comparison of b with a by one measure, on the rows scored in both.
 
     Attributes:
         measure: Text of the measure.
         n: Rows compared.
-        coverage: Share of the rows of either, those without gold left out, that are compared,
-            0 to 1.
+        coverage: Share of all rows (without those that lack gold) that are compared, 0 to 1.
         mean_a: Mean of a over these rows; likewise ``mean_b``.
         difference: ``mean_b - mean_a``.
         low: Lower end of the 95 % interval of the difference, ``high`` its upper end. On a side of
-            0 with fewer than five rows or clusters it allows for rows too rare to be among these
-            ones, as far as the scale reaches. None below two rows or clusters, and where the scale
-            has no end and all differences are equal.
+            0 with fewer than five rows or clusters it allows for kinds of rows too rare to be in
+            the sample, within the scale. None below two rows or clusters, and if the scale is
+            unbounded and all differences are equal.
         p: Two-sided p-value of the paired permutation test.
         p_holm: The larger of ``p`` and ``p_rare``, corrected for all measures compared together
             (Holm 1979).
-        exact: Every way of flipping the signs was counted; else 10,000 drawn ones.
+        exact: All sign flips were enumerated; else 10,000 random ones.
         effect: Difference over the standard deviation of the rows' differences (Cohen's d_z).
         wins: Rows on which b is better; likewise ``ties`` and ``losses``.
-        only_a: Rows that have a score in a alone; likewise ``only_b``.
-        moved: ``scored -> abstained`` and the like -> ids of the rows whose state is another one in
-            b than in a.
-        no_gold: Rows that do not say what the measure has to know; no part of the coverage.
-        smallest: Smallest difference that this many rows show in 80 of 100 tries.
-        more_rows: How many more rows of this kind would show a difference as large as the one
-            seen, with the same chance; 0 where it is shown, None where the difference cannot be
-            told from 0 (``more_rows_high`` would have no end).
-        more_rows_low: The same for the largest difference that is likely, ``more_rows_high`` for
-            the smallest one: the ends of its 80 % interval, the 10 % and the 90 % point.
-        verdict: ``better`` or ``worse`` (b than a, in the measure's direction) where
-            ``p_holm`` is at most 0.05, the interval leaves out 0 and there is no ``doubt``.
-        clusters: Number of clusters compared, None where rows stand for themselves.
+        only_a: Rows with a score only in a; likewise ``only_b``.
+        moved: ``scored -> abstained`` and the like -> ids of the rows whose state differs between a
+            and b.
+        no_gold: Rows without the gold that the measure needs; not part of the coverage.
+        smallest: Smallest difference that this many rows detect with 80 % power.
+        more_rows: Number of further rows that would detect a difference as large as the observed
+            one, with the same power; 0 if it is proven, None if the difference cannot be
+            distinguished from 0 (``more_rows_high`` would be infinite).
+        more_rows_low: The same for the largest likely difference, ``more_rows_high`` for the
+            smallest: the ends of its 80 % interval.
+        verdict: ``better`` or ``worse`` (b than a, in the measure's direction) if ``p_holm`` is at
+            most 0.05, the interval excludes 0 and there is no ``doubt``.
+        clusters: Number of clusters compared, None if rows are independent.
         seed: Seed of flips and resampling.
         scale: Range and direction of the measure; None where they are not known.
-        lost: Rows of both, with gold, that lack a score in one of the two or in both.
-        lowest: The difference if every score that b lacks were at the lower end of the scale and
-            every one that a lacks at the upper end; ``highest`` the other way round; None where
-            the scale has no end there.
-        incomparable: Why the numbers of the two cannot be compared at all, such as two judges.
-        doubt: Why there is no verdict although the test shows a difference; empty where there is
-            one, or none was shown.
-        p_rare: Two-sided p-value of the difference if it were due to rows too rare to be among
-            these ones: ``2 (w / (w + |difference|)) ** n``, w being the width of the scale and n
-            the rows or clusters. None where the scale has no end, and where five or more of them
-            go against the difference, so that the test knows their kind.
-        unanswerable: Rows on which one of the two abstained as it should, and the other one did
-            so too or answered; no part of the coverage.
+        lost: Rows in both, with gold, that lack a score in at least one.
+        lowest: The difference if all missing scores of b were at the lower end of the scale and
+            those of a at the upper end; ``highest`` the reverse; None if the scale is unbounded
+            there.
+        incomparable: Why the scores of the two cannot be compared, for example two different
+            judges.
+        doubt: Why there is no verdict although the test shows a difference; else empty.
+        p_rare: Two-sided p-value if kinds of rows too rare to be in the sample cancelled the
+            difference: ``2 (w / (w + |difference|)) ** n``, w being the width of the scale and n
+                the rows or clusters. None if the scale is unbounded, or if five or more of them go
+                against the difference, so that the test includes such rows.
+        unanswerable: Rows on which at least one of the two rightly abstained; not part of the
+            coverage.
     """
 
     measure: str
@@ -125,15 +124,15 @@ class Comparison:
 
     @property
     def p_verdict(self) -> float | None:
-        """The p-value that decides, before corrections: the larger of ``p`` and ``p_rare``."""
+        """The deciding p-value, before corrections: the larger of ``p`` and ``p_rare``."""
         return self.p if self.p is None or self.p_rare is None else max(self.p, self.p_rare)
 
     @property
     def furthest(self) -> tuple[float, float] | None:
-        """The interval of the difference with room for rare rows on both sides, for a proof.
+        """The interval of the difference, extended for rare rows on both sides, for a proof.
 
-        Whatever these rows are like, others can be at an end of the scale that all of them have
-        missed (see :func:`ragwright.measure.least_rows`). None where there is no interval.
+        Rows that are not in the sample may be at either end of the scale (see
+        :func:`ragwright.measure.least_rows`). None if there is no interval.
         """
         if self.low is None or self.high is None or self.difference is None:
             return None
@@ -145,11 +144,11 @@ class Comparison:
 
     @property
     def units(self) -> int:
-        """Observations that are independent of each other: clusters, or rows."""
+        """Independent observations: clusters, or rows."""
         return self.n if self.clusters is None else self.clusters
 
     def more(self, noun: str = "row") -> str:
-        """``62 to 774 more rows``: what would show the difference; empty where that is unknown."""
+        """``62 to 774 more rows``: how many would prove the difference; empty if unknown."""
         low, high = self.more_rows_low, self.more_rows_high
         if not low or not high:
             return ""
@@ -158,7 +157,7 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """The verdict in words, with what it rests on."""
+        """The verdict as text, with its evidence."""
         if self.difference is None:
             return f"{self.measure}: no row has a score in both runs, so they cannot be compared."
         seen = f"{self.difference:+.4f}"
@@ -175,16 +174,18 @@ class Comparison:
             return f"{said} {self._silent[0].upper()}{self._silent[1:]}."
         if self.verdict == "no change proven":
             if self.p is not None and self.p <= LEVEL < (self.p_rare or 0.0):
-                said += " Rare kinds of rows that these lack could reverse it."
+                said += " Rare kinds of rows that are not in this sample could reverse it."
             if self.smallest is not None:
-                said += f" So many rows can show a difference of about {self.smallest:.4f} or more."
+                said += (
+                    f" This many rows can show a difference of about {self.smallest:.4f} or more."
+                )
             if more := self.more():
                 said += f" About {more} are needed to prove this one."
         return said
 
     @property
     def _silent(self) -> str:
-        """Why nothing may be concluded."""
+        """Why there is no conclusion."""
         return self.incomparable or self.doubt
 
 
@@ -193,8 +194,8 @@ class Comparisons:
     """Two systems compared by several measures.
 
     Attributes:
-        measures: One a measure that both have, in a's order.
-        only_a: Ids of rows that a alone has; likewise ``only_b``.
+        measures: One comparison per measure of both, in a's order.
+        only_a: Ids of rows that only a has; likewise ``only_b``.
         missing: Measures that only one of the two has.
     """
 
@@ -204,7 +205,7 @@ class Comparisons:
     missing: tuple[str, ...] = ()
 
     def __getitem__(self, measure: str) -> Comparison:
-        """The comparison by a measure's text."""
+        """The comparison for a measure's text."""
         for comparison in self.measures:
             if comparison.measure == measure:
                 return comparison
@@ -220,17 +221,17 @@ def compare_rows(
     scales: Mapping[str, MeasureScale | None] | None = None,
     incomparable: Mapping[str, str] | None = None,
 ) -> Comparisons:
-    """Compare b against a, row by row; rows of one alone are named, not dropped.
+    """Compare b with a, row by row; rows in only one are reported, not dropped.
 
     Args:
         a: Row id -> scores of the first system.
-        b: Likewise of the second one, which the verdicts are about.
+        b: Likewise of the second system; verdicts are about this one.
         seed: Seed of flips and resampling.
-        clusters: Row id -> cluster, where rows share a document: then whole clusters are
-            flipped and resampled.
-        scales: Text of a measure -> its scale, where the text does not say it. Without a scale
-            nobody knows which way is better, and there is no verdict.
-        incomparable: Text of a measure -> why its numbers in a and b cannot be compared.
+        clusters: Row id -> cluster, if rows share a document: then whole clusters are flipped and
+            resampled.
+        scales: Text of a measure -> its scale, if the text does not define it. Without a scale the
+            direction is unknown, and there is no verdict.
+        incomparable: Text of a measure -> why its scores in a and b cannot be compared.
 
     Raises:
         MeasureError: A row has two scores of one measure, or no cluster, or the systems share
@@ -275,9 +276,8 @@ def compare_rows(
 def permutation_p(differences: Values, seed: int) -> tuple[float, bool]:
     """Two-sided p-value of a mean difference under random signs, and whether it is exact.
 
-    Up to 16 differences that are not 0 are flipped in every way; beyond, 10,000 seeded flips
-    are drawn and the one observed counts as one more (Phipson and Smyth 2010), so that p is
-    never 0.
+    For up to 16 nonzero differences all sign flips are enumerated; beyond, 10,000 seeded flips are
+    drawn and the observed one is added (Phipson and Smyth 2010), so that p is never 0.
     """
     moving = differences[differences != 0]
     if not len(moving):
@@ -300,7 +300,7 @@ def permutation_p(differences: Values, seed: int) -> tuple[float, bool]:
 
 
 def holm(values: Sequence[float]) -> list[float]:
-    """P-values corrected for their number, in their order (Holm 1979)."""
+    """P-values corrected for multiple tests, in their order (Holm 1979)."""
     order = sorted(range(len(values)), key=lambda at: values[at])
     corrected = [0.0] * len(values)
     highest = 0.0
@@ -311,11 +311,11 @@ def holm(values: Sequence[float]) -> list[float]:
 
 
 def smallest_difference(error: float, tests: int = 1) -> float:
-    """Smallest difference found in 80 of 100 tries at the 5 % level, two-sided.
+    """Smallest difference detected with 80 % power at the 5 % level, two-sided.
 
     ``(z(1 - 0.05 / (2 tests)) + z(0.8)) * error``, ``error`` being the standard error of the
-    difference (Cohen 1988; for evaluations Miller 2024); several tests share the level, as the
-    hardest step of Holm's method does.
+    difference (Cohen 1988; for evaluations Miller 2024); several tests share the level, as in the
+    strictest step of Holm's method.
     """
     return (NORMAL.inv_cdf(1 - LEVEL / (2 * tests)) + NORMAL.inv_cdf(POWER)) * error
 
@@ -345,7 +345,7 @@ def _by_measure(scored: Scored) -> dict[str, dict[str, Score]]:
 
 
 def moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tuple[str, ...]]:
-    """``state in a -> state in b`` and the rows of both that went that way, in a's order."""
+    """``state in a -> state in b`` and the rows of both with this change, in a's order."""
     found: dict[str, tuple[str, ...]] = {}
     for key, score in a.items():
         other = b.get(key)
@@ -361,11 +361,11 @@ def _compared(
     ids: Sequence[str],
     clusters: Mapping[str, Hashable] | None,
 ) -> Comparison:
-    """One measure, without the corrections that need the others."""
+    """One measure, without the corrections for several measures."""
     pairs = paired(*sides)
     n = len(pairs)
     known = [[side[key] for side in sides if key in side] for key in ids]
-    # A row that one side calls unlabelled and the other scores has gold after all.
+    # A row that lacks gold on one side but is scored on the other has gold after all.
     lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in known)
     excused = sum(map(_excused, known))
     bare = replace(
@@ -380,7 +380,7 @@ def _compared(
     )
     if not n:
         return bare
-    # as scores are rounded for ranking: what differs in the last digits is a tie
+    # rounded as for ranking: a difference in the last digits is a tie
     values = np.array([(round(y - x, 6), x, y) for _, x, y in pairs], dtype=np.float64)
     differences: Values = values[:, 0]
     upward = named.scale is None or named.scale.higher_is_better
@@ -417,9 +417,9 @@ def _compared(
 
 
 def _rare(difference: float, steps: Values, width: float | None) -> float | None:
-    """P-value of a difference if rare rows at the other end of the scale made up for it.
+    """P-value of a difference if rare rows at the other end of the scale cancelled it.
 
-    They would be a share of ``d / (w + d)`` of all rows, and none of these was drawn.
+    They would be a share of ``d / (w + d)`` of all rows, none of them in the sample.
     """
     against = np.count_nonzero(steps < 0 if difference > 0 else steps > 0)
     if width is None or against >= FEW_SEEN:
@@ -428,16 +428,16 @@ def _rare(difference: float, steps: Values, width: float | None) -> float | None
 
 
 def _excused(scores: Sequence[Score]) -> bool:
-    """True for a row that is not compared, because one of the two was right to abstain."""
+    """True for a row that is not compared, because one of the two rightly abstained."""
     return any(s.unanswerable for s in scores) and not any(s.lost for s in scores)
 
 
 def _with_the_lost(
     found: Comparison, sides: tuple[Mapping[str, Score], Mapping[str, Score]], total: float
 ) -> Comparison:
-    """With the rows that lack a score, and the ends of the difference if those had one.
+    """Adds the rows that lack a score, and the possible range of the difference with them.
 
-    A missing value may be anything on the scale; what is known of its row stays.
+    A missing value may be anything on the scale; the known value of its row is kept.
     """
     low, high = (None, None) if found.scale is None else found.scale.ends
     lost, ends = 0, [total, total]
@@ -490,7 +490,7 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
 
 
 class _Need:
-    """How many rows it takes to show a difference in 80 of 100 tries, from those seen.
+    """Number of rows needed to detect a difference with 80 % power, estimated from the sample.
 
     ``comparison.smallest`` still holds the standard error of the difference.
     """
@@ -507,15 +507,15 @@ class _Need:
 
     @property
     def smallest(self) -> float | None:
-        """What the rows seen show; None where they show nothing, or their spread is not known."""
+        """The sample's evidence; None if there is none, or if its spread is unknown."""
         found = self._shown_by(self._units) if self._known else 0.0
         return None if not found or found > (self._width or math.inf) else found
 
     def more_rows(self, difference: float) -> int | None:
-        """Rows beyond those seen, at least 1; None where no number of rows shows a difference."""
+        """Further rows needed, at least 1; None if no number of rows would be enough."""
         if difference <= 0 or not self._known or not self._shown_by(self._units):
             return None
-        # Flips of k units give no p below 2 / 2^k, whatever the difference is.
+        # Flips of k units give no p below 2 / 2^k, for any difference.
         few = math.ceil(math.log2(2 * self._tests / LEVEL))
         many = max(few, self._units)
         while self._shown_by(many) > difference:
@@ -528,13 +528,13 @@ class _Need:
                 many = middle
             else:
                 few = middle + 1
-        # at least one: the test has just said that these rows do not show it
+        # at least one: the test has shown that these rows are not enough
         return max(1, math.ceil(many * self._n / self._units - self._n))
 
     def _shown_by(self, units: int) -> float:
-        """Smallest difference that so many rows or clusters show, see smallest_difference."""
+        """Smallest difference that this many rows or clusters detect, see smallest_difference."""
         error = self.error * math.sqrt(self._units / units)
-        # A mean below this one may be turned by rows that so many units can all have missed.
+        # A smaller mean could be reversed by rows that a sample of this size can miss.
         missed = 0.0
         if self._width is not None and self._against * units < FEW_SEEN:
             missed = self._width * math.expm1(-math.log(LEVEL / (2 * self._tests)) / units)
@@ -543,7 +543,7 @@ class _Need:
 
 
 def _doubt(found: Comparison) -> str:
-    """Why a difference that the test shows is no verdict; empty where it is one."""
+    """Why a difference shown by the test gives no verdict; empty if it does."""
     if found.incomparable:
         return found.incomparable
     if found.scale is None:

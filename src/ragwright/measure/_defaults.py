@@ -1,4 +1,4 @@
-"""Which measures are taken where none are named, and why others are not."""
+"""The default measures, and why others are left out."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from ._text import language_of, references_of
 from ._words import answer_words
 
 JUDGED = ("Faithfulness", "AnswerRelevance", "ContextRelevance", "Pairwise")
-"""Taken where a chat model judges (SPEC A9)."""
+"""Used if a chat model judges."""
 
 GROUNDING = "KPrecision(content+bigrams)"
-"""Taken where none does. Content words alone miss a summary that recombines the words of its
-article; bigrams see it, and cost little elsewhere (docs/measures.md)."""
+"""Used if none does. Content words alone miss a summary that recombines the words of its article;
+bigrams detect it, and cost little elsewhere (docs/measures.md)."""
 
 SHORT, WHOLE = "Contains", "TokenF1"
 WITH_TOKENS = "BERTScore(recall)"
-"""Taken too where a token model is set: nothing followed people's verdicts on answers closer."""
+"""Added if a token model is set: no other measure agreed better with people's verdicts."""
 
 SHORT_WORDS = 5
-"""Most words of a short reference. A longer one is hardly ever repeated word for word: `Contains`
-is then 0 for good and bad answers alike, as for all 274 pairs of RAGChecker (docs/measures.md)."""
+"""Most words of a short reference. A longer one is rarely repeated literally: `Contains` is then 0
+for good and bad answers alike, as for all 274 pairs of RAGChecker (docs/measures.md)."""
 
 RANKING = "nDCG@10, Recall@100, MRR@10"
-"""For rankings alone, which are as deep as these look."""
+"""For rankings only, with their usual depths."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenMeasures:
-    """Measures to take, and those that were thought of and left out, each with the reason."""
+    """The chosen measures, and those considered but left out, each with the reason."""
 
     measures: tuple[Measure, ...]
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
-        """What was left out and why, in one line; empty where nothing was."""
+        """The measures left out and why, in one line; empty if there are none."""
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.left_out.items():
             by_reason.setdefault(reason, []).append(name)
@@ -51,7 +51,7 @@ class ChosenMeasures:
 
 
 def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]:
-    """The measures that are named, else the defaults of rankings.
+    """The named measures, else the defaults for rankings.
 
     Raises:
         MeasureError: A name is wrong.
@@ -62,16 +62,16 @@ def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]
 def default_measures(
     rows: Iterable[Row], setup: MeasureSetup | None = None, *, hits: int | None = None
 ) -> ChosenMeasures:
-    """The measures that suit rows, chosen by what they hold and by which models are set.
+    """The measures for some rows, chosen by their columns and the configured models.
 
-    Rankings where there is gold; judged measures where a chat model judges, else
-    `KPrecision(content+bigrams)`; `TokenF1` against references, and `Contains` where at least
-    half of them have at most 5 words; `BERTScore(recall)` where a token model is set.
+    Rankings if there is gold; judged measures if a chat model judges, else
+    `KPrecision(content+bigrams)`; `TokenF1` against references, and `Contains` if at least half of
+    them have at most 5 words; `BERTScore(recall)` if a token model is set.
 
     Args:
-        rows: What is to be measured; read once, one in memory at a time.
-        setup: Models; without any, nothing that is chosen asks one.
-        hits: Most passages of an answer; no ranking is measured deeper. None: unknown.
+        rows: Rows to measure; read once, one in memory at a time.
+        setup: Models; without any, no chosen measure needs one.
+        hits: Most passages of an answer, the limit of cutoffs. None: unknown.
     """
     chosen = setup or MeasureSetup()
     depth = 10 if hits is None else hits
@@ -87,14 +87,14 @@ def default_measures(
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What rows hold: the least that any of them lacks for a measure, lengths of references."""
+    """Facts about the rows: fields missing for each measure, lengths of references."""
 
     least: Mapping[str, tuple[str, ...]]
     words: float
 
 
 def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _Seen:
-    """Look through rows once, holding one at a time."""
+    """Read rows once, one in memory at a time."""
     least: dict[str, tuple[str, ...]] = {}
     words = array("l")
     for row in rows:
@@ -110,7 +110,7 @@ def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup)
 
 
 def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
-    """Why a measure is left out, empty where it is taken."""
+    """Why a measure is left out, empty if it is used."""
     least = seen.least.get(name)
     if least is None:
         return "no rows"
@@ -121,6 +121,6 @@ def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
     if name == WITH_TOKENS and not setup.token_model:
         return "no model of tokens: `judge.token_model`"
     if name == GROUNDING and setup.model:
-        return "Faithfulness asks the judge"
+        return "the judged Faithfulness is used"
     long = name == SHORT and seen.words > SHORT_WORDS
     return f"half of the references have {seen.words:.0f} words or more" if long else ""

@@ -1,4 +1,4 @@
-"""Measures that a chat model judges, as data."""
+"""Definitions of measures that a chat model judges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OWN = f"rubric of our own, `data/rubrics`; {_GRADED}"
 
 
 def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
-    """A grade from 1 to 5 by a rubric of our own."""
+    """A grade from 1 to 5 by one of ragwright's rubrics."""
     return Definition(
         name=name,
         kind="judged",
@@ -28,7 +28,7 @@ def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
 def _share(
     name: str, summary: str, needs: tuple[str, ...], source: str, *, cutoff: Cutoff = "none"
 ) -> Definition:
-    """A share from 0 to 1, or one of the two."""
+    """A share from 0 to 1, or either end."""
     return Definition(
         name=name,
         kind="judged",
@@ -47,7 +47,7 @@ def _share(
 JUDGED = (
     _graded(
         "ContextRelevance",
-        "How well the retrieved passages suit the question: topic, particulars, ballast.",
+        "How well the retrieved passages fit the question: topic, details, irrelevant text.",
         ("user_input", "retrieved_contexts"),
     ),
     _graded(
@@ -57,7 +57,7 @@ JUDGED = (
     ),
     _graded(
         "AnswerRelevance",
-        "Whether the response answers the question, the whole of it and nothing else.",
+        "Whether the response answers the whole question and nothing else.",
         ("user_input", "response"),
     ),
     _graded(
@@ -69,7 +69,7 @@ JUDGED = (
         name="Comprehensive",
         kind="judged",
         summary="Mean of ContextRelevance, Faithfulness, AnswerRelevance and Pairwise (`nogold`: "
-        "without Pairwise) of a row where all of them are scored.",
+        "without Pairwise) of a row, if all of them are scored.",
         needs=("user_input", "retrieved_contexts", "response", "reference"),
         instead=("user_input", "retrieved_contexts", "response"),
         low=1,
@@ -83,14 +83,15 @@ JUDGED = (
     ),
     _share(
         "Groundedness",
-        "1 where all that matters in the response is supported by the passages, else 0.",
+        "1 if everything important in the response is supported by the passages, else 0.",
         ("user_input", "retrieved_contexts", "response"),
         "rubric of our own, `data/rubrics`; attribution to sources as in Rashkin et al. 2023 (AIS)",
     ),
     Definition(
         name="Rubric",
         kind="judged",
-        summary="A rubric file of the project, `rubrics/name.yaml`; its scale is the file's.",
+        summary="A rubric file of the project, `rubrics/name.yaml`; its scale is defined in the "
+        "file.",
         needs=("response",),
         instead=("retrieved_contexts",),
         low=0,
@@ -109,15 +110,15 @@ JUDGED = (
     ),
     _share(
         "JudgedRecall",
-        "Share of the pieces of information the question needs that the passages hold.",
+        "Share of the information needed for the question that is in the passages.",
         ("user_input", "retrieved_contexts"),
         "pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 "
         "(AutoNuggetizer)",
     ),
     _share(
         "JudgedPrecision",
-        "Share of the first k passages (of all, where there are fewer) that help to answer "
-        "the question.",
+        "Share of the first k passages (of all, if there are fewer) that help to answer the "
+        "question.",
         ("user_input", "retrieved_contexts"),
         "P@k with the judge's verdicts in place of qrels, each passage judged by itself, as in "
         "Thomas et al. 2024",
@@ -138,8 +139,8 @@ JUDGED = (
     ),
     _share(
         "Q2",
-        "Questions on the informative spans of the response, answered from the passages: "
-        "1 for the same answer, else by entailment, else token F1; the mean.",
+        "Mean over questions about informative spans of the response, answered from the "
+        "passages: 1 for the same answer, else by entailment, else token F1.",
         ("retrieved_contexts", "response"),
         "Honovich et al. 2021; the judge writes, answers and compares",
     ),

@@ -1,4 +1,4 @@
-"""Measures that ask a model for vectors or probabilities, as data."""
+"""Definitions of measures that use a model's vectors or probabilities."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ EMBEDDING = (
     Definition(
         name="BERTScore",
         kind="embedding",
-        summary="Each token of one text matched to the most similar one of the other: F1, or the "
-        "share over the response (precision) or the reference (recall).",
+        summary="Each token of one text is matched to the most similar one of the other: F1, or "
+        "the mean over the response (precision) or the reference (recall).",
         needs=("response", "reference"),
         low=-1.0,
         high=1.0,
@@ -49,7 +49,7 @@ EMBEDDING = (
     Definition(
         name="MoverScore",
         kind="embedding",
-        summary="1 - the least mean distance over which the response's tokens are moved onto the "
+        summary="1 - the least mean distance for moving the response's tokens onto the "
         "reference's.",
         needs=("response", "reference"),
         low=-1.0,
@@ -59,7 +59,7 @@ EMBEDDING = (
         "of unit vectors, exact transport",
         model="tokens",
         extra="torch",
-        validated="cases worked by hand and the assignment problem",
+        validated="cases computed by hand and the assignment problem",
     ),
 )
 
@@ -72,7 +72,7 @@ LOGPROB = (
         low=1.0,
         high=None,
         higher_is_better=False,
-        source="Jelinek et al. 1977; the first token, which has nothing before it, is left out",
+        source="Jelinek et al. 1977; without the first token, which has no context",
         model="complete",
         validated="scripted log-probabilities",
     ),

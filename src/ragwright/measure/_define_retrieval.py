@@ -1,4 +1,4 @@
-"""Measures of what was retrieved, as data."""
+"""Definitions of measures of retrieval."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _characters(name: str, summary: str, source: str) -> Definition:
 RETRIEVAL = (
     _ranking(
         "HitRate",
-        "1 where a relevant document, or a gold span, is among the first k, else 0.",
+        "1 if a relevant document, or a gold span, is among the first k, else 0.",
         "success_k of trec_eval",
     ),
     _ranking(
@@ -68,13 +68,13 @@ RETRIEVAL = (
     ),
     _ranking(
         "MRR",
-        "1 / rank of the first relevant document or span, 0 where the first k hold none.",
+        "1 / rank of the first relevant document or span, 0 if the first k contain none.",
         "Voorhees 1999; recip_rank of trec_eval, with a cutoff",
         cutoff="optional",
     ),
     _ranking(
         "Precision",
-        "Share of the first k places that hold a relevant document, or a gold span not seen yet.",
+        "Share of the first k places with a relevant document, or a gold span not covered before.",
         "P_k of trec_eval: the divisor is k, however few documents were returned",
     ),
     _ranking(
@@ -86,19 +86,20 @@ RETRIEVAL = (
         "nDCG",
         "Grades discounted by log2(rank + 1), over the same sum for the ideal order.",
         "Järvelin and Kekäläinen 2002 with linear gain; ndcg and ndcg_cut_k of trec_eval: "
-        "the ideal ranks all judged documents, grades below 0 count as 0; spans: gain 1 each, a "
-        "hit that covers several takes the next places for them",
+        "the ideal ranks all judged documents, grades below 0 count as 0; spans: gain 1 each, "
+        "further spans of a hit take the next places",
         cutoff="optional",
         binary=False,
     ),
     _characters(
         "SpanPrecision",
         "Share of the characters of the first k passages that belong to a gold span.",
-        "Smith and Troynikov 2024, with passages that overlap counted once",
+        "Smith and Troynikov 2024, overlapping passages counted once",
     ),
     _characters(
         "SpanIoU",
-        "Characters that the first k passages share with the gold spans, over those of either.",
-        "Smith and Troynikov 2024, with passages that overlap counted once",
+        "Characters shared by the first k passages and the gold spans, over the characters of "
+        "either.",
+        "Smith and Troynikov 2024, overlapping passages counted once",
     ),
 )

@@ -1,4 +1,4 @@
-"""Measures of texts that need no model, as data."""
+"""Definitions of text measures without a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _answer(
     name: str,
     summary: str,
     source: str,
-    validated: str = "cases worked by hand",
+    validated: str = "cases computed by hand",
     *,
     parameters: tuple[str, ...] = (),
     higher: bool = True,
@@ -61,14 +61,14 @@ def _knowledge(
 TEXT = (
     _answer(
         "ExactMatch",
-        "1 where response and reference are equal after normalising, else 0.",
+        "1 if response and reference are equal after normalising, else 0.",
         _SQUAD,
         "squad: the formula of SQuAD's script on random texts and on SQuAD 2.0",
         parameters=_NORMALISED,
     ),
     _answer(
         "TokenF1",
-        "Harmonic mean of the shares of words that response and reference have in common.",
+        "F1 of the words that response and reference share.",
         _SQUAD,
         "squad: the formula of SQuAD's script on random texts and on SQuAD 2.0",
         parameters=_NORMALISED,
@@ -97,8 +97,9 @@ TEXT = (
     ),
     _answer(
         "ROUGE",
-        "F1 of what response and reference share: N-grams, longest common subsequence (L), the "
-        "same favouring runs (W, power 1.2), skip-bigrams (S), these and words (SU); or the share "
+        "F1 of the overlap of response and reference: N-grams, longest common subsequence (L), "
+        "the same, weighted for consecutive words (W, power 1.2), skip-bigrams (S), these and "
+        "words (SU); or the share "
         "of the reference (recall) or of the response (precision).",
         "Lin 2004 (recall; F1 with beta 1); words without stemming; of several references the best",
         f"N and L: {_ROUGE_HELD}; W, S and SU: the paper's examples, by hand",
@@ -113,12 +114,12 @@ TEXT = (
         "Share of the response's words that occur in the retrieved passages.",
         "K-Precision of Adlakha et al. 2023, words normalised as TokenF1; content: stems without "
         "stop words; content+bigrams: mean of that and of the share of bigrams of all words, and "
-        "all words where the response has no content word",
+        "of all words if the response has no content word",
         parameters=("all", "content", "content+bigrams"),
     ),
     _knowledge(
         "KF1",
-        "Harmonic mean of that share and the share of the passages' words that the response has.",
+        "F1 of KPrecision and the share of the passages' words that are in the response.",
         "Knowledge F1 of Shuster et al. 2021, words normalised as TokenF1; content: stems without "
         "stop words",
     ),
@@ -146,29 +147,29 @@ def _capability(
 CAPABILITY = (
     _capability(
         "RejectionRate",
-        "Of questions that the passages do not answer (`answerable: false`): 1 where the response "
+        "For questions that the passages do not answer (`answerable: false`): 1 if the response "
         "says that it cannot answer, else 0.",
         f"Chen et al. 2024 (RGB): {_CUE}, or the row is marked `abstained`; other rows are left "
         "out",
     ),
     _capability(
         "FalseRejectionRate",
-        "The same of questions that they do answer (`answerable: true`), where refusing is wrong.",
+        "The same for questions that they do answer (`answerable: true`), where refusing is wrong.",
         "as RejectionRate; read them together: always refusing gives 1 for both",
         higher=False,
     ),
     _capability(
         "ErrorDetection",
-        "Of rows whose passages hold a false fact (`falsified: true`): 1 where the response says "
-        "that they hold an error, else 0.",
+        "For rows whose passages contain a false fact (`falsified: true`): 1 if the response "
+        "says that they contain an error, else 0.",
         f"Chen et al. 2024 (RGB): {_CUE}; other rows are left out",
     ),
     _capability(
         "ErrorCorrection",
-        "Of those rows whose error was pointed out: 1 where the response holds the reference, the "
-        "true fact, else 0.",
-        "Chen et al. 2024 (RGB); held as Contains; read it with ErrorDetection, which says over "
-        "how many",
+        "For rows whose error was reported: 1 if the response contains the reference, the true "
+        "fact, else 0.",
+        "Chen et al. 2024 (RGB); compared as Contains; read it with ErrorDetection, which gives "
+        "the number of rows",
         needs=("reference",),
     ),
 )

@@ -1,4 +1,4 @@
-"""What is said of a measure before anything is computed."""
+"""Definitions of measures, before anything is computed."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Kind: TypeAlias = Literal[
 ]
 Cutoff: TypeAlias = Literal["required", "optional", "none"]
 ModelUse: TypeAlias = Literal["none", "chat", "embed", "chat, embed", "complete", "tokens"]
-"""What kind of model a measure asks: ``tokens`` is a local one that gives a vector a token."""
+"""Kind of model that a measure uses: ``tokens`` is a local one with one vector per token."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureScale:
-    """The values a measure can have, and which of them are good.
+    """The range of a measure and its direction.
 
-    ``str(scale)`` is how it stands in the header of a table: ``1-5``, ``from 0``.
+    ``str(scale)`` is its form in table headers: ``1-5``, ``from 0``.
     """
 
     low: float
@@ -26,7 +26,7 @@ class MeasureScale:
     higher_is_better: bool = True
 
     def __str__(self) -> str:
-        """Both ends, or the lower one where there is no upper one."""
+        """Both ends, or the lower one if there is no upper one."""
         return f"from {self.low:g}" if self.high is None else f"{self.low:g}-{self.high:g}"
 
     @property
@@ -36,7 +36,7 @@ class MeasureScale:
 
     @property
     def width(self) -> float | None:
-        """How far apart two values can be; None where the scale has no end."""
+        """Largest difference of two values; None if the scale is unbounded."""
         if self.high is None or math.isinf(self.high - self.low):
             return None
         return self.high - self.low
@@ -44,24 +44,24 @@ class MeasureScale:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a measure is; the reference page and the checks are read off it.
+    """Definition of a measure; the reference page and the checks are generated from it.
 
     Attributes:
         name: As written before bracket and cutoff.
         kind: Which family of functions computes it.
         summary: One sentence for the reader of a report.
         needs: Fields of a row that it reads.
-        low: Smallest value; ``high``, None where unbounded, the largest.
+        low: Smallest value; ``high``, None if unbounded, the largest.
         higher_is_better: Direction.
         source: Where the formula comes from.
         cutoff: Whether ``@k`` must, may or must not be given.
-        parameters: What may stand in brackets, ``N`` being a whole number from 1.
-        default: Parameter meant where none is given, several with commas; not written out.
-            Without one, a measure that has parameters must be given one of them.
-        instead: Fields that do as well as ``needs``, and are read first where a row has both.
-        model: What kind of model it asks.
-        extra: Extra of ragwright that it needs, empty where the core is enough.
-        validated: What its numbers are held to in the tests.
+        parameters: Allowed parameters in brackets; ``N`` is a whole number from 1.
+        default: Default parameter, several with commas; not written out. Without a default, a
+            parameter is required.
+        instead: Alternative fields to ``needs``, read first if a row has both.
+        model: Kind of model that it uses.
+        extra: Extra of ragwright that it needs, empty if the core is enough.
+        validated: What its numbers are compared with in the tests.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Definition:
 
     @property
     def form(self) -> str:
-        """How it is written, optional pieces in square brackets: ``Recall[(rel=N)]@k``."""
+        """How to write it, with optional parts in square brackets: ``Recall[(rel=N)]@k``."""
         brackets = f"({'|'.join(self.parameters)})" if self.parameters else ""
         if brackets and self.default:
             brackets = f"[{brackets}]"

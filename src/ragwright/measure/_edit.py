@@ -1,4 +1,4 @@
-"""Edit distance and longest common subsequence by bit vectors held in whole numbers."""
+"""Edit distance and longest common subsequence by bit vectors in integers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Hashable, Sequence
 def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     """Least insertions, deletions and substitutions that turn one sequence into the other.
 
-    Myers 1999 in the form of Hyyrö 2003, a column of the table in one whole number.
+    Myers 1999 in the form of Hyyrö 2003, with a column of the table in one integer.
     """
     if not one:
         return len(two)
@@ -40,7 +40,7 @@ def common_subsequence(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
 
 
 def _places(items: Sequence[Hashable]) -> dict[Hashable, int]:
-    """Item -> whole number whose bits say where it stands."""
+    """Item -> integer whose bits are its positions."""
     found: dict[Hashable, int] = {}
     for place, item in enumerate(items):
         found[item] = found.get(item, 0) | 1 << place

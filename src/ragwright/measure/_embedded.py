@@ -1,4 +1,4 @@
-"""Measures by vectors of whole texts, and the null baselines that belong beside a distance."""
+"""Measures by vectors of whole texts, and the null baselines of distances."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Matrix: TypeAlias = NDArray[np.float64]
 _BATCH = 256
 _TRIES = 64
 _MOST = 1000
-"""Rows that null baselines are made of: more would cost as much again and say no more."""
+"""Most rows for null baselines: more would add cost, but no information."""
 
 
 def kept_chunk_score(row: Row) -> float | None:
-    """The mean similarity of the retrieved passages that was kept with a row, if any was."""
+    """The mean similarity of the retrieved passages that is stored with a row, if any."""
     kept = row.metadata.get("chunk_score")
     return float(kept) if isinstance(kept, int | float) and not isinstance(kept, bool) else None
 
 
 def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
-    """Mean cosine of the question to the retrieved passages, -1 to 1 (SPEC A4)."""
+    """Mean cosine of the question to the retrieved passages, -1 to 1."""
     kept = kept_chunk_score(row)
     if kept is not None:
         return Score(str(measure), "scored", kept)
@@ -40,14 +40,14 @@ def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
 
 
 def qa_distance(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
-    """1 - cosine of question and response, 0 to 2 (SPEC C3)."""
+    """1 - cosine of question and response, 0 to 2."""
     (question,) = _unit((yield from embed(setup.embedder, [row.user_input], "query")))
     (response,) = _unit((yield from embed(setup.embedder, [row.said], "passage")))
     return Score(str(measure), "scored", float(1 - question @ response))
 
 
 def token_similarity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
-    """BERTScore or MoverScore of the response; of several references the best counts."""
+    """BERTScore or MoverScore of the response; for several references the best counts."""
     part = f"#{measure.parameter}" if measure.parameter else ""
     model = f"{measure.name.lower()}:{setup.token_model}{part}"
     found: list[float] = []
@@ -62,17 +62,17 @@ def _no_vectors() -> Matrix:
 
 @dataclass(frozen=True, slots=True)
 class QADistances:
-    """Distances of questions to answers beside those that mean nothing; lists by row.
+    """Distances of questions to answers and their null baselines; lists by row.
 
     Attributes:
         row_ids: Rows with a question and a response, in order.
         own: 1 - cosine of each question and its response.
         shuffled: The same with the response of another row.
         echoed: The same with the question itself, embedded as a response would be.
-        chunk: The same with a random passage retrieved for another row; empty where no other
-            row has any.
+        chunk: The same with a random passage retrieved for another row; empty if no other row has
+            any.
         ranks: Rank, from 1, of a question's own response among the responses of all rows;
-            equally near ones share the better rank.
+            equal distances share the better rank.
         questions: Unit vector of each question, a row each; likewise ``answers``.
     """
 
@@ -101,7 +101,7 @@ class QADistances:
         }
 
     def baselines(self, seed: int = 0) -> tuple[Summary, ...]:
-        """What :meth:`scores` come to, without ``QADistance`` itself, to be read beside it."""
+        """Summaries of :meth:`scores` without ``QADistance`` itself, for comparison."""
         scale = parse_measure("QADistance").known_scale
         return tuple(
             replace(aggregate(scores, seed), scale=None if name.startswith("rank") else scale)
@@ -118,7 +118,7 @@ def qa_distances(
     Args:
         rows: Those without a question or a response are left out.
         setup: ``embedder`` makes all vectors.
-        seed: Decides which answers and chunks stand in for the own ones.
+        seed: Seed of the choice of other answers and chunks.
         most: Of more rows than this, so many are drawn; None for all.
 
     Raises:
@@ -129,7 +129,7 @@ def qa_distances(
     used = [row for row in rows if row.user_input.strip() and row.said]
     if len(used) < 2:
         raise MeasureError(
-            f"{len(used)} rows have a question and a response, baselines need two",
+            f"{len(used)} rows have a question and a response; baselines need at least two",
             hint="score single rows by the measure QADistance",
         )
     draw = np.random.default_rng(seed)
@@ -160,7 +160,7 @@ def _distances(one: Matrix, two: Matrix) -> tuple[float, ...]:
 
 
 def _ranks(asked: Matrix, given: Matrix) -> tuple[int, ...]:
-    """Rank of each row's own response among all, a block of rows in memory at a time."""
+    """Rank of each row's own response among all, one block of rows in memory at a time."""
     found: list[int] = []
     for at in range(0, len(asked), _BATCH):
         near = np.round(1 - asked[at : at + _BATCH] @ given.T, 6)
@@ -170,7 +170,7 @@ def _ranks(asked: Matrix, given: Matrix) -> tuple[int, ...]:
 
 
 def _others(count: int, draw: np.random.Generator) -> list[int]:
-    """For every place another place, each used once: a random cycle."""
+    """A random cycle: for every position another one, each used once."""
     order = draw.permutation(count).tolist()
     found = [0] * count
     for at, place in enumerate(order):
@@ -179,7 +179,7 @@ def _others(count: int, draw: np.random.Generator) -> list[int]:
 
 
 def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:
-    """For every row a passage retrieved for another one and not for it; none where one lacks."""
+    """For every row a passage retrieved only for other rows; none if one is missing."""
     pool = list(dict.fromkeys(text for row in rows for text in row.retrieved_contexts))
     found = []
     for row in rows:
@@ -191,7 +191,7 @@ def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:
 
 
 def _drawn(pool: Sequence[str], own: Collection[str], draw: np.random.Generator) -> str:
-    """A text of the pool that is none of the own ones, by trying: few of many are own."""
+    """A text of the pool that is not one of the row's own, by rejection sampling."""
     for _ in range(_TRIES):
         text = pool[int(draw.integers(len(pool)))]
         if text not in own:
@@ -201,9 +201,9 @@ def _drawn(pool: Sequence[str], own: Collection[str], draw: np.random.Generator)
 
 
 def _vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
-    """Unit vectors of many texts: passages a block a request, queries as the measure asks for them.
+    """Unit vectors of many texts: passages in blocks, queries as the measure requests them.
 
-    Replies to queries are kept, so that those of the measure itself are known here.
+    Replies to queries are stored, so those of the measure itself are reused here.
     """
     block = 1 if role == "query" else _BATCH
     flows = [

@@ -1,4 +1,4 @@
-"""How much a system may have lost at most: what "as good as before" has to show."""
+"""Upper bound on the loss of a system, to prove that it is as good as before."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ def most_lost(
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> float | None:
-    """The largest mean loss of ``less`` against ``whole`` that their rows leave possible.
+    """The largest mean loss of ``less`` against ``whole`` that is compatible with their rows.
 
-    The upper end of the 95 % interval of the paired difference, in the direction that is bad; it
-    allows for large losses that are too rare to be among these rows (see :func:`least_rows`). A
-    margin above it is a proof of non-inferiority at 2.5 % (Wellek 2010). A row that ``less`` has no
-    score for although ``whole`` has one counts as lost from end to end, and so does one on which
-    one of the two abstained and the other did not. Abstaining on a row that is marked unanswerable
-    loses nothing.
+    The upper end of the 95 % interval of the paired difference, in the worse direction; it allows
+    for large losses too rare to be in the sample (see :func:`least_rows`). A margin above it is a
+    proof of non-inferiority at 2.5 % (Wellek 2010). A row without a score in ``less`` but with one
+    in ``whole`` counts as a loss over the whole scale, and so does a row on which only one of the
+    two abstained. Abstaining on a row marked unanswerable is no loss.
 
     Args:
-        whole: Row id -> score of the system that stands.
-        less: Likewise of the one that would take its place.
+        whole: Row id -> score of the present system.
+        less: Likewise of the one that would replace it.
         scale: Range and direction of the measure.
         seed: Seed of the bootstrap.
-        clusters: Row id -> cluster, where rows are not independent.
+        clusters: Row id -> cluster, if rows are not independent.
 
     Returns:
-        The loss in units of the measure, from 0; None below two rows, or where the scale has no
-        upper end.
+        The loss in units of the measure, from 0; None below two rows, or if the scale has no upper
+        end.
     """
     reach = scale.width
     if reach is None:
@@ -60,10 +59,10 @@ def most_lost(
 
 
 def least_rows(margin: float) -> int:
-    """Rows below which nothing can be shown to lose less than a share of the scale.
+    """Least number of rows that can show a loss below a share of the scale.
 
-    Even where no row differs, a loss over the whole scale on ``1 - 0.025 ** (1 / n)`` of all rows
-    can have been missed by n of them (Clopper and Pearson 1934).
+    Even if no row differs, n rows can miss a loss over the whole scale on ``1 - 0.025 ** (1 / n)``
+    of all rows (Clopper and Pearson 1934).
 
     Args:
         margin: Share of the scale, above 0 and below 1.
@@ -72,7 +71,7 @@ def least_rows(margin: float) -> int:
 
 
 def _loss(score: Score, other: Score, reach: float, upward: bool) -> float | None:
-    """What a row loses, None where it says nothing."""
+    """Loss on a row, None if the row gives no information."""
     if score.value is not None and other.value is not None:
         return round(score.value - other.value if upward else other.value - score.value, 6)
     if other.unanswerable:

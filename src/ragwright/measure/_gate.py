@@ -1,4 +1,4 @@
-"""Gates: may this go out? Rules over summaries and a comparison, refusing what cannot be known."""
+"""Gates: rules over summaries and a comparison; untrusted numbers do not pass."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ GateState: TypeAlias = Literal["passed", "failed", "untrusted"]
 _RULE = re.compile(r"(?P<measure>.+?)\s*(?P<sign><=|>=)\s*(?P<bound>.+)")
 _BASELINE = re.compile(r"baseline(?:\s*(?P<sign>[+-])\s*(?P<margin>\d*\.?\d+))?", re.IGNORECASE)
 _FEWEST = 6
-"""With fewer no flip of signs is rarer than 5 in 100."""
+"""With fewer units no sign flip has p below 0.05."""
 
 _OVER = 9  # digits in which a mean is compared to its bound
 
 
 @dataclass(frozen=True, slots=True)
 class GateRule:
-    """One condition: a bound for the mean, or not worse than the baseline by more than a margin.
+    """One rule: a bound for the mean, or at most a margin worse than the baseline.
 
-    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and means nothing.
+    ``str(rule)`` parses back. With ``margin``, ``bound`` is 0 and not used.
     """
 
     measure: Measure
@@ -50,51 +50,49 @@ class GateRule:
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """What a gate asks of the numbers before it reads them."""
+    """Requirements of a gate on the numbers."""
 
     floor: float = option(
         0.95,
-        "Least share of the rows with gold that has a score, for a gate to trust it.",
+        "Least share of the rows with gold that must have a score.",
         ge=0,
     )
-    sure: bool = option(
-        False, "The 95 % interval must clear a threshold as a whole, not only the mean."
-    )
+    sure: bool = option(False, "The whole 95 % interval must meet a threshold, not only the mean.")
     calibrated: bool = option(
         False,
         "A judged measure counts only if this judge was checked against people and agreed with "
         "them above chance.",
     )
     min_kappa: float | None = option(
-        None, "Least agreement beyond chance that such a judge must have reached.", ge=0, le=1
+        None, "Least agreement beyond chance of such a judge with people.", ge=0, le=1
     )
     corrected: bool = option(
-        False, "Thresholds are for the mean less the judge's bias, as people found it."
+        False, "Thresholds apply to the mean minus the judge's bias, as measured against people."
     )
     least: int = option(
         10,
-        "Fewest scored rows, for a rule against a baseline fewest rows or clusters, that a gate "
+        "Fewest scored rows, or for a rule against a baseline rows or clusters, that a gate "
         "trusts.",
         ge=1,
     )
 
     @property
     def needs_people(self) -> bool:
-        """True where a judged measure counts only with a calibration."""
+        """True if judged measures count only with a calibration."""
         return self.calibrated or self.corrected or self.min_kappa is not None
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeCheck:
-    """What is known of a judge from people: the part of a calibration that a gate reads.
+    """The part of a judge's calibration that a gate reads.
 
     Attributes:
         n: Rows with both a score and a label.
         kappa: Agreement beyond chance; with quadratic weights on scales of more than two points.
         bias: Mean of judge minus people.
-        corrected: The mean that people would have given to the very rows at the gate, where they
-            labelled some of them; without a value where they labelled others.
-        why_not: Why there is no calibration to rely on; empty where there is one.
+        corrected: Estimated mean of people on the rows at the gate, if they labelled some of them;
+            without a value if they labelled others.
+        why_not: Why there is no usable calibration; empty if there is one.
         hint: What to do about it.
     """
 
@@ -124,7 +122,7 @@ class JudgeCheck:
 
 
 def judge_check(found: Calibration) -> JudgeCheck:
-    """What a gate needs to know of a calibration."""
+    """The facts of a calibration for a gate."""
     scale = found.scale
     several = scale is None or scale.high is None or scale.high - scale.low > 1
     return JudgeCheck(found.n, found.weighted_kappa if several else found.kappa, found.bias)
@@ -132,7 +130,7 @@ def judge_check(found: Calibration) -> JudgeCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """What became of one rule, and why; ``hint`` says what to do, where that is known.
+    """Outcome of one rule, with the reason; ``hint`` says what to do, if known.
 
     ``warning`` is set where the rule is about a judged measure, and its judge was never checked
     against people or did not agree with them above chance.
@@ -149,13 +147,13 @@ class GateCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateOutcome:
-    """All rules: ``failed`` where one failed, else ``untrusted`` where one is, else ``passed``.
+    """All rules: ``failed`` if one failed, else ``untrusted`` if one is, else ``passed``.
 
-    A threshold fails where the mean misses it, or with ``sure`` an end of its interval; below the
-    coverage floor only where it is missed whatever the rows without a score hold, else it is
-    ``untrusted``. A rule against a baseline fails where the loss is, or may be, beyond the margin:
-    *not worse* has to be shown. A rule that is met is ``untrusted`` where it would not be with the
-    rows without a score at the worst end of the scale.
+    A threshold fails if the mean, or with ``sure`` an end of its interval, misses it; below the
+    coverage floor only if it is missed for any values of the rows without a score, else it is
+    ``untrusted``. A rule against a baseline fails if the loss is, or may be, beyond the margin:
+    *not worse* must be proven. A rule that is met is ``untrusted`` if it would fail with the rows
+    without a score at the worst end of the scale.
     """
 
     state: GateState
@@ -168,15 +166,15 @@ class GateOutcome:
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
-    """The rule that a text names: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``.
+    """The rule written as a text: ``nDCG@10>=0.7``, ``Faithfulness>=baseline-0.2``.
 
     Args:
         text: Measure, sign and bound.
-        scales: Text of a measure -> its scale, for rubrics of one's own.
+        scales: Text of a measure -> its scale, for custom rubrics.
 
     Raises:
-        MeasureError: Not of that form; the bound or the margin cannot be missed, or the bound
-            cannot be met, on the measure's scale; the sign is against the measure's direction.
+        MeasureError: Not of that form; the bound or margin is always or never met on the measure's
+            scale; the sign is against the measure's direction.
     """
     match = _RULE.fullmatch(text.strip())
     if match is None:
@@ -188,7 +186,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
     measure = on_scale(measure, (scales or {}).get(str(measure)))
     if upward != measure.definition.higher_is_better:
         raise MeasureError(
-            f"{text.strip()!r} asks {measure} to be worse",
+            f"{text.strip()!r} requires {measure} to be worse",
             hint=f"for {measure} {'higher' if not upward else 'lower'} is better: "
             f"write {'<=' if upward else '>='}",
         )
@@ -197,9 +195,9 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         margin = float(to_baseline["margin"] or 0)
         if margin and (to_baseline["sign"] == "-") != upward:
             raise MeasureError(
-                f"{text.strip()!r} asks for more than the baseline",
+                f"{text.strip()!r} requires more than the baseline",
                 hint=f"write {measure}{match['sign']}baseline{'-' if upward else '+'}{margin:g}; "
-                "whether it is better is what `compare` says",
+                "use `compare` to test whether it is better",
             )
         _within_scale(measure, margin, text.strip())
         return GateRule(measure, upward, margin=margin)
@@ -222,13 +220,13 @@ def gate(
     against: Comparisons | None = None,
     checked: Mapping[str, JudgeCheck] | None = None,
 ) -> GateOutcome:
-    """Hold summaries to rules; nothing passes on numbers that cannot be trusted.
+    """Apply rules to summaries; untrusted numbers never pass.
 
     Args:
-        summaries: Of the run at the gate.
+        summaries: Summaries of the run at the gate.
         rules: Texts or rules; see :func:`parse_rule`.
-        options: Coverage floor and how strict thresholds are.
-        against: The run (b) compared with its baseline (a), for rules that name it.
+        options: Coverage floor and strictness of thresholds.
+        against: The run (b) compared with its baseline (a), for rules against a baseline.
         checked: Text of a judged measure -> what people found of its judge. Of one that is not
             among them nothing is known: where the options ask for people it is ``untrusted``, else
             its rule has a warning.
@@ -240,7 +238,7 @@ def gate(
     scales = {summary.measure: summary.scale for summary in summaries}
     parsed = [parse_rule(rule, scales) if isinstance(rule, str) else rule for rule in rules]
     if not parsed:
-        raise MeasureError("the gate has no rule", hint="for example nDCG@10>=0.7")
+        raise MeasureError("the gate has no ruless", hint="for example nDCG@10>=0.7")
     by_name = {summary.measure: summary for summary in summaries}
     checks = []
     for rule in parsed:
@@ -265,7 +263,7 @@ _UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")
 
 
 def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
-    """Why a judge cannot be relied on; empty where it can."""
+    """Why a judge cannot be trusted; empty if it can."""
     if judge.why_not:
         return judge.why_not
     if options.calibrated and not judge.above_chance:
@@ -277,7 +275,7 @@ def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
         return ""
     reached = "unknown" if kappa is None else f"{kappa:.2f}"
     end = "the lower end of its kappa with people" if options.sure else "its kappa with people"
-    return f"{end} is {reached} over {judge.n} rows, {options.min_kappa:g} is due"
+    return f"{end} is {reached} on {judge.n} rows; at least {options.min_kappa:g} is required"
 
 
 def _warning(rule: GateRule, judge: JudgeCheck) -> str:
@@ -295,14 +293,14 @@ def _threshold(
     summary = summaries.get(str(rule.measure))
     if summary is None:
         taken = ", ".join(summaries) or "none"
-        return _check(rule, "untrusted", f"the run did not take {rule.measure}; it has {taken}")
+        return _check(rule, "untrusted", f"the run did not measure {rule.measure}; it has {taken}")
     if summary.mean is None:
         return _check(rule, "untrusted", "no row has a score")
     estimate, what = Estimate(summary.mean, summary.low, summary.high), "mean"
     if options.corrected and judge is not None:
         elsewhere = shifted_mean(estimate, judge.bias, summary.scale)
         estimate = elsewhere if judge.corrected.value is None else judge.corrected
-        what = f"mean less the judge's bias ({judge.bias.value or 0:+.4f} over {judge.n} rows)"
+        what = f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on {judge.n} rows)"
     if estimate.value is None:
         return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)
     thin = _thin(rule, summary, options, certain=what == "mean")
@@ -315,13 +313,13 @@ def _threshold(
 def _thin(
     rule: GateRule, summary: Summary, options: GateOptions, *, certain: bool
 ) -> GateCheck | None:
-    """What is said of a mean that too few rows have a part in, None where they are enough.
+    """The outcome for a mean of too few rows, None if there are enough.
 
-    ``certain`` where a bound that is missed even at best is missed for certain.
+    ``certain``: a bound that is missed even at best is certainly missed.
     """
     mean = summary.mean
     if summary.coverage < options.floor:
-        # Even with every missing row at its best the bound is missed: that much is certain.
+        # The bound is missed even with every missing row at its best, so it certainly fails.
         if certain and summary.best is not None and not _meets(summary.best, rule):
             reason = f"at best {summary.best:.4f} with all missing rows at their best"
             return _check(rule, "failed", reason, mean)
@@ -329,7 +327,7 @@ def _thin(
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
         return _check(rule, "untrusted", reason, mean)
     if summary.n < options.least:
-        reason = f"too few rows have a score: {summary.n}, {options.least} are due"
+        reason = f"too few rows have a score: {summary.n}; at least {options.least} are required"
         if summary.no_gold:
             reason += f" ({summary.no_gold} have no gold for it)"
         return _check(rule, "untrusted", reason, mean)
@@ -339,11 +337,11 @@ def _thin(
 def _held(
     rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate, what: str
 ) -> GateCheck:
-    """A mean, or with ``sure`` its interval, held to a threshold."""
+    """Checks a mean, or with ``sure`` its interval, against a threshold."""
     mean = estimate.value or 0.0
     reached = _meets(mean, rule)
     end = estimate.low if rule.upward else estimate.high
-    reason = f"{what} {mean:.4f} over {summary.n} rows"
+    reason = f"{what} {mean:.4f} on {summary.n} rows"
     if estimate.low is not None and estimate.high is not None:
         reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
     if summary.no_gold:
@@ -360,19 +358,19 @@ def _held(
 def _turned(
     found: GateCheck, rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate
 ) -> GateCheck | None:
-    """What is said of a pass that rows without a score could turn; None where they could not."""
+    """The outcome of a pass that rows without a score could reverse; None if they could not."""
     lost = sum(summary.lost.values())
     if found.state != "passed" or not lost:
         return None
     if summary.worst is None or summary.mean is None:
-        could = "on a scale without an end they could turn it"
+        could = "on an unbounded scale they could reverse it"
     else:
         end = (estimate.low if rule.upward else estimate.high) if options.sure else estimate.value
         share = summary.coverage
         least = share * (end or 0.0) + summary.worst - share * summary.mean
         if _meets(least, rule):
             return None
-        could = f"at their worst it would be {least:.4f}"
+        could = f"at worst it would be {least:.4f}"
     return replace(found, state="untrusted", reason=f"{found.reason}; {_lost(lost)}: {could}")
 
 
@@ -381,8 +379,8 @@ def _lost(rows: int) -> str:
 
 
 def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
-    """Non-inferiority: the whole 95 % interval of the difference must lie within the margin."""
-    assert rule.margin is not None  # the caller has looked
+    """Non-inferiority: the whole 95 % interval of the difference must be within the margin."""
+    assert rule.margin is not None  # the caller has checked
     if against is None:
         return _check(rule, "untrusted", "no baseline was given to compare with")
     found = next((c for c in against.measures if c.measure == str(rule.measure)), None)
@@ -390,16 +388,21 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
         return _check(rule, "untrusted", "no row has a score in both runs")
     if found.coverage < options.floor:
         reason = f"only {found.coverage:.1%} of the rows are scored in both runs"
-        return _check(rule, "untrusted", f"{reason}, {options.floor:.1%} are due", found.difference)
+        return _check(
+            rule,
+            "untrusted",
+            f"{reason}; at least {options.floor:.1%} are required",
+            found.difference,
+        )
     if found.incomparable:
         return _check(rule, "untrusted", found.incomparable, found.difference)
     due = max(_FEWEST, options.least)
     if found.units < due:
-        reason = f"{found.units} rows or clusters prove nothing, {due} are due"
+        reason = f"{found.units} rows or clusters prove nothing; at least {due} are required"
         return _check(rule, "untrusted", reason, found.difference)
     ends = found.furthest
     if ends is None:
-        reason = "all differences are equal, and on a scale without an end that bounds no loss"
+        reason = "all differences are equal, which bounds no loss on an unbounded scale"
         return _check(rule, "untrusted", reason, found.difference)
     return _within_margin(rule, rule.margin, found, ends)
 
@@ -407,7 +410,7 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
 def _within_margin(
     rule: GateRule, margin: float, found: Comparison, ends: tuple[float, float]
 ) -> GateCheck:
-    """A difference held to a margin by its interval."""
+    """Checks a difference against a margin by its interval."""
     low, high = ends
     loss, certain = (-low, -high) if rule.upward else (high, low)
     reason = f"difference {found.difference:+.4f} ({low:+.4f} to {high:+.4f})"
@@ -423,30 +426,30 @@ def _within_margin(
 
 
 def _turned_loss(rule: GateRule, margin: float, found: Comparison, loss: float) -> str:
-    """How rows without a score could bring a loss beyond its margin; empty where they cannot."""
+    """How rows without a score could bring a loss beyond its margin; empty if they cannot."""
     if not found.lost:
         return ""
     worst = found.lowest if rule.upward else found.highest
     if worst is None:
-        return "on a scale without an end they could turn it"
+        return "on an unbounded scale they could reverse it"
     seen, worst = ((-1 if rule.upward else 1) * (v or 0.0) for v in (found.difference, worst))
     share = found.n / (found.n + found.lost)
     most = share * loss + worst - share * seen
-    return f"at their worst it may lose {most:.4f}" if round(most, _OVER) > margin else ""
+    return f"at worst it loses {most:.4f}" if round(most, _OVER) > margin else ""
 
 
 def _too_few(margin: float, found: Comparison) -> str:
-    """What to do where a margin cannot be shown by so many rows, whatever they hold."""
+    """What to do if this number of rows cannot prove a margin, whatever their scores."""
     if not margin:
-        return "name a margin, as in baseline-0.02: without one only a gain can be shown"
+        return "give a margin, as in baseline-0.02: without one only a gain can pass"
     width = None if found.scale is None else found.scale.width
     due = 0 if width is None else least_rows(margin / width)
     if found.units >= due:
         return ""
     kind = "rows" if found.clusters is None else "clusters"
     return (
-        f"ask more questions: where nothing differs, it takes {due} {kind} to show that the loss "
-        f"is within {margin:g}; there are {found.units}"
+        f"use more questions: even without any difference it takes {due} {kind} to show "
+        f"that the loss is within {margin:g}; there are {found.units}"
     )
 
 
@@ -456,13 +459,13 @@ def _meets(value: float, rule: GateRule) -> bool:
 
 
 def _on_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
-    """Refuse a bound that every run meets, or none: a forgotten scale is the usual reason."""
+    """Refuse a bound that every run or no run meets: the usual reason is a forgotten scale."""
     low, high = measure.definition.low, measure.definition.high
     ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
     if math.isinf(bound):
         raise MeasureError(f"the bound of {text!r} is not a number", hint=ends)
     if not low <= bound <= (bound if high is None else high):
-        raise MeasureError(f"the bound of {text!r} is off the scale", hint=ends)
+        raise MeasureError(f"the bound of {text!r} is outside the scale", hint=ends)
     if bound == (low if upward else high):
         raise MeasureError(f"every run meets {text!r}", hint=ends)
 

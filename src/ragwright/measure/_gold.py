@@ -1,7 +1,7 @@
-"""Gold: what a row has to say before any system can be scored on it.
+"""Gold: what a row must contain before any system can be scored on it.
 
-Whether gold is there depends on the test set alone, never on what a system did. That is why rows
-without it may be left out of coverage, and rows without an answer may not.
+Gold depends on the test set alone, never on a system's answers. Therefore rows without gold may be
+left out of coverage, but not rows without an answer.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ..core import MeasureError, Row
 from ._definition import Definition
 
 GOLD = frozenset({"reference", "reference_contexts", "reference_ids", "reference_spans"})
-"""Fields of a row that its author fills in, and no system."""
+"""Fields of a row that its author fills in, not a system."""
 
 
 class NoGold(str):
-    """A reason for no value that lies in the row's gold, and not in what was answered."""
+    """A reason for a missing value that lies in the row's gold, not in the answer."""
 
     __slots__ = ()
 
@@ -25,12 +25,12 @@ _MARKS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 def marked(row: Row, name: str) -> bool | None:
-    """What a row's metadata says of it, None where it says nothing.
+    """A mark in a row's metadata, None if it is not set.
 
-    Tables hold it as a word or a number: true, yes, 1, false, no, 0.
+    Tables contain it as a word or a number: true, yes, 1, false, no, 0.
 
     Raises:
-        MeasureError: It is anything else. Read as "not said", a refusal would count as an answer.
+        MeasureError: It has another value. If it were ignored, a refusal would count as an answer.
     """
     value = row.metadata.get(name)
     if value is None or isinstance(value, bool):
@@ -45,21 +45,21 @@ def marked(row: Row, name: str) -> bool | None:
         found = None
     if found is None:
         raise MeasureError(
-            f"`{name}` is {value!r}, which is neither true nor false",
+            f"`{name}` must be true or false, not {value!r}",
             where=f"row {row.id!r}",
-            hint="write true or false (yes, no, 1 and 0 are read too), or leave it out",
+            hint="write true or false (yes, no, 1 and 0 also work), or leave it out",
         )
     return found
 
 
 def lacks_gold(row: Row, definition: Definition) -> bool:
-    """True where each set of fields that a measure can be taken from lacks gold in this row."""
+    """True if this row lacks gold in every set of fields that the measure can use."""
     due = [definition.needs, *([definition.instead] if definition.instead else [])]
     return all(gold_missing(row, names) for names in due)
 
 
 def gold_missing(row: Row, fields: Sequence[str]) -> bool:
-    """True where one of the fields is gold, and empty."""
+    """True if one of the fields is gold and empty."""
     return any(name in GOLD and not _given(row, name) for name in fields)
 
 

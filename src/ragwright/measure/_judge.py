@@ -1,4 +1,4 @@
-"""Judging a row by a rubric: whole, passage by passage, in both orders."""
+"""Judges a row by a rubric: as a whole, passage by passage, in both orders."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
     """Judge one row by a rubric, ``setup.repeat`` times.
 
     Returns:
-        ``scored`` with the mean of the repeats, the judge's words in ``detail``;
-        ``judge_invalid`` where two replies hold no score, both quoted in ``reason``;
-        ``not_applicable`` where a text is missing or does not fit the judge's window;
-        ``abstained`` where the row says that the system gave no answer.
+        ``scored`` with the mean of the repeats, the judge's reasoning in ``detail``;
+        ``judge_invalid`` if two replies have no score, both quoted in ``reason``;
+        ``not_applicable`` if a text is missing or does not fit the judge's window;
+        ``abstained`` if the row says that the system gave no answer.
 
     Raises:
-        ModelError: The judge's server fails; :func:`score_row` makes that ``errored``.
+        ModelError: The judge's server fails; :func:`score_row` turns that into ``errored``.
     """
     name = rubric.name if rubric.name in shipped_rubrics() else f"Rubric({rubric.name})"
     if not setup.model:
@@ -67,7 +67,7 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
     if not too_long:
         try:
             found = yield from _answers(calls, setup)
-        except PromptTooLongError as error:  # the window is not set, or less than was thought
+        except PromptTooLongError as error:  # the window is not set, or smaller than assumed
             too_long = error.what
         else:
             return _score(rubric, [[verdict] for verdict in found])
@@ -77,12 +77,12 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
 
 
 def _of_nothing(rubric: Rubric) -> Score:
-    """The score of an empty answer, about which no judge need be asked."""
+    """The score of an empty answer, for which no judge is called."""
     if rubric.empty_response is None:
-        reason = f"{NOTHING}: there is nothing in it to judge"
+        reason = f"{NOTHING}: there is nothing to judge"
         return Score(rubric.name, "not_applicable", reason=reason)
     value = float(rubric.empty_response)
-    return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not asked")
+    return Score(rubric.name, "scored", value, detail=f"{NOTHING}; the judge was not called")
 
 
 def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -102,7 +102,7 @@ def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> 
 
 
 def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Score:
-    """The score of one judgment: per order, one verdict for the whole or one a passage."""
+    """The score of one judgment: per order, one verdict for the whole or one per passage."""
     for at, order in enumerate(orders):
         for number, judged in enumerate(order, 1):
             if judged.value is None:
@@ -128,7 +128,7 @@ def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Sc
 
 
 def _told(verdicts: Sequence[JudgeReply], rubric: Rubric) -> tuple[float, str, dict[str, float]]:
-    """Value, words and parts of the verdicts of one order."""
+    """Value, reasoning and parts of the verdicts of one order."""
     scores = [float(verdict.score or 0) for verdict in verdicts]
     if len(verdicts) == 1:
         return scores[0], verdicts[0].reasoning, {}
@@ -150,7 +150,7 @@ def _answers(
 
 
 def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:
-    """One call, or one for each order of what is compared."""
+    """One call, or one for each order of the compared texts."""
     orders = [rubric.needs]
     if rubric.both_orders:
         compared = [field for field in rubric.needs if field != "user_input"]
@@ -164,7 +164,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]
         if found.score is None:
             raise (Declined if found.declined else ValueError)(found.fault)
         if " ".join(found.reasoning.split()) in copies:
-            raise ValueError("the reasoning is that of a worked example")
+            raise ValueError("the reasoning copies a worked example")
         return found
 
     return [
@@ -186,7 +186,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]
 
 @lru_cache(maxsize=64)
 def _system(rubric: Rubric, form: ReplyForm) -> str:
-    """The system turn: the same for every row, so it is rendered once a rubric."""
+    """The system turn: the same for every row, so it is rendered once per rubric."""
     return system_turn("rubric", form, _values(rubric))
 
 
@@ -220,7 +220,7 @@ def _example(title: str, example: Example, needs: Sequence[str]) -> Mapping[str,
 def _present(row: Row, field: str) -> bool:
     value = getattr(row, field)
     if field == "response":
-        return value is not None  # an empty answer is one
+        return value is not None  # an empty answer is an answer
     if isinstance(value, str):
         return bool(value.strip())
     return any(text.strip() for text in value)
@@ -228,6 +228,6 @@ def _present(row: Row, field: str) -> bool:
 
 @lru_cache(64)
 def _score_schema(low: int, high: int) -> str:
-    """Schema of a reasoning and a score on a scale, written once: it goes out with every call."""
+    """Schema of a reasoning and a score on a scale, written once, as it is sent with every call."""
     score = {"type": ["integer", "null"], "enum": [*range(low, high + 1), None]}
     return schema_text({"reasoning": {"type": "string"}, "score": score})

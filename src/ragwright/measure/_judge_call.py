@@ -1,9 +1,9 @@
-"""One question to the judge: its reply read strictly, one re-ask, then invalid.
+"""One call of the judge: its reply is read strictly, with one retry, then it is invalid.
 
-What is judged is material. Each text stands between two lines with a mark that is a hash of all
-of them, so none can close its own block; control tokens in it are broken up and the cue of a
-final score cannot be copied from it. A reply that is itself a piece of the judged text, or of an
-example in the prompt, is no judgment.
+Judged texts are untrusted. Each text is put between two lines with a mark that is a hash of all
+texts, so none can close its own block; control tokens in it are broken up, and the cue of a final
+score cannot be copied from it. A reply that is a piece of the judged text, or of an example in the
+prompt, is not accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ._setup import MeasureSetup
 T = TypeVar("T")
 
 Texts: TypeAlias = tuple[tuple[str, str], ...]
-"""What the judge is shown, in order: the name of each text, and the text."""
+"""The texts for the judge, in order: name and text."""
 
 _CUE = re.compile(r"(f)(inal[\s*_]+score)", re.IGNORECASE)
 _QUOTED = 400
@@ -33,9 +33,9 @@ _NO_JUDGE = (
     "judge.format: text for a model that does not write JSON."
 )
 _REMEMBERED = 256
-"""Texts whose forms are remembered: a passage is shown, and its replies are read, many times."""
+"""Texts whose forms are cached, since passages are used in many calls."""
 _TURN = 4
-"""Tokens that a chat template adds to a turn, on the safe side."""
+"""Tokens that a chat template adds to a turn, a safe estimate."""
 
 _NAMES = {
     "user_input": "question",
@@ -48,21 +48,21 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class JudgeCall(Generic[T]):
-    """What is asked, and what a reply must look like.
+    """The prompt of a call, and the form of its reply.
 
     Attributes:
-        prompt: Name of the prompt file, without its ending.
-        texts: What is judged.
-        read: The value of a reply (text, form, why it stopped); raises ValueError that says what
-            is wrong with it, :class:`Declined` where nothing is but that the judge gives none.
+        prompt: Name of the prompt file, without its suffix.
+        texts: The texts to judge.
+        read: Returns the value of a reply (text, form, finish reason); raises ValueError with the
+            fault, or :class:`Declined` if the judge declines in a valid form.
         schema: JSON schema of the reply.
         stand_in: Value in a dry run.
         values: Further values of the prompt's templates.
-        system: Makes the system turn, where that is worth remembering from call to call.
-        text_form: The prompt knows a plain-text form of the reply.
+        system: Makes the system turn, if it can be cached between calls.
+        text_form: The prompt supports a plain-text form of the reply.
         sample: Number of an independent sample.
-        sources: Documents whose text is shown.
-        data: The prompt file itself, where it is not one of this room.
+        sources: Documents whose text is in the prompt.
+        data: The prompt file itself, if it is not one of this room.
     """
 
     prompt: str
@@ -85,9 +85,9 @@ class JudgeCall(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Judged(Generic[T]):
-    """What came of it: a value, or None and why, the judge's replies quoted.
+    """The result: a value, or None with the reason, quoting the judge's replies.
 
-    ``declined`` is True where the judge itself says that it does not judge.
+    ``declined`` is True if the judge itself declined.
     """
 
     value: T | None
@@ -96,18 +96,17 @@ class Judged(Generic[T]):
 
 
 def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
-    """The value of the judge's reply; one re-ask shows the judge its own reply and the fault.
+    """The value of the judge's reply; one retry shows the judge its own reply and the fault.
 
-    A judge that declines in the form it was given is not asked again: what it would then say, it
-    would say because it was pressed.
+    A judge that declines in the valid form is not asked again: pressing it would bias the reply.
 
     Raises:
-        ModelError: The server does not do what is asked.
+        ModelError: The server fails.
     """
     form, schema = _first_form(call, setup)
     turns: tuple[Message, ...] = messages(call, form)
     reply = yield from _sent(call, setup, turns, schema)
-    # Declared before the reply is read: a dry run counts at most one re-ask.
+    # Declared before the reply is read: a dry run counts at most one retry.
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast" and not planned:
         return Judged(call.stand_in)
@@ -152,21 +151,21 @@ def texts_of(row: Row, needs: Sequence[str]) -> Texts:
 
 
 def sources_of(row: Row) -> tuple[str, ...]:
-    """Documents whose text a row holds, as far as it says."""
+    """Documents whose text a row contains, as far as known."""
     spans = (*row.retrieved_spans, *row.reference_spans)
     named = (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
     return tuple(dict.fromkeys(named))
 
 
 def blocks(texts: Texts, mark: str) -> str:
-    """Texts between their lines, unable to close their block or to hold a cue."""
+    """Texts between their lines, unable to close their block or to contain a cue."""
     return "\n".join(
         f"<<{name} {mark}>>\n{_tame(text)}\n<<end {name} {mark}>>" for name, text in texts
     )
 
 
 def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
-    """System and user turn of a call; the mark is a hash of the texts, which none can hold."""
+    """System and user turn of a call; the mark is a hash of the texts, which none can contain."""
     mark = text_hash(canonical_json([list(pair) for pair in call.texts]))[:12]
     values = {"form": form, "mark": mark, "texts": blocks(call.texts, mark), **call.values}
     system = call.system(form) if call.system else _system_turn(call.file, form, call.values)
@@ -174,7 +173,7 @@ def messages(call: JudgeCall[Any], form: ReplyForm) -> tuple[Message, Message]:
 
 
 def system_turn(prompt: str, form: ReplyForm, values: Mapping[str, Any]) -> str:
-    """The system turn of a prompt, which holds nothing of the texts that are judged."""
+    """The system turn of a prompt, without any judged text."""
     return _system_turn(shipped_mapping("measure", f"prompts/{prompt}.yaml"), form, values)
 
 
@@ -184,9 +183,9 @@ def _system_turn(data: Mapped, form: ReplyForm, values: Mapping[str, Any]) -> st
 
 
 def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
-    """Why a call does not fit the judge's window, empty where it fits or none is known.
+    """Why a call does not fit the judge's window, empty if it fits or the window is unknown.
 
-    Room is kept for two replies: the judge may have to be shown its first one.
+    Room is reserved for two replies: a retry contains the first one.
     """
     if setup.window is None:
         return ""
@@ -196,8 +195,8 @@ def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
     if prompt + 2 * setup.max_tokens <= setup.window:
         return ""
     return (
-        f"the prompt has about {prompt} tokens and two replies may have {setup.max_tokens} each: "
-        f"more than the judge's window of {setup.window}"
+        f"the prompt has about {prompt} tokens and two replies may have {setup.max_tokens} "
+        f"each: more than the judge's window of {setup.window}"
     )
 
 
@@ -212,12 +211,12 @@ def object_schema(properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
 
 def schema_text(properties: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a schema, its order kept: what is written first is thought first."""
+    """The text of a schema in its order, which models follow when they write."""
     return json.dumps({"title": "judgment", **object_schema(properties)})
 
 
 def quoted(text: str) -> str:
-    """A reply for a reason: on one line, its middle left out where it is long."""
+    """A reply as quoted in a reason: on one line, with the middle left out if it is long."""
     line = " ".join(text.split())
     if len(line) > _QUOTED:
         half = _QUOTED // 2
@@ -231,7 +230,7 @@ def _tame(text: str) -> str:
 
 
 def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, str]:
-    """The form a reply is asked for in first, and the schema sent with it."""
+    """The first form of the reply, and the schema sent with it."""
     if setup.format != "text":
         return "json", call.schema
     return ("text" if call.text_form else "json"), ""
@@ -240,7 +239,7 @@ def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, s
 def _heard(
     call: JudgeCall[T], setup: MeasureSetup, reply: ChatReply, form: ReplyForm
 ) -> Flow[Judged[T]]:
-    """The value of a reply; whether it had one is counted, to notice a judge that never has."""
+    """The value of a reply; counts usable replies, to notice a judge that gives none."""
     found = _read(call, reply, form)
     of_use = found.value is not None or found.declined
     problem = "" if of_use else f"{found.why}: {quoted(reply.text)} {_NO_JUDGE}"
@@ -249,17 +248,17 @@ def _heard(
 
 
 def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
-    """The value of a reply, or None with what is wrong with it."""
+    """The value of a reply, or None with the fault."""
     try:
         found = call.read(reply.text, form, reply.finish)
     except ValueError as error:
         return Judged(None, str(error), declined=isinstance(error, Declined))
     said = unfenced(spoken(reply.text))
     value = _object(said)
-    # A judge that hands back what it was shown has been talked into it, or has not judged.
+    # A judge that repeats its input was manipulated, or has not judged.
     shown = [form for _, text in call.texts for form in dict.fromkeys((text, _tame(text)))]
     if any(_holds(text, said, value) for text in shown):
-        return Judged(None, "the reply is a piece of the text that was to be judged")
+        return Judged(None, "the reply is a piece of the text to be judged")
     told = {" ".join(text.split()) for text in strings_in(value)}
     if told & set(call.file.values.get("examples", ())):
         return Judged(None, "the reply copies an example of the prompt")
@@ -268,12 +267,12 @@ def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
 
 @lru_cache(_REMEMBERED)
 def _spaced(text: str) -> str:
-    """A text with one space wherever it has some."""
+    """A text with runs of white space replaced by one space."""
     return " ".join(text.split())
 
 
 def _holds(text: str, said: str, value: Any) -> bool:
-    """True where a text holds a reply, whatever spaces it has; an object, however it is written."""
+    """True if a text contains a reply, ignoring spacing, or an object in any notation."""
     if " ".join(said.split()) in _spaced(text):
         return True
     if not isinstance(value, dict) or not value:
@@ -290,7 +289,7 @@ def _object(said: str) -> Any:
 
 
 def _begins(text: str, at: int) -> Any:
-    """The JSON value that begins at a place of a text, None where none does."""
+    """The JSON value that begins at a position of a text, None if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text, at)[0]
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Every judged measure as a flow, repeated as often as asked."""
+"""Judged measures as flows, with repeats."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
 
 
 def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
-    """Say before a run that a measure's rubric is missing or unfit.
+    """Check before a run that a measure's rubric exists and fits.
 
     Raises:
-        MeasureError: There is no rubric of that name, or one that takes the name of a shipped
-            one but not its scale.
+        MeasureError: There is no rubric of that name, or one with the name of a shipped one but
+            another scale.
     """
     if measure.definition.kind == "judged":
         for name in rubric_names(measure):
@@ -54,7 +54,7 @@ def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
 def on_rubric_scales(
     measures: Sequence[Measure], rubrics: Mapping[str, Rubric]
 ) -> tuple[Measure, ...]:
-    """Measures with the scales of the rubric files they name; an unknown rubric changes nothing."""
+    """Measures with the scales of their rubric files; unknown rubrics are ignored."""
     known = {**shipped_rubrics(), **rubrics}
     return tuple(
         on_scale(measure, _scale(known[measure.parameter]))
@@ -80,7 +80,7 @@ def _scale(rubric: Rubric) -> MeasureScale:
 
 
 def rubric_names(measure: Measure) -> tuple[str, ...]:
-    """Names of the rubrics that a judged measure asks by; none for those made of flows."""
+    """Names of the rubrics of a judged measure; none for those without rubrics."""
     if measure.name == "Comprehensive":
         return _LIKERT[:3] if measure.parameter == "nogold" else _LIKERT
     if measure.name in _NO_RUBRIC:
@@ -96,9 +96,9 @@ def _rubric(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flo
 
 
 def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
-    """The mean, only where every measure is scored: a mean of the others would flatter.
+    """The mean, only if every measure is scored: a mean of the rest would be biased.
 
-    Asked beside these measures themselves it costs nothing: equal requests are one call.
+    Together with these measures themselves it costs nothing: equal requests are one call.
     """
     names = rubric_names(measure)
     flows = [by_rubric(row, find_rubric(name, setup.rubrics), setup, sample) for name in names]
@@ -116,7 +116,7 @@ def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int)
 def _precision(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     rubric = find_rubric("PassageRelevance", setup.rubrics)
     shown = row.retrieved_contexts[: measure.cutoff]
-    # Each passage is a row of its own: equal ones are one call, at any cutoff and rank.
+    # Each passage is a separate row: equal ones are one call, at any cutoff and rank.
     alone = [replace(row, retrieved_contexts=(text,)) for text in shown]
     outcomes = yield from gather(
         [_passage(part, rubric, setup, sample) for part in alone], settle=True
@@ -144,4 +144,4 @@ _FLOWS: Mapping[str, Sampling] = {
     "Q2": q2,
     "QuestionSimilarity": question_similarity,
 }
-"""Measures that are more than one rubric."""
+"""Measures that use more than one rubric."""

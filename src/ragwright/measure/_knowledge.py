@@ -20,8 +20,8 @@ T = TypeVar("T")
 
 _WITH_BIGRAMS = "content+bigrams"
 
-_NOTHING_KNOWN = "the retrieved contexts hold no words"
-_NOTHING_SAID = "the response holds no words"
+_NOTHING_KNOWN = "the retrieved contexts contain no words"
+_NOTHING_SAID = "the response contains no words"
 
 
 def knowledge_value(row: Row, measure: Measure, language: str) -> Found:
@@ -42,11 +42,11 @@ def knowledge_value(row: Row, measure: Measure, language: str) -> Found:
 
 
 def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) -> Found:
-    """Mean of the shares of content words and of bigrams that the passages hold too, 0 to 1.
+    """Mean of the shares of content words and of bigrams that are also in the passages, 0 to 1.
 
     Bigrams are of all words, so that function words and word order count. A response without
-    content words (`Me too.`) is scored by all of its words in their place; one of a single word
-    has no bigram, and is scored by the word alone.
+    content words (`Me too.`) is scored by all of its words instead; one with a single word has no
+    bigram, and is scored by the word alone.
     """
     words, known = plain_words(response), [plain_words(text) for text in contexts]
     if not any(known):
@@ -65,10 +65,10 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
 
 
 def _share(given: Counter[T], known: Counter[T]) -> float:
-    """Share of what is given that is known, each counted at most as often as it is known."""
+    """Share of the given items that are known, each counted at most as often as known."""
     return (given & known).total() / given.total()
 
 
 def _counted(texts: Iterable[S], cut: Callable[[S], Iterable[T]]) -> Counter[T]:
-    """How often each piece occurs in several texts; no piece reaches from one text to another."""
+    """Counts of each piece in several texts; no piece spans two texts."""
     return Counter(piece for text in texts for piece in cut(text))

@@ -1,4 +1,4 @@
-"""Perplexity: how surprising a model finds a response."""
+"""Perplexity of a response under a model."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ._setup import MeasureSetup
 def perplexity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """The exponential of the mean negative log-probability of the response's tokens, 1 or more.
 
-    The server is asked to echo the response as a prompt with its log-probabilities and to write
-    nothing. Its first token has no probability, since nothing stands before it.
+    The server echoes the response as a prompt with its log-probabilities and writes nothing. The
+    first token has no probability, since nothing precedes it.
 
     Raises:
         MeasureError: The server does not echo the prompt, or gives impossible numbers.
@@ -40,7 +40,7 @@ def perplexity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     scores = [score for _, score in tokens]
     if not all(math.isfinite(score) and score <= 0 for score in scores):
         raise MeasureError(
-            f"{setup.completer} sent log-probabilities that are none",
+            f"{setup.completer} sent invalid log-probabilities",
             hint="each must be a finite number not above 0",
         )
     return Score(str(measure), "scored", math.exp(-math.fsum(scores) / len(scores)))

@@ -1,4 +1,4 @@
-"""A measure as a value: its text is its name in code, YAML, table header and run store."""
+"""A measure as a value: its text is its name in code, YAML, table headers and stored runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._definition import Definition, MeasureScale
 from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
-_LONGEST = 500  # characters of a measure's text; a number in it must stay one that int() takes
+_LONGEST = 500  # characters of a measure's text; numbers in it must be short enough for int()
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
 
 
@@ -23,7 +23,7 @@ class Measure:
 
     ``str(measure)`` parses back to an equal measure; a parameter that is the default is
     dropped, so that one measure has one text. ``scale`` is that of a rubric file, which the text
-    does not hold; see :func:`on_scale`.
+    does not contain; see :func:`on_scale`.
 
     Raises:
         MeasureError: No such measure, parameter or cutoff.
@@ -35,7 +35,7 @@ class Measure:
     scale: MeasureScale | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        """Refuse what does not exist, and bring the parameter to its one spelling."""
+        """Refuse unknown parts, and normalise the parameter."""
         definition = find(self.name)
         if definition is None:
             raise _unknown(self.name)
@@ -63,9 +63,9 @@ class Measure:
 
     @property
     def definition(self) -> Definition:
-        """What it needs, its range, direction and source."""
+        """Its needs, range, direction and source."""
         definition = find(self.name)
-        assert definition is not None  # __post_init__ has looked
+        assert definition is not None  # checked in __post_init__
         own = self.scale
         if own is None:
             return definition
@@ -75,21 +75,21 @@ class Measure:
 
     @property
     def known_scale(self) -> MeasureScale | None:
-        """Range and direction; None for a rubric of one's own whose file has not been seen."""
+        """Range and direction; None for a custom rubric whose file is not loaded."""
         if self.scale is None and "name" in self.definition.parameters:
             return None
         return self.definition.scale
 
 
 def on_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
-    """The measure with the scale of its rubric file; others keep their own."""
+    """The measure with the scale of its rubric file; other measures are unchanged."""
     if scale is None or "name" not in measure.definition.parameters:
         return measure
     return replace(measure, scale=scale)
 
 
 def parse_measure(text: str) -> Measure:
-    """The measure that a text such as ``nDCG@10`` or ``Recall(rel=2)@100`` names.
+    """The measure written as a text such as ``nDCG@10`` or ``Recall(rel=2)@100``.
 
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
@@ -115,17 +115,17 @@ def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
     for part in parts:
         measure = part if isinstance(part, Measure) else parse_measure(part)
         if measure in found:
-            raise MeasureError(f"{measure} is named twice", hint="name each measure once")
+            raise MeasureError(f"{measure} is given twice", hint="write each measure once")
         found.append(measure)
     if not found:
-        raise MeasureError("no measure is named", hint="for example nDCG@10, Recall@100")
+        raise MeasureError("no measure is given", hint="for example nDCG@10, Recall@100")
     return tuple(found)
 
 
 def _parameter(definition: Definition, given: str, text: str) -> str:
-    """The canonical parameter: spaces out, whole numbers bare, the default left out.
+    """The canonical parameter: without spaces, whole numbers plain, the default omitted.
 
-    The form ``name`` stands for any name, kept as it is.
+    The form ``name`` means any name, kept as it is.
     """
     if "name" in definition.parameters and NAME.fullmatch(given.strip()):
         return given.strip()
@@ -146,7 +146,7 @@ def _parameter(definition: Definition, given: str, text: str) -> str:
 
 
 def _unknown(name: str) -> MeasureError:
-    """The error for a name nobody knows, with the nearest known one."""
+    """The error for an unknown name, with the nearest known one."""
     forms = {definition.name.lower(): definition for definition in definitions()}
     near = difflib.get_close_matches(name.lower(), forms, n=1, cutoff=0.5)
     known = ", ".join(definition.name for definition in definitions())

@@ -1,4 +1,4 @@
-"""Measures that have questions written: question similarity and Q2."""
+"""Measures with generated questions: question similarity and Q2."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def question_similarity(
 ) -> Flow[Score]:
     """The mean cosine of the question to questions written from the response and its passages.
 
-    One call to the judge, who does not see the question, and one to the embedder.
+    One call of the judge, which does not see the question, and one of the embedder.
 
     Raises:
         MeasureError: The embedder gives a vector of length 0.
@@ -49,7 +49,7 @@ def question_similarity(
             raise ValueError(f'"questions" must be a list of {count} texts')
         said = tuple(text_of(question, "a question") for question in found)
         if len(set(said)) < count:
-            raise ValueError("a question is there twice")
+            raise ValueError("a question occurs twice")
         return said
 
     judged = yield from fitting(
@@ -88,7 +88,7 @@ def question_similarity(
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """A span of the response, its question, and what the passages answer to it."""
+    """A span of the response, its question, and the passages' answer."""
 
     span: str
     question: str
@@ -98,12 +98,12 @@ class _Checked:
 
 
 def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
-    """Mean over the informative spans of the response of how the passages answer for them.
+    """Mean agreement of the passages with the informative spans of the response.
 
     The judge picks spans and writes a question on each (one call), answers it from the passages
-    (one call each), and where that answer has other words says whether it entails the span (one
-    call each): 1 where the words are equal or the span is entailed, 0 where it is contradicted,
-    token F1 of both where neither or where the passages give no answer.
+    (one call each), and if that answer has other words, judges whether it entails the span (one
+    call each): 1 if the words are equal or the span is entailed, 0 if it is contradicted, token F1
+    of both otherwise or if the passages give no answer.
     """
     name = str(measure)
     listed = yield from fitting([_spans_call(row, setup, sample)], setup)
@@ -132,7 +132,7 @@ def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Sco
 def _one(
     row: Row, span: str, question: str, setup: MeasureSetup, sample: int
 ) -> Flow[_Checked | Score]:
-    """One span: how well the passages answer for it, or why that cannot be said."""
+    """One span: the agreement of the passages, or why it is unknown."""
     judged = yield from fitting([_lookup_call(row, question, sample)], setup)
     if isinstance(judged, str):
         return Score("", "not_applicable", reason=judged)
@@ -175,7 +175,7 @@ def _spans_call(
                 raise ValueError(f"the span {span[:60]!r} is not in the answer")
             found.append((span, text_of(entry["question"], "a question")))
         if len(set(found)) < len(found):
-            raise ValueError("a span is there twice")
+            raise ValueError("a span occurs twice")
         return tuple(found)
 
     return JudgeCall(

@@ -1,7 +1,7 @@
 """A judge's reply, read strictly: one integer on the scale, or the reason why there is none.
 
-Nothing is repaired, guessed or rounded. A reply that could be read in two ways is invalid, and
-the judge is shown its mistake; a wrong score would not be noticed by anybody.
+Nothing is repaired, guessed or rounded. An ambiguous reply is invalid, and the judge is shown its
+mistake; a wrong score would go unnoticed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 ReplyForm: TypeAlias = Literal["json", "text"]
 
 CUE = "FINAL SCORE:"
-"""What the last line of a plain-text judgment begins with."""
+"""Start of the last line of a plain-text judgment."""
 
 _AT_START = re.compile(r"^[\s>*_#`~|-]*final[\s*_]+score\b", re.IGNORECASE | re.MULTILINE)
 _WITH_NUMBER = re.compile(
@@ -38,14 +38,14 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<inner>.*)\n[ \t]*```", re.DOTALL |
 
 
 class Declined(ValueError):
-    """The judge says in the form it was given that it does not judge: there is no fault to mend."""
+    """The judge declines in the valid form: there is no fault to correct."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeReply:
-    """What a reply says: a score with its reasoning, or None with what is wrong with the reply.
+    """The content of a reply: a score with its reasoning, or None with the fault.
 
-    ``declined`` is True where the judge says itself that it gives no score.
+    ``declined`` is True if the judge itself gives no score.
     """
 
     score: int | None
@@ -63,14 +63,14 @@ def read_verdict(
         text: The reply.
         scale: Lowest and highest score, both included.
         form: ``text``: reasoning, then exactly one line ``FINAL SCORE: n``, the last one;
-            emphasis around it and a full stop behind it are let pass. ``json``: one object
+            emphasis around it and a full stop after it are allowed. ``json``: one object
             ``{"reasoning": "…", "score": n}``, in this order, nothing beside it but one code
             fence around the whole. ``none`` or ``null`` in place of n declines to judge.
-        finish: Why the model stopped; a reply that was cut is invalid whatever it says.
+        finish: Why the model stopped; a reply that was cut is always invalid.
 
     Returns:
-        A verdict without a score wherever anything is missing, twice there, out of the scale,
-        or not a whole number written in digits.
+        A verdict without a score if anything is missing, repeated, outside the scale, or not a
+        whole number in digits.
     """
     try:
         if form == "text":
@@ -81,12 +81,12 @@ def read_verdict(
 
 
 def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, Any]:
-    """The one JSON object that a reply is, with exactly these keys in this order.
+    """The JSON object of a reply, with exactly these keys in this order.
 
-    One code fence around the whole is let pass; nothing else may stand beside it.
+    A code fence around the whole is allowed; nothing else may be beside it.
 
     Raises:
-        ValueError: It is something else; the message says what, for the judge to read.
+        ValueError: It is something else; the message, which the judge reads, says why.
     """
     body = unfenced(spoken(text, finish))
     try:
@@ -97,7 +97,7 @@ def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, A
 
 
 def unfenced(text: str) -> str:
-    """A text without space around it and without the code fence around the whole of it."""
+    """A text without surrounding space and code fence."""
     body = text.strip()
     fenced = _FENCE.fullmatch(body)
     return fenced["inner"].strip() if fenced else body
@@ -116,10 +116,10 @@ def ordered(value: Any, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def text_of(value: Any, what: str) -> str:
-    """A text that says something, stripped; halves of surrogate pairs become question marks.
+    """A nonempty text, stripped; halves of surrogate pairs become question marks.
 
     Raises:
-        ValueError: It is no text, or holds no letter and no digit: the ``...`` of a form is none.
+        ValueError: It is not text, or has no letter or digit, like the ``...`` of a template.
     """
     if not isinstance(value, str) or not _SAYS.search(value):
         raise ValueError(f"{what} must be a text that is not empty")
@@ -127,10 +127,10 @@ def text_of(value: Any, what: str) -> str:
 
 
 def answered(value: Any) -> Any:
-    """A value that the judge had to decide on.
+    """A value that the judge must decide.
 
     Raises:
-        Declined: It is null, by which the judge says that it does not decide.
+        Declined: It is null: the judge does not decide.
     """
     if value is None:
         raise Declined("the judge declined to judge")
@@ -146,10 +146,10 @@ def strings_in(value: Any) -> list[str]:
 
 
 def spoken(text: str, finish: str = "") -> str:
-    """The reply without what a reasoning model thinks aloud first.
+    """The reply without the thoughts of a reasoning model.
 
-    What it weighs there is not yet its judgment. A thought that is not closed, or a second one,
-    leaves open where the judgment begins.
+    Thoughts are not the judgment. If a thought is not closed, or there is a second one, the start
+    of the judgment is unknown.
 
     Raises:
         ValueError: It was cut, is empty, or its thoughts do not end.
@@ -171,7 +171,7 @@ def spoken(text: str, finish: str = "") -> str:
 def _from_text(text: str, scale: tuple[int, int]) -> JudgeReply:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     starts = {match.end() for match in _AT_START.finditer(text)}
-    # A score given in passing counts too: with two of them nobody can say which one is meant.
+    # A score within the text counts too: with two scores it is unclear which one is meant.
     cues = len(starts) + sum(
         not any(match.start() < end <= match.end() for end in starts)
         for match in _WITH_NUMBER.finditer(text)
@@ -179,7 +179,7 @@ def _from_text(text: str, scale: tuple[int, int]) -> JudgeReply:
     if not cues:
         raise ValueError(f"no line begins with {CUE}")
     if cues > 1:
-        raise ValueError(f"a final score is given {cues} times, once is due")
+        raise ValueError(f"a final score is given {cues} times; it must be given once")
     if not _AT_START.match(lines[-1]):
         raise ValueError("the final score is not the last line")
     if _DECLINED.fullmatch(lines[-1]):

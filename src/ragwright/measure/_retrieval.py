@@ -23,9 +23,8 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
         qrels: Document id -> grade; above 0 is relevant, unless ``rel=N`` says otherwise.
 
     Returns:
-        A value from 0 to 1. Where documents are judged and none is relevant it is 0, as in
-        trec_eval; with ``norel=skip``, and where nothing is judged, the state is
-        ``not_applicable``.
+        A value from 0 to 1. If documents are judged but none is relevant it is 0, as in trec_eval;
+        with ``norel=skip``, or if nothing is judged, the state is ``not_applicable``.
 
     Raises:
         MeasureError: The measure does not score rankings.
@@ -49,10 +48,10 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
 
 
 def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, int]]) -> str:
-    """What measures make of judged topics without relevant documents; empty where none is so.
+    """A note on judged topics without relevant documents; empty if there are none.
 
     Args:
-        measures: Those that are taken; other kinds than ``retrieval`` are passed over.
+        measures: The measures; kinds other than ``retrieval`` are skipped.
         topics: Document id -> grade, of every topic.
     """
     told = []
@@ -70,7 +69,7 @@ def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, 
 
 
 def _read(parameter: str) -> tuple[int, bool]:
-    """The lowest relevant grade, and whether topics without relevant documents are left out."""
+    """The lowest relevant grade, and whether topics without relevant documents are skipped."""
     parts = dict(part.split("=") for part in parameter.split(",") if part)
     return int(parts.get("rel", 1)), parts.get("norel") == "skip"
 
@@ -107,7 +106,7 @@ def _dcg(grades: Sequence[int]) -> float:
 
 
 def _ndcg(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    # The ideal ranks all judged documents: it must not shrink with what was returned.
+    # The ideal ranks all judged documents: it must not depend on what was returned.
     ideal = sorted(judged, reverse=True)
     return _dcg(grades[:k]) / _dcg(ideal[:k])
 

@@ -17,24 +17,24 @@ Overlap: TypeAlias = tuple[float, int, int]
 """What is common, and how much of it there is in the response and in the reference."""
 
 RUN_POWER = 1.2
-"""How ROUGE-W favours runs: a run of n words counts n ** 1.2 (``-w 1.2`` of ROUGE 1.5.5)."""
+"""ROUGE-W's weight of runs: a run of n words counts n ** 1.2 (``-w 1.2`` of ROUGE 1.5.5)."""
 
 _FEW_STARTS = 40
 _CELLS = 1 << 20
-"""Counts of pairs of words held at once: 8 MB a text."""
+"""Counts of word pairs in memory at once: 8 MB per text."""
 
 
 def rouge(parameter: str, response: Words, reference: Words) -> float | str:
     """ROUGE of a kind (``L``, ``W``, ``S``, ``SU`` or the length of N-grams), 0 to 1.
 
     F1, or with ``,recall`` or ``,precision`` behind the kind: the share of the reference, or of
-    the response, that is found in the other. Returns the reason where the reference is too short
-    for the kind.
+    the response, that is found in the other. Returns the reason if the reference is too short for
+    the kind.
     """
     kind, _, part = parameter.partition(",")
     least = {"L": 1, "W": 1, "S": 2, "SU": 1}.get(kind) or int(kind)
     if len(reference) < least:
-        return f"the reference has {len(reference)} words, ROUGE({kind}) needs {least}"
+        return f"the reference has {len(reference)} words; ROUGE({kind}) needs {least}"
     if len(response) < least:
         return 0.0
     made = _KINDS.get(kind)
@@ -56,7 +56,7 @@ def subsequence(response: Words, reference: Words) -> Overlap:
 def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Overlap:
     """ROUGE-W: longest common subsequence that favours runs of words.
 
-    O(words x words) in numpy, a row of the table at a time, one word of the response each.
+    O(words x words) in numpy, one row of the table (one word of the response) at a time.
     """
     places = _places(reference)
     nowhere = np.zeros(0, np.int64)
@@ -75,7 +75,7 @@ def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Ove
 
 
 def _places(words: Words) -> dict[str, NDArray[np.int64]]:
-    """Word -> where it stands, ascending."""
+    """Word -> its positions, ascending."""
     found: dict[str, list[int]] = {}
     for at, word in enumerate(words):
         found.setdefault(word, []).append(at)
@@ -83,7 +83,7 @@ def _places(words: Words) -> dict[str, NDArray[np.int64]]:
 
 
 def _fill(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
-    """The running maximum of a row, in place, begun anew at each of the starts."""
+    """The running maximum of a row, in place, restarted at each of the starts."""
     ends = [0, *starts.tolist(), len(row)]
     if len(starts) <= _FEW_STARTS:
         for start, end in pairwise(ends):
@@ -93,7 +93,7 @@ def _fill(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
     begun[starts] = starts
     into = np.arange(len(row)) - np.maximum.accumulate(begun)
     step, longest = 1, int(into.max())
-    while step <= longest:  # each round doubles how far back a place has looked
+    while step <= longest:  # each round doubles the distance covered
         at = np.flatnonzero(into >= step)
         row[at] = np.maximum(row[at], row[at - step])
         step *= 2
@@ -126,7 +126,7 @@ def precision(common: float, ours: int, theirs: int) -> float:
 
 
 def f1(common: float, ours: int, theirs: int) -> float:
-    """Harmonic mean of ``common / ours`` and ``common / theirs``, 0 where nothing is common."""
+    """Harmonic mean of ``common / ours`` and ``common / theirs``, 0 if nothing is common."""
     if not common:
         return 0.0
     of_ours, of_theirs = common / ours, common / theirs
@@ -138,9 +138,9 @@ def _ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
 
 
 def _pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArray[np.int64]:
-    """How often each of some words stands before each word: shape (rows, size).
+    """Counts of some words before each word: shape (rows, size).
 
-    The words are numbers below ``size``; the rows are those of the words from ``first`` on, for
+    The words are numbers below ``size``; the rows are those of the words from ``first`` on, since
     the whole table would be too large for long texts.
     """
     counts, after = np.zeros((rows, size), np.int64), np.zeros(size, np.int64)

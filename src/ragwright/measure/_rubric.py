@@ -1,4 +1,4 @@
-"""Rubrics: what a judge is told to look at, as files that anybody may edit."""
+"""Rubrics: the instructions of a judge, as files that users can edit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..core import (
 OverPassages: TypeAlias = Literal["", "mean", "best"]
 
 FIELDS = ("user_input", "response", "reference", "retrieved_contexts", "reference_contexts")
-"""Fields of a row that a rubric may show to the judge."""
+"""Fields of a row that a rubric may use."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _SEVERAL = frozenset({"retrieved_contexts", "reference_contexts"})
@@ -35,7 +35,7 @@ _FOLDER = "rubrics"
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A worked example: texts as a row has them, the reasoning over them, and the score."""
+    """A worked example: texts as in a row, the reasoning, and the score."""
 
     reasoning: str
     score: int
@@ -48,24 +48,24 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """What is judged, on which scale, and how; the fields are the keys of its file.
+    """A rubric: what to judge, on which scale, and how; the fields are the keys of its file.
 
     Attributes:
         name: Name, equal to that of its file.
         summary: One sentence for the reader of a report.
         scale: Lowest and highest score, whole numbers from 0 on.
-        needs: Fields of a row that the judge is shown, in this order.
-        task: What the judge has to look at, and how.
-        levels: Every score of the scale -> what it stands for, one line each.
+        needs: Fields of a row that the judge sees, in this order.
+        task: Instructions for the judge.
+        levels: Every score of the scale -> its meaning, one line each.
         high_example: A worked example with a high score, ``low_example`` with a low one.
         higher_is_better: Direction.
-        over_passages: What becomes of several passages that are judged one by one because
-            together they do not fit the judge's window: ``mean``, ``best``, or empty where
-            that would make no sense.
+        over_passages: How scores of passages are combined that are judged one by one because
+            together they do not fit the judge's window: ``mean``, ``best``, or empty if that makes
+            no sense.
         both_orders: Ask twice, the second time with the texts in reverse order, and take the
             mean: for comparisons of two texts.
-        empty_response: Score of an empty response, for which no judge is asked; None where
-            the rubric asks something of what the response says, so that such a row has no score.
+        empty_response: Score of an empty response, for which no judge is called; None if the rubric
+            asks about the content of the response, so that such a row has no score.
     """
 
     name: str
@@ -82,12 +82,12 @@ class Rubric:
     empty_response: int | None = None
 
     def __hash__(self) -> int:
-        """By name and task, so that what is made of a rubric can be remembered."""
+        """By name and task, so that derived values can be cached."""
         return hash((self.name, self.task))
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything it says: two scores compare only under one fingerprint."""
+        """Hash of its content: scores are comparable only with equal fingerprints."""
         return text_hash(canonical_json(dataclasses.asdict(self)))
 
 
@@ -117,18 +117,18 @@ def shipped_rubrics() -> Mapping[str, Rubric]:
 
 @cache
 def prompts_fingerprint() -> str:
-    """Hash of all that a judge is told beside a rubric."""
+    """Hash of a judge's prompt without the rubric."""
     folder = files("ragwright.measure") / "data" / "prompts"
     told = sorted((file.name, file.read_text("utf-8")) for file in folder.iterdir())
     return text_hash(canonical_json(told))
 
 
 def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
-    """A project's own rubric of this name, else the shipped one.
+    """The project's rubric with this name, else the shipped one.
 
     Raises:
-        MeasureError: There is neither, or the own one takes the name of a shipped one but
-            not its scale and direction, which tables and intervals rely on.
+        MeasureError: There is neither, or the project's has the name of a shipped one but another
+            scale or direction, which tables and intervals rely on.
     """
     shipped = shipped_rubrics().get(name)
     found = own.get(name, shipped)
@@ -147,17 +147,17 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
         raise MeasureError(
             f"the rubric {name!r} has the scale {found.scale}, {name} is on {shipped.scale}",
             where=f"{_FOLDER}/{name}.yaml",
-            hint="keep scale and direction, or give the file another name",
+            hint="keep the scale and direction, or rename the file",
         )
     return found
 
 
 def rubric_of(placed: Placed, name: str) -> Rubric:
-    """A rubric from the mapping in a file.
+    """The rubric in a file's mapping.
 
     Raises:
-        ConfigError: An unknown key, a level that is not described, an example that is not on
-            the scale or lacks a text; with file and line.
+        ConfigError: An unknown key, a level without description, an example outside the scale or
+            without a text; with file and line.
     """
     rubric = build_options(Rubric, placed.value, placed, ())
     for path, what in _faults(rubric, name):
@@ -168,7 +168,7 @@ def rubric_of(placed: Placed, name: str) -> Rubric:
 
 
 def _faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
-    """What is wrong with a rubric: path of keys, sentence."""
+    """The fault of a rubric: path of keys, sentence."""
     found: list[tuple[tuple[str, ...], str]] = []
     if rubric.name != name or not NAME.fullmatch(name):
         found.append(

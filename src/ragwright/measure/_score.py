@@ -1,10 +1,11 @@
-"""The one seam: a row and measures in, one score a measure out, whatever happens.
+"""Scores a row by measures: always one score per measure.
 
 Missing fields and missing models give ``not_applicable`` with the reason; an exception inside a
-measure is ``errored`` for that measure alone; nothing gives NaN, or 0 for nothing to judge.
+measure is ``errored`` for that measure alone; there is never NaN, nor 0 because there was nothing
+to judge.
 
-A measure is either computed (:data:`COMPUTED`, by kind) or asks a model (:data:`ASKED`, by its
-name or its kind): a new one is one entry.
+A measure is either computed (:data:`COMPUTED`, by kind) or uses a model (:data:`ASKED`, by name or
+kind): a new one is one entry.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ._spans import span_value
 from ._text import text_value
 
 JudgedScorer: TypeAlias = Callable[[Row, Measure, MeasureSetup], Flow[Score]]
-"""How a measure that asks a model is scored."""
+"""Flow of a measure that uses a model."""
 
 _MODEL_FIELDS = {
     "chat": ("model",),
@@ -42,7 +43,7 @@ _MODEL_FIELDS = {
 }
 _EXTRA_MODULES = {"measures": "sacrebleu", "torch": "transformers"}
 _SLOW = frozenset({"capability", "text"})
-"""Kinds whose computing grows with the texts: done aside, not on the runner's loop."""
+"""Kinds whose cost grows with the texts: computed on the pool, not on the runner's loop."""
 
 _OF_RESPONSE = frozenset({"text", "embedding", "judged", "logprob"})
 
@@ -50,15 +51,15 @@ _OF_RESPONSE = frozenset({"text", "embedding", "judged", "logprob"})
 def score_row(
     row: Row, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[tuple[Score, ...]]:
-    """Score one row by every measure, in their order; those that ask a model side by side.
+    """Score one row by every measure, in order; those that use a model run side by side.
 
     Args:
-        row: What is scored.
+        row: The row to score.
         measures: Of any kind.
         setup: Models, language and cues.
 
     Returns:
-        One score a measure; none of them raises. Only stops (a budget, Ctrl-C) pass through.
+        One score per measure; failures become states. Only stops (a budget, Ctrl-C) are raised.
     """
     chosen = setup or MeasureSetup()
     unasked = partial(_unasked, row, measures, chosen)
@@ -83,10 +84,10 @@ def score_row(
 def score_rows(
     rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Iterator[tuple[Score, ...]]:
-    """Score rows by measures that ask no model, one after the other, holding one at a time.
+    """Score rows by measures without a model, one after the other, one in memory at a time.
 
     Raises:
-        MeasureError: A measure asks a model; said before the first row is read.
+        MeasureError: A measure needs a model; raised before the first row is read.
     """
     chosen = setup or MeasureSetup()
     asking = [str(measure) for measure in measures if measure.definition.model != "none"]
@@ -98,10 +99,10 @@ def score_rows(
 
 
 def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable[Row] = ()) -> None:
-    """Say before a run what would leave a measure without a single score.
+    """Check before a run that every measure can be scored.
 
-    ``rows`` are those to be scored, as far as they are known: a measure whose values some of them
-    keep needs no model. They are read anew for each measure that lacks one.
+    ``rows`` are those to be scored, if known: a measure whose values are stored in some of them
+    needs no model. They are read once for each measure that lacks one.
 
     Raises:
         MeasureError: A measure's model is not set.
@@ -119,14 +120,14 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
 
 
 def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
-    """Fields that a measure needs and a row lacks; none where either set of them is whole."""
+    """Fields that a measure needs and a row lacks; none if either set is complete."""
     due = [definition.needs, *([definition.instead] if definition.instead else [])]
     lacking = [tuple(name for name in names if not _present(row, name)) for names in due]
     return min(lacking, key=len)
 
 
 def _unasked(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> list[Score | None]:
-    """Scores of the measures that need not ask a model for this row, None for the others."""
+    """Scores of the measures that need no model for this row, None for the others."""
     return [
         _computed(row, measure, setup)
         if measure.definition.model == "none"
@@ -157,10 +158,10 @@ def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
 
 
 def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
-    """Why a row cannot be scored by a measure, None where it can.
+    """Why a row cannot be scored by a measure, None if it can.
 
     Raises:
-        MeasureError: What the row says of itself cannot be read.
+        MeasureError: A mark of the row cannot be read.
     """
     definition = measure.definition
     lacking = missing_fields(row, definition)
@@ -179,7 +180,7 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
 
 
 def _kept(row: Row, measure: Measure) -> bool:
-    """True where a row keeps the value of a measure that would have to ask a model for it."""
+    """True if a row contains the value of a measure that otherwise needs a model."""
     return measure.name == "ChunkScore" and kept_chunk_score(row) is not None
 
 
@@ -212,7 +213,7 @@ def _errored(measure: Measure, error: Exception) -> Score:
 
 
 def _finite(score: Score) -> Score:
-    """The score, or an error where its value is no number: nothing may average that."""
+    """The score, or an error if its value is not a number, which must not be averaged."""
     if score.value is None or math.isfinite(score.value):
         return score
     return Score(score.measure, "errored", reason=f"the value {score.value} is not a number")
@@ -236,7 +237,7 @@ COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
     "span": _spans,
     "text": text_value,
 }
-"""Kind -> function of measures that ask no model; a string is the reason for no value."""
+"""Kind -> function of measures without a model; a string is the reason for a missing value."""
 
 ASKED: Mapping[str, JudgedScorer] = {
     "judged": judged,
@@ -246,4 +247,4 @@ ASKED: Mapping[str, JudgedScorer] = {
     "Perplexity": perplexity,
     "QADistance": qa_distance,
 }
-"""Name or kind -> flow of measures that ask a model."""
+"""Name or kind -> flow of measures that use a model."""

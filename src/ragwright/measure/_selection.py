@@ -1,4 +1,4 @@
-"""The best of many: how much of its lead is there because it was chosen as the best."""
+"""The best of many candidates, and how much of its lead is due to the choice."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from .statistics import Values, numbered
 _FLIPS = 10_000
 _RESAMPLES = 2_000
 _BLOCK = 4_000_000
-"""Most random numbers held at once."""
+"""Most random numbers in memory at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The best of several candidates against one incumbent, on the very rows that chose it.
+    """The best of several candidates against one incumbent, on the rows that selected it.
 
     Attributes:
         best: Name of the candidate with the best mean difference.
-        candidates: How many there were to choose from, those that were dropped on the way too.
-        n: Rows compared: both it and the incumbent have a score, or one of them lost it.
-        difference: Its mean difference to the incumbent, in the measure's direction: as seen, and
-            flattered by the choice.
-        optimism: How much of that the choice is expected to have added (bootstrap over rows of
-            the whole choice; Efron 1983).
-        p: Two-sided p-value of the best lead, corrected for having been chosen among all
-            candidates: paired sign flips of the largest studentised difference (Westfall and
-            Young 1993). At most 10,000 flips.
+        candidates: Number of candidates, including those dropped on the way.
+        n: Rows compared: both it and the incumbent have a score, or one of them lacks it.
+        difference: Its mean difference to the incumbent, in the measure's direction: as observed,
+            and biased by the selection.
+        optimism: Expected part of it that is due to the selection (bootstrap over rows of the whole
+            selection; Efron 1983).
+        p: Two-sided p-value of the best lead, corrected for the selection among all candidates:
+            paired sign flips of the largest studentised difference (Westfall and Young 1993). At
+            most 10,000 flips.
         seed: Seed of flips and resampling.
-        lost: Rows of ``n`` on which it or the incumbent has no score, through no fault of the
-            row: it abstained, failed, was not judged. They count as the worst value.
-        left_out: Such rows of a measure whose scale has no worst end: they are no part of ``n``.
+        lost: Rows of ``n`` on which it or the incumbent lacks a score although the row has gold: it
+            abstained, failed, or was not judged. They count as the worst value.
+        left_out: Such rows for a measure whose scale has no worst end: not part of ``n``.
     """
 
     best: str
@@ -51,7 +51,7 @@ class Selection:
 
     @property
     def expected(self) -> float:
-        """The difference without what the choice added."""
+        """The difference without the expected optimism."""
         return self.difference - self.optimism
 
 
@@ -65,33 +65,32 @@ def best_of(
     scale: MeasureScale | None = None,
     eligible: Collection[str] | None = None,
 ) -> Selection:
-    """Choose the candidate with the best mean difference, and say what the choice is worth.
+    """Choose the candidate with the best mean difference, and estimate the effect of the choice.
 
-    A score that a system lost (no value, and not for want of gold) counts as the worst value of
-    the scale, the incumbent's like a candidate's: otherwise refusing hard questions would win.
-    Where the scale has no worst end, and of rows that nobody has a score for, nothing is known,
-    and they are left out.
+    A missing score (although the row has gold) counts as the worst value of the scale, for the
+    incumbent and the candidates: otherwise refusing hard questions would win. If the scale has no
+    worst end, or no system has a score, the row is left out.
 
     Args:
-        incumbent: Row id -> score of what is there now.
-        candidates: Name -> (row id -> score), in any order. A candidate that was dropped after
-            some of the rows holds those alone: it was there to be chosen, and counts in ``p``.
+        incumbent: Row id -> score of the current settings.
+        candidates: Name -> (row id -> score), in any order. A candidate that was dropped early has
+            only some rows: it could have been selected, and counts in ``p``.
         higher_is_better: Direction of the measure.
         seed: Seed of flips and resampling.
-        clusters: Row id -> cluster, where rows are not independent: whole clusters are flipped
-            and resampled.
-        scale: Scale of the measure, where its text does not say it.
-        eligible: Names of the candidates that may be chosen, those with all rows; all where None.
+        clusters: Row id -> cluster, if rows are not independent: whole clusters are flipped and
+            resampled.
+        scale: Scale of the measure, if its text does not define it.
+        eligible: Names of the candidates that may be selected, those with all rows; all if None.
 
     Raises:
-        MeasureError: No candidate that may be chosen shares a scored row with the incumbent.
+        MeasureError: No eligible candidate shares a scored row with the incumbent.
     """
     named = {name: of for name, of in candidates.items() if _share_a_row(incumbent, of)}
     may = [at for at, name in enumerate(named) if eligible is None or name in eligible]
     if not may:
         raise MeasureError(
-            "no candidate has a scored row in common with what is there now",
-            hint="see why their rows have no score",
+            "no candidate shares a scored row with the current settings",
+            hint="check why their rows have no score",
         )
     known = {row for of in (incumbent, *named.values()) for row, s in of.items() if _has(s)}
     rows = [row for row in incumbent if row in known]
@@ -122,7 +121,7 @@ def _has(score: Score | None) -> bool:
 
 
 def _lost(score: Score | None) -> bool:
-    """Whether a system has no value for a row that it could have had one for."""
+    """True if a system lacks a value for a row with gold."""
     return score is not None and score.lost
 
 
@@ -133,7 +132,7 @@ def _share_a_row(a: Mapping[str, Score], b: Mapping[str, Score]) -> bool:
 def _worst(
     scores: Mapping[str, Score], scale: MeasureScale | None, higher_is_better: bool
 ) -> float | None:
-    """The worst value there is, None where the scale has no such end or is not known."""
+    """The worst possible value, None if the scale is unbounded there or unknown."""
     if scale is None:
         scale = known_scale(next(iter(scores.values())).measure)
     if scale is None:
@@ -144,7 +143,7 @@ def _worst(
 def _differences(
     a: Mapping[str, Score], b: Mapping[str, Score], rows: list[str], worst: float | None
 ) -> list[float]:
-    """B - a on each row, not a number where one of them has nothing to compare."""
+    """Difference b - a on each row, NaN if one of them has no value."""
     values = []
     for row in rows:
         left, right = (
@@ -158,7 +157,7 @@ def _differences(
 def _by_cluster(
     found: Values, rows: list[str], clusters: Mapping[str, Hashable] | None
 ) -> tuple[Values, Values]:
-    """Sums and counts a cluster, shape (candidates, clusters); each row its own without."""
+    """Sums and counts per cluster, shape (candidates, clusters); per row without clusters."""
     known = np.isfinite(found)
     filled = np.where(known, found, 0.0)
     if clusters is None:
@@ -173,8 +172,8 @@ def _by_cluster(
 def _corrected_p(sums: Values, best: int, seed: int) -> float:
     """Share of sign flips whose largest studentised mean reaches the best one's, doubled.
 
-    Each candidate is studentised on the rows it has, so one on few rows is no louder than one on
-    all of them.
+    Each candidate is studentised on its own rows, so that one with few rows gets no more weight
+    than one with all.
     """
     scale = np.sqrt((sums**2).sum(axis=1))
     still = scale == 0  # no row differs: nothing to flip
@@ -196,10 +195,10 @@ def _corrected_p(sums: Values, best: int, seed: int) -> float:
 
 
 def _optimism(sums: Values, counts: Values, best: int, seed: int) -> float:
-    """Mean over resamples of what the chosen candidate gains on the rows that chose it.
+    """Mean over resamples of the selected candidate's gain on the rows that selected it.
 
-    A candidate that was dropped after some rows could have been chosen by its mean over all of
-    them, so its resampled means vary as those of as many rows as the best one has.
+    A candidate that was dropped early could have been selected by its mean over all rows, so its
+    resampled means vary like those of the best one's number of rows.
     """
     draw = np.random.default_rng(seed)
     groups = sums.shape[1]

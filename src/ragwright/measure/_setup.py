@@ -1,4 +1,4 @@
-"""What measures need besides rows: models, language, cues."""
+"""Settings of measures besides rows: models, language, cues."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class MeasureSetup:
-    """What measures may use besides a row; a measure whose model is not set is not applicable.
+    """Settings of measures; a measure whose model is not set is not applicable.
 
-    A row's own ``metadata["language"]`` wins over ``language``.
+    A row's ``metadata["language"]`` overrides ``language``.
     """
 
     model: str = option("", "Chat model that judges.")
@@ -55,8 +55,8 @@ class MeasureSetup:
     )
     format: JudgeFormat = option(
         "auto",
-        "json asks for structured output, text for a last line FINAL SCORE: n; auto is json, and "
-        "text in the second try where the server has no structured output.",
+        "json asks for structured output, text for a last line FINAL SCORE: n; auto is json, "
+        "then text if the server has no structured output.",
     )
     max_tokens: int = option(1000, "Most tokens of a judge's reply.", ge=50)
     temperature: float = option(0.0, "Temperature of the judge; equal for all repeats.", ge=0)
@@ -67,10 +67,10 @@ class MeasureSetup:
         3.0, "UTF-8 bytes per token, to estimate whether a prompt fits the window.", gt=0
     )
     per_passage: bool = option(
-        False, "Judge passages one by one where together they do not fit the window."
+        False, "Judge passages one by one if together they do not fit the window."
     )
     repeat: int = option(1, "Independent judgments of each row; their mean is its score.", ge=1)
-    questions: int = option(3, "Questions that QuestionSimilarity has written.", ge=1)
+    questions: int = option(3, "Questions generated for QuestionSimilarity.", ge=1)
     spans: int = option(5, "Most spans of an answer that Q2 asks about.", ge=1)
     rubrics: Mapping[str, Rubric] = option(
         dict, "Your own rubrics by name, in addition to those in the folder `rubrics`."

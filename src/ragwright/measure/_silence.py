@@ -1,10 +1,9 @@
-"""What an empty answer scores, for measures that would have to ask a model about it.
+"""Scores of empty answers for measures that would need a model.
 
 An empty answer is an answer: a system that returns nothing must not gain by it. Against a
-reference, and as an answer to a question, it is as bad as an answer can be, and that needs no
-model. Where a measure asks something of what the answer says, there is nothing to ask about: the
-row is not applicable, and stays part of coverage and bounds. A missing answer (None) and one that
-its system withheld (``abstained``) are told apart before.
+reference, and as an answer to a question, it gets the worst value, without a model. If a measure
+asks about the content of the answer, the row is not applicable, but stays part of coverage and
+bounds. A missing answer (None) and a withheld one (``abstained``) are handled before.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ NOTHING = "the response is empty"
 _SAYS: Mapping[str, float | str] = {
     "BERTScore": 0.0,  # as bert-score has it
     "Claims": "it claims nothing",
-    "MoverScore": -1.0,  # the end of the scale: there is nothing to move
+    "MoverScore": -1.0,  # the end of the scale: there are no tokens to move
     "Perplexity": "it has no tokens",
     "Q2": "it has no span to ask about",
     "QADistance": "it has no vector",
     "QuestionSimilarity": "no question can be written from it",
 }
-"""A value, or why there is none; measures by rubric read it off the rubric."""
+"""A value, or why there is none; for rubric measures the rubric decides."""
 
 
 def withheld(row: Row, measure: str) -> Score | None:
-    """The score of a row that its system declined to answer; None where it did not.
+    """The score of a row that its system declined to answer; None if it did not.
 
-    On a row marked ``answerable: false`` that was right, and costs nothing.
+    On a row marked ``answerable: false`` that was right, and is not counted.
 
     Raises:
         MeasureError: One of the two marks is neither true nor false.
@@ -44,7 +43,7 @@ def withheld(row: Row, measure: str) -> Score | None:
 
 
 def empty_answer(row: Row, measure: Measure) -> Score | None:
-    """The score of a row whose system said nothing; None where the measure must look itself."""
+    """The score of an empty answer; None if the measure must be computed."""
     found = None if row.said else _SAYS.get(measure.name)
     if found is None:
         return None

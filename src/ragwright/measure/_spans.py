@@ -1,8 +1,8 @@
-"""Retrieval measured against gold spans: evidence that survives another chunking.
+"""Retrieval measured against gold spans: evidence that is independent of the chunking.
 
 A retrieved passage covers a gold span when it holds at least half of the span's characters.
-Passages are read in order; the first one that covers a span not covered yet earns it. The ideal
-is the number of spans, whatever the size of the passages, so figures compare across chunk sizes.
+Passages are read in order; the first one that covers a span gets its gain. The ideal is the number
+of spans, whatever the size of the passages, so figures are comparable across chunk sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ._measure import Measure
 def span_value(row: Row, measure: Measure) -> float | str:
     """A measure of kind ``retrieval`` or ``span`` against the gold spans of a row, 0 to 1.
 
-    Returns the reason where the measure knows no spans of that kind.
+    Returns the reason if the measure does not apply to these spans.
     """
     if "rel=" in measure.parameter.removesuffix("norel=skip"):
         return NoGold(f"gold spans have no grades for {measure.parameter}")
@@ -33,7 +33,7 @@ def span_value(row: Row, measure: Measure) -> float | str:
 
 
 def spans_earned(retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> list[int]:
-    """How many gold spans each passage is the first to cover by at least half, in order."""
+    """Number of gold spans that each passage is the first to cover by at least half, in order."""
     left = dict.fromkeys(_places(gold))
     earned = []
     for passage in retrieved:
@@ -70,8 +70,8 @@ def _reciprocal_rank(earned: Sequence[int], gold: int, k: int) -> float:
 
 
 def _ndcg(earned: Sequence[int], gold: int, k: int) -> float:
-    # A passage that covers several spans would beat the ideal of one a rank; its further spans
-    # take the next places instead, so that 1 is the most and whole passages can reach it.
+    # A passage that covers several spans would beat the ideal of one per rank; its further spans
+    # take the next places instead, so that the maximum is 1 and whole passages can reach it.
     gain, place = 0.0, 0
     for rank, count in enumerate(earned, 1):
         for _ in range(count):
@@ -90,12 +90,12 @@ def _characters(name: str, retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpa
     )
     size, wanted = _size(ours), _size(theirs)
     if name == "SpanPrecision":
-        return common / size if size else 0.0  # a search that found nothing found nothing of it
+        return common / size if size else 0.0  # a search that found nothing covers no span
     return common / (size + wanted - common)
 
 
 def _union(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int]]]:
-    """Document -> ranges of characters that do not meet, in order."""
+    """Document -> disjoint ranges of characters, in order."""
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: span.start):
         ranges = by_document[span.document_id]

@@ -1,7 +1,7 @@
-"""How steady a judge is: its spread over repeats, and how often the order decides.
+"""Consistency of a judge: its spread over repeats, and how often the order decides.
 
-The spread of the judge on one and the same row is not the spread over questions; a mean's
-interval speaks of the latter. Both are needed to call a difference real.
+The judge's spread on the same row differs from the spread over questions, which a mean's interval
+describes. Both are needed to call a difference real.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _KEPT = 2000
 
 @dataclass(frozen=True, slots=True)
 class JudgeSpread:
-    """The spread of a judge over its repeats; numbers are None where no row was repeated.
+    """The spread of a judge over its repeats; numbers are None if no row was repeated.
 
     Attributes:
         rows: Rows with at least two valid repeats.
         samples: Valid repeats of these rows together.
         within: Variance of the repeats of one row (divisor n - 1), averaged over the rows.
-        sd: Its square root: how far apart two judgments of one row are by chance.
+        sd: Its square root: the random difference between two judgments of one row.
         difference: Mean absolute difference of two repeats of one row.
         agree: Share of the rows whose repeats are all equal.
         between: Variance over the rows without the judge's share in it, 0 or more; None below
@@ -46,16 +46,16 @@ class JudgeSpread:
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """How often the order of two texts decides; numbers are None where no row was asked twice.
+    """How often the order of two texts decides; numbers are None if no row was judged twice.
 
     Attributes:
         rows: Rows judged in both orders.
-        judgments: Judgments in both orders: one a row, or as many as it has valid repeats.
+        judgments: Judgments in both orders: one per row, or one per valid repeat.
         flipped: Judgments whose two orders have different scores.
-        rate: Their share of the judgments. Not of rows: the mean of (5, 3) and (3, 5) is the same
-            in both orders, although the order has decided twice.
+        rate: Their share of the judgments. Not of rows: the means of (5, 3) and (3, 5) are equal,
+            although the order decided twice.
         difference: Mean absolute difference of the two orders.
-        lean: Mean of first minus second order: which place the judge favours.
+        lean: Mean of first minus second order: the position that the judge favours.
     """
 
     rows: int
@@ -67,7 +67,7 @@ class FlipRate:
 
 
 def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
-    """The spread of the judge over the repeats that scores of one measure keep."""
+    """The spread of the judge over the stored repeats of one measure."""
     rows = [samples_of(score) for score in scores]
     rows = [values for values in rows if len(values) > 1]
     if not rows:
@@ -92,7 +92,7 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
 
 
 def flip_rate(scores: Iterable[Score]) -> FlipRate:
-    """How often the scores of a measure that is asked in both orders hang on the order."""
+    """How often the scores of a measure that is judged in both orders depend on the order."""
     of_rows = [_orders(score.parts) for score in scores if score.state == "scored"]
     pairs = [pair for row in of_rows for pair in row]
     flipped = sum(first != second for first, second in pairs)
@@ -109,7 +109,7 @@ def flip_rate(scores: Iterable[Score]) -> FlipRate:
 
 
 def _orders(parts: Mapping[str, float]) -> list[tuple[float, float]]:
-    """Scores in both orders: of each repeat where those were kept, else of the one judgment."""
+    """Scores in both orders: of each stored repeat, else of the single judgment."""
     each = [
         (parts[name], parts[SECOND_ORDER + name.removeprefix(FIRST_ORDER)])
         for name in parts

@@ -1,4 +1,4 @@
-"""From scores to a mean that carries its doubts with it."""
+"""Summaries of scores: a mean with interval, coverage and states."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from .statistics import Method, Values, mean_interval, numbered
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Scores of one measure over rows; every number but the counts is None when undefined.
+    """Scores of one measure over rows; numbers except counts are None if undefined.
 
     Attributes:
         measure: Text of the measure.
         mean: Mean of the scored rows; likewise ``median``.
         sd: Sample standard deviation (divisor n - 1), None below two scored rows.
         n: Number of scored rows.
-        coverage: Share of the rows with gold for the measure, whatever their state, that are
-            scored, 0 to 1; ``unanswerable`` rows left out.
+        coverage: Share of scored rows among the rows with gold, 0 to 1; without ``unanswerable``
+            rows.
         low: Lower end of the 95 % interval of the mean, ``high`` its upper end; None below two
             scored rows (or clusters).
         states: State -> number of rows; ``scored`` and every other state that occurs.
@@ -35,15 +35,15 @@ class Summary:
         interval: How the interval was made: ``exact`` (a share; Clopper and Pearson 1934),
             ``bootstrap`` (BCa over rows; Efron 1987, Hesterberg 2015), ``clusters`` (the same over
             whole clusters), ``no spread`` (all values are equal).
-        worst: Mean if every row without a score had the worst value of the scale, ``best`` the
-            best one; None where the scale has no end there.
+        worst: Mean if every row without a score had the worst value of the scale, ``best`` with the
+            best one; None if the scale is unbounded there.
         histogram: Value -> number of rows, for judged measures on a scale of points, else empty.
-        clusters: Number of clusters of the scored rows, None where rows stand for themselves.
-        no_gold: Rows that do not say what the measure has to know, such as a reference. They are
-            ``not_applicable`` whatever the system does, and no part of coverage and bounds.
+        clusters: Number of clusters of the scored rows, None if rows are independent.
+        no_gold: Rows without the gold that the measure needs, such as a reference. They are
+            ``not_applicable`` for every system, and not part of coverage and bounds.
         scale: Range and direction of the measure; None where they are not known.
-        unanswerable: Rows marked ``answerable: false`` on which the system abstained, as it
-            should. They are no part of coverage and bounds.
+        unanswerable: Rows marked ``answerable: false`` on which the system rightly abstained. They
+            are not part of coverage and bounds.
     """
 
     measure: str = ""
@@ -67,18 +67,18 @@ class Summary:
 
     @property
     def lost(self) -> dict[ScoreState, int]:
-        """State -> rows that have no score although a system could have had one."""
+        """State -> rows that lack a score although they have gold."""
         excused = {"scored": self.n, "not_applicable": self.no_gold, "abstained": self.unanswerable}
         lost = {state: count - excused.get(state, 0) for state, count in self.states.items()}
         return {state: count for state, count in lost.items() if count}
 
 
 class Tally:
-    """Scores of one measure, taken one at a time, without holding rows: 8 bytes a value.
+    """Collects the scores of one measure one at a time: 8 bytes per value.
 
     Args:
-        measure: The measure or its text, empty to take that of the first score. The text of a
-            rubric of one's own does not hold its scale; the measure does.
+        measure: The measure or its text; empty: that of the first score. The text of a custom
+            rubric does not contain its scale; the measure does.
     """
 
     def __init__(self, measure: str | Measure = "") -> None:
@@ -91,7 +91,7 @@ class Tally:
         self._states: Counter[ScoreState] = Counter()
 
     def add(self, score: Score, cluster: Hashable = None) -> None:
-        """Take one score; ``cluster`` is the name of its cluster, for all scores or for none.
+        """Add one score; ``cluster`` is the name of its cluster, for all scores or for none.
 
         Raises:
             MeasureError: The score is of another measure, its value is not finite, or only some
@@ -102,13 +102,13 @@ class Tally:
             names = " and ".join(sorted((self.measure, score.measure)))
             raise MeasureError(
                 f"scores of {names} cannot be averaged together",
-                hint="aggregate each measure by itself",
+                hint="aggregate each measure separately",
             )
         if score.value is not None:
             if not math.isfinite(score.value):
                 raise MeasureError(
                     f"{self.measure} has a value that is not a number",
-                    hint="a measure that is undefined for a row must say so by its state",
+                    hint="use a state other than scored if a measure is undefined for a row",
                 )
             if cluster is not None:
                 self._clusters.append(cluster)
@@ -122,7 +122,7 @@ class Tally:
         self._unanswerable += score.unanswerable
 
     def summary(self, seed: int = 0) -> Summary:
-        """What the scores taken so far come to."""
+        """The summary of the scores so far."""
         states: dict[ScoreState, int] = {
             state: self._states[state]
             for state in get_args(ScoreState)
@@ -178,12 +178,12 @@ def aggregate(
     Args:
         scores: Any states, read once.
         seed: Seed of the interval.
-        clusters: One name a score, where rows are not independent of each other: they share a
-            document, or are repeats of one question.
+        clusters: One name per score, if rows are not independent: they share a document, or are
+            repeats of one question.
 
     Raises:
-        MeasureError: The scores are of several measures, a value is not finite, or there is not
-            one cluster a score.
+        MeasureError: The scores are of several measures, a value is not finite, or the number of
+            clusters differs from that of scores.
     """
     tally = Tally()
     if clusters is None:
@@ -193,7 +193,7 @@ def aggregate(
     scores = list(scores)
     if len(scores) != len(clusters):
         raise MeasureError(
-            f"{len(clusters)} clusters for {len(scores)} scores", hint="give one a score"
+            f"{len(clusters)} clusters for {len(scores)} scores", hint="give one cluster per score"
         )
     for score, cluster in zip(scores, clusters, strict=True):
         tally.add(score, cluster)
@@ -201,7 +201,7 @@ def aggregate(
 
 
 def known_measure(text: str) -> Measure | None:
-    """The measure of a text, None for one of which nothing is known."""
+    """The measure of a text, None if it is unknown."""
     try:
         return parse_measure(text)
     except MeasureError:
@@ -209,9 +209,9 @@ def known_measure(text: str) -> Measure | None:
 
 
 def known_scale(text: str, measures: Iterable[Measure] = ()) -> MeasureScale | None:
-    """Range and direction of the measure of a text, None where nothing is known of it.
+    """Range and direction of the measure of a text, None if unknown.
 
-    ``measures`` says what texts cannot: the scales of rubric files.
+    ``measures`` adds what texts do not contain: the scales of rubric files.
     """
     found = next((m for m in measures if str(m) == text), None) or known_measure(text)
     return None if found is None else found.known_scale
@@ -220,7 +220,7 @@ def known_scale(text: str, measures: Iterable[Measure] = ()) -> MeasureScale | N
 def _bounds(
     values: Values, total: int, scale: MeasureScale | None
 ) -> tuple[float | None, float | None]:
-    """Mean over all rows with the missing ones at the worst and at the best end."""
+    """Mean over all rows with the missing ones at the worst and the best end."""
     sum_, missing = math.fsum(values), total - len(values)
     if not missing:
         return sum_ / total, sum_ / total
@@ -232,10 +232,10 @@ def _bounds(
 
 
 def _histogram(values: Values, measure: Measure | None) -> dict[str, int]:
-    """How often each point of a judged scale was given, empty points included.
+    """Counts of each point of a judged scale, including empty points.
 
-    Points between (the mean of two orders, or of repeats) stand where they lie; a scale used as
-    a continuum, with more than four values a point, has none.
+    Values between points (means of two orders or of repeats) are counted as they are; a scale used
+    as a continuum, with more than four values per point, has none.
     """
     if measure is None or measure.definition.kind != "judged":
         return {}

@@ -20,22 +20,22 @@ _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
 
 
 def language_of(row: Row, setup: MeasureSetup) -> str:
-    """ISO code of a row's language: its own where it says one."""
+    """ISO code of a row's language: its own if it has one."""
     own = row.metadata.get("language")
     return own if isinstance(own, str) and own else setup.language
 
 
 def references_of(row: Row) -> tuple[str, ...]:
-    """The reference and any further accepted ones, which stand in ``metadata["references"]``."""
+    """The reference and any further accepted ones, from ``metadata["references"]``."""
     more = row.metadata.get("references")
     found = (row.reference, *more) if isinstance(more, tuple) else (row.reference,)
     return tuple(dict.fromkeys(text for text in found if text.strip()))
 
 
 def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    """A text measure of a row; of several accepted references the best counts.
+    """A text measure of a row; for several accepted references the best counts.
 
-    Returns the reason where there is nothing to judge.
+    Returns the reason if there is nothing to judge.
     """
     language = language_of(row, setup)
     if measure.name in _KNOWLEDGE:
@@ -52,7 +52,7 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
 
 
 def exact_match(response: str, reference: str, parameter: str, language: str) -> Found:
-    """1 where both normalise to the same words, else 0."""
+    """1 if both normalise to the same words, else 0."""
     given, wanted = _both(response, reference, parameter, language)
     return float(given == wanted)
 
@@ -66,7 +66,7 @@ def token_f1(response: str, reference: str, parameter: str, language: str) -> Fo
 
 
 def contains(response: str, reference: str, parameter: str, language: str) -> Found:
-    """1 where the reference's normalised words stand in a row in the response's, else 0."""
+    """1 if the reference's normalised words occur in sequence in the response, else 0."""
     given, wanted = _both(response, reference, parameter, language)
     return float(stands_in(wanted, given))
 
@@ -74,7 +74,7 @@ def contains(response: str, reference: str, parameter: str, language: str) -> Fo
 def _both(
     response: str, reference: str, parameter: str, language: str
 ) -> tuple[list[str], list[str]]:
-    """Words of both texts; where normalising leaves nothing of the reference, it keeps more."""
+    """Words of both texts; if normalising leaves nothing of the reference, a weaker one is used."""
     if parameter == "squad":
         return squad_words(response), squad_words(reference)
     for cut in (answer_words, words_with_articles, raw_words):
@@ -84,7 +84,7 @@ def _both(
 
 
 def stands_in(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """True where a list of words occurs in another one, in a row."""
+    """True if a list of words occurs in another one, in sequence."""
     size = len(part)
     return any(whole[at : at + size] == part for at in range(len(whole) - size + 1))
 

@@ -1,6 +1,6 @@
 """From a text to the words that a lexical measure compares, by language.
 
-Four ways, all of them without a download: :func:`answer_words` (SQuAD's normalising, with the
+Four ways, all without a download: :func:`answer_words` (SQuAD's normalising, with the
 signs of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`plain_words` (what
 rouge-score cuts, for every script) and :func:`content_words` (the keyword analyzer: stems of the
 language itself, stop words left out).
@@ -51,7 +51,7 @@ _SIGNS = re.compile(
     """,
     re.VERBOSE,
 )
-"""Signs that change what a text says; all other punctuation is deleted."""
+"""Signs that change the meaning of a text; all other punctuation is deleted."""
 
 _MINUS = str.maketrans({"\u2212": "-", "\u2010": "-", "\u2011": "-", "\u2013": "-"})
 _BEFORE_PER_CENT = re.compile(r"(?<=\d)\s(?=%)")
@@ -63,15 +63,15 @@ def answer_words(text: str, language: str = "en") -> list[str]:
 
     As SQuAD normalises, but ``-5`` is not ``5``, ``1.2`` not ``12``, ``C#`` not ``C`` and
     ``a != b`` not ``a == b``. Other punctuation is deleted, not replaced (``U.S.`` gives
-    ``us``), in every script; in French and Italian an apostrophe inside a word parts it
-    (``l'avare`` gives ``avare``); in English the comma between thousands goes.
+    ``us``), in every script; in French and Italian an apostrophe splits a word
+    (``l'avare`` gives ``avare``); in English commas between thousands are removed.
     """
     articles = _articles(language)
     return [word for word in words_with_articles(text, language) if word not in articles]
 
 
 def raw_words(text: str, language: str = "en") -> list[str]:
-    """What blanks part, in lower case; punctuation stays."""
+    """Words separated by white space, in lower case, with punctuation."""
     return unicodedata.normalize("NFC", text).lower().split()
 
 
@@ -111,7 +111,7 @@ def words_with_articles(text: str, language: str = "en") -> list[str]:
 def plain_words(text: str) -> list[str]:
     """Runs of letters and digits in lower case; single characters where a script has no spaces.
 
-    On ASCII text exactly what rouge-score cuts without its stemmer, which knows English alone.
+    On ASCII text exactly the tokens of rouge-score without its English-only stemmer.
     """
     text = unicodedata.normalize("NFC", text).lower()
     if text.isascii():
@@ -124,7 +124,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def content_words(text: str, language: str = "en") -> list[str]:
-    """Stems of the words that say something, accents folded, as the keyword index has them."""
+    """Stems of the content words, accents folded, as in the keyword index."""
     return _analyzer(language).tokens(text)
 
 
@@ -134,7 +134,7 @@ def _articles(language: str) -> frozenset[str]:
 
 
 class _Punctuation(dict[int, int | None]):
-    """What becomes of a character: worked out when first seen, for there are a million."""
+    """Mapping of characters, computed on first use, since there are a million."""
 
     def __missing__(self, code: int) -> int | None:
         mark = unicodedata.category(chr(code))[0] == "P" or chr(code) in string.punctuation
@@ -149,5 +149,5 @@ _PUNCTUATION = _Punctuation()
 def _analyzer(language: str) -> Analyzer:
     try:
         return make_analyzer(AnalyzerOptions(language=language))
-    except ConfigError:  # no stemmer and no stop words are known for it
+    except ConfigError:  # it has no stemmer and no stop words
         return make_analyzer(AnalyzerOptions(language="none"))

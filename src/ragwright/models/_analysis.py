@@ -1,9 +1,9 @@
 """From text to the words a keyword index holds.
 
 One rule decides most of this file: a query and a document must be cut alike, whatever their
-length. So what a word becomes depends on the word alone, never on the text around it, and a
-language is a setting of the index. ``auto`` is a setting too: English stems, stop words that
-are safe in every language, elisions resolved. :func:`detect_language` reads a sample so that a
+length. So the tokens of a word depend on the word alone, never on the text around it, and the
+language is a setting of the index. ``auto`` is a setting too: English stems, stop words that are
+safe in every language, elisions resolved. :func:`detect_language` reads a sample so that a
 workbench can fix the language of a corpus once. What ``auto`` costs, on development articles
 (MRR@10 of paragraphs): French 0.791 against 0.803 with ``fr``, English 0.846 against 0.848.
 
@@ -54,7 +54,7 @@ _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06e
 
 
 _JOINTS = "-.'’_/@&+\u2010\u2011"
-"""Marks that hold a word together where they stand singly between two letters."""
+"""Marks that join a word if exactly one is between two letters."""
 
 _URL_REST = r"[^\s<>\"'«»()\[\]{}]*[^\s<>\"'«»()\[\]{}.,;:!?]"
 _URL = r"(?<!\w)(?:https?|ftp)://" + _URL_REST
@@ -94,20 +94,20 @@ _LIGATURES = str.maketrans(
 )
 
 _LONG = 600
-"""Characters from which finding words in arrays beats the pattern."""
+"""Text length from which finding words with arrays is faster than with the pattern."""
 
 _LETTERS_END = 0x40000
 """Code points from which Unicode has no letters: planes that are empty, tags, private use."""
 
 _BLOCK = 100_000
-"""Characters of texts that are cut as one: enough for speed, and little memory."""
+"""Characters of texts that are tokenised together: fast enough, and little memory."""
 
 _CACHE_LIMIT = 400_000
-"""Words remembered by one analyzer; beyond that the memory starts afresh."""
+"""Words cached by one analyzer; beyond that the cache is emptied."""
 
 
 class TokenSource(ABC):
-    """What a keyword index asks of an analyzer.
+    """The interface that a keyword index needs of an analyzer.
 
     Attributes:
         spec: Canonical text of the settings; equal specs give equal tokens.
@@ -131,7 +131,7 @@ class TokenSource(ABC):
 
 
 class _Made(dict[str, tuple[str, ...]]):
-    """Word -> its tokens, remembered up to a limit so that memory stays bounded."""
+    """Word -> its tokens, cached up to a limit so that memory stays bounded."""
 
     def __init__(self, make: Callable[[str], tuple[str, ...]]) -> None:
         self._make = make
@@ -147,7 +147,7 @@ class _Made(dict[str, tuple[str, ...]]):
 class Analyzer(TokenSource):
     """The keyword analyzer: words, folded, stemmed, stop words left out.
 
-    Safe to share between threads. Each distinct word is worked out once.
+    Safe to share between threads. Each distinct word is analysed once.
     """
 
     def __init__(self, options: AnalyzerOptions | None = None) -> None:
@@ -172,7 +172,7 @@ class Analyzer(TokenSource):
         return [list(chain.from_iterable(map(known, found))) for found in words_of(texts)]
 
     def normal(self, word: str) -> str:
-        """One plain word as the index writes it, stop words included: folded and stemmed."""
+        """One word as the index stores it, stop words included: folded and stemmed."""
         return self._stem(self._fold(word.casefold()))
 
     def _make(self, word: str) -> tuple[str, ...]:
@@ -217,7 +217,7 @@ class Analyzer(TokenSource):
 class WordTokenizer(Tokenizer):
     """Words as the analyzer cuts them, codes whole; characters in scripts without spaces.
 
-    What "tokens" means where no embedding model is configured.
+    These are the "tokens" if no embedding model is configured.
     """
 
     name = "words"
@@ -270,7 +270,7 @@ class WordTokenizer(Tokenizer):
 
 _LETTER, _DIGIT, _PAIRED, _JOINT, _COLON, _COMMA = 1, 2, 3, 4, 5, 6
 _LEADING = late_pattern(_LEAD)
-# Both begin with a mark, not with a look back, so that the scan skips to the marks.
+# Both begin with a mark, not with a lookbehind, so that the scan skips to the marks.
 _ADDRESS = late_pattern(r":(?:(?<=http:)|(?<=https:)|(?<=ftp:))//" + _URL_REST)
 _SCHEMES = ("https", "http", "ftp")
 _AFTER = late_pattern(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
@@ -291,7 +291,7 @@ def _addresses(text: str) -> Iterator[tuple[int, int]]:
 
 @cache
 def _classes() -> NDArray[np.uint8]:
-    """Class of every code point, read off the patterns above so that both always agree."""
+    """Class of every code point, derived from the patterns above so that both always agree."""
     table = np.zeros(0x110000, np.uint8)
     every = "".join(map(chr, range(_LETTERS_END)))
     for pattern, name in (
@@ -309,7 +309,7 @@ def _classes() -> NDArray[np.uint8]:
 
 
 def _join(kind: NDArray[np.uint8], inside: NDArray[np.bool_]) -> None:
-    """Mark the joints between letters as inside a word."""
+    """Mark the joining characters between letters as part of a word."""
     letter = inside.copy()
     at = np.flatnonzero(kind >= _JOINT)
     mark, left, right = kind[at], letter[at - 1], letter[at + 1]
@@ -383,7 +383,7 @@ def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
     """Language of a sample of texts by its function words: an ISO code, or ``auto``.
 
     ``auto`` comes back where fewer than ``least`` function words were seen, or where no
-    language has at least 1.3 times as many as the next: mixed corpora stay on safe ground.
+    language has at least 1.3 times as many as the next: mixed corpora keep the neutral rules.
     """
     counts = dict.fromkeys(LANGUAGES, 0)
     lists = {name: stop_words(name) for name in LANGUAGES}
@@ -402,14 +402,14 @@ def is_code(token: str, *, written: bool = False) -> bool:
     """True for a token that names one thing by its spelling: ``c2065``, ``std::move``, ``31201``.
 
     These are tokens with a digit and a letter or mark, numbers of four digits or more, and
-    words held together by a mark that words of a language are not (``_ : / @ .``).
+    words joined by a mark that ordinary words do not contain (``_ : / @ .``).
 
     Args:
         token: A token of the index, or a word.
-        written: Asked of a word as it stands in a text, where most numbers count or date
-            something: a code is then what has letters and digits, digits behind a leading zero,
-            or parts joined by ``_``, ``::`` or a capital, at most 40 characters; measures
-            (``10mm``, ``1990s``, ``3-fold``) are none.
+        written: The token is a word as written in a text, where most numbers are counts or dates: a
+            code then has letters and digits, digits behind a leading zero, or parts joined by
+            ``_``, ``::`` or a capital, at most 40 characters; measures (``10mm``, ``1990s``,
+            ``3-fold``) are none.
     """
     if written:
         return _is_written_code(token)
@@ -430,7 +430,7 @@ def _is_written_code(word: str) -> bool:
     return letter and bool("_" in word or "::" in word or _CAMEL.search(word))
 
 
-_LED_BY_ZERO = late_pattern(r"0\d{3,}")  # a number that counts has no leading zero
+_LED_BY_ZERO = late_pattern(r"0\d{3,}")  # a count has no leading zero
 _COUNTED = late_pattern(r"\d+(?:[.,]\d+)?[^\W\d_]{1,3}|\d+-[^\W\d_]+")
 _CAMEL = late_pattern(r"[a-z][A-Z]")
 _DIGITS = frozenset("0123456789")
@@ -445,7 +445,7 @@ def _pairs(run: str) -> tuple[str, ...]:
 
 
 def _parts(word: str) -> list[str]:
-    """A word and the pieces it may be looked up by, whole first, as written."""
+    """A word and the pieces under which it is indexed, whole word first, as written."""
     if word.isalpha():
         return [word, *_case_parts(word)]
     if _ACRONYM.fullmatch(word):

@@ -1,4 +1,4 @@
-"""The handlers through which flows reach models: one for each kind of request and place."""
+"""The handlers through which flows reach models: one for each kind of request, local or remote."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NONE = np.zeros((0, 0), np.float32)
 
 
 class _ByModel(Handler[Any, Any]):
-    """What every handler of models answers alike: lane, limit, price, by the model's name."""
+    """The common part of all model handlers: lane, limit and price by the model's name."""
 
     def __init__(self, models: Models) -> None:
         self.models = models
@@ -51,7 +51,7 @@ class _ByModel(Handler[Any, Any]):
         return str(request.model)
 
     def limit(self, lane: str) -> int | None:
-        """``concurrency`` of the settings, and no more than go out in a minute."""
+        """``concurrency`` of the settings, at most ``requests_per_minute``."""
         entry = self.models.settings_of(lane)
         if entry.requests_per_minute is None:
             return entry.concurrency
@@ -77,15 +77,15 @@ class _ByModel(Handler[Any, Any]):
 
 
 class _ReadsOnly(_ByModel):
-    """A handler of models that write nothing: what they read is all that is paid for."""
+    """A handler of models without output text: only input tokens are paid for."""
 
     def price(self, request: Any, usage: Usage) -> float | None:
-        """Money by ``price_in``; completion tokens, which some servers report, are none."""
+        """Money by ``price_in``; completion tokens that some servers report are ignored."""
         return self.models.price(request.model, replace(usage, completion_tokens=0))
 
 
 class _Remote(_ByModel):
-    """A handler that goes over the network: one runner's connections, and a steady pace."""
+    """A handler that uses the network: one runner's connections and a rate limit."""
 
     def __init__(self, models: Models, connections: Connections) -> None:
         super().__init__(models)
@@ -94,7 +94,7 @@ class _Remote(_ByModel):
         self._next: dict[str, float] = {}
 
     def chat_model(self, name: str) -> ChatModel:
-        """The model, made once a runner."""
+        """The model, made once per runner."""
         found = self._chats.get(name)
         if found is None:
             found = self._chats[name] = self.models.chat_model(name, self.connections)
@@ -105,9 +105,9 @@ class _Remote(_ByModel):
         return self.chat_model(request.model).identity
 
     def pause(self, request: Any) -> float:
-        """Seconds until ``requests_per_minute`` leaves a place; nothing is taken by asking.
+        """Seconds until ``requests_per_minute`` allows a request; does not reserve it.
 
-        Who waits this long before ``send``, and asks again, does not wait inside it.
+        A caller that waits this long and checks again does not wait inside ``send``.
         """
         place = self._next.get(request.model)
         return 0.0 if place is None else max(0.0, place - asyncio.get_running_loop().time())
@@ -118,13 +118,13 @@ class _Remote(_ByModel):
         return None if seconds is None else seconds + self.pause(request)
 
     def watched(self, name: str) -> AbstractAsyncContextManager[Heard]:
-        """The time limits of a back end of one's own; no reply of it may be silent for longer."""
+        """The time limits of a custom back end, as for a server."""
         return watched(name, "", self.models.limits.merged(self.models.settings_of(name)))
 
     async def pace(self, name: str) -> None:
-        """Take the next place that ``requests_per_minute`` leaves, and wait for it.
+        """Reserve the next place that ``requests_per_minute`` allows, and wait for it.
 
-        Who gives up while waiting gives the last place back.
+        A caller that gives up while waiting releases the last place.
         """
         rate = self.models.settings_of(name).requests_per_minute
         if rate is None:
@@ -140,7 +140,7 @@ class _Remote(_ByModel):
                 raise
 
     async def aclose(self) -> None:
-        """Close the connections, and the back ends of one's own that were used."""
+        """Close the connections and the custom back ends that were used."""
         for chat in self._chats.values():
             await chat.aclose()
         await self.connections.aclose()
@@ -153,7 +153,7 @@ class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
         """One attempt, by the model the request names."""
         await self.pace(request.model)
         model = self.chat_model(request.model)
-        if isinstance(model, OpenAIChat):  # hears its server's bytes, which says more
+        if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
             return await model.chat(request, on_delta)
         async with self.watched(request.model) as heard:
             return await model.chat(request, None if on_delta is None else _both(heard, on_delta))
@@ -190,11 +190,11 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
         self._rules: dict[str, VectorRule] = {}
 
     def identity(self, request: Embed) -> str:
-        """All that decides a vector: server, parameters, rule, window, ``long_texts``."""
+        """Everything that determines a vector: server, parameters, rule, window, ``long_texts``."""
         return self.models.embedder_identity(request.model)
 
     def dimensions(self, request: Embed) -> int | None:
-        """``dimensions`` of the settings, or as an index knows them; None where neither says."""
+        """``dimensions`` of the settings, else of the index; None if both are unknown."""
         known = self.models.vector_rule(request.model).dimensions
         return known or self.models.known_dimensions.get(request.model)
 
@@ -229,7 +229,7 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
             raise ModelRefusedError(
                 f"{name} sent vectors of length {vectors.shape[1]}; the index holds vectors of "
                 f"length {known} from it",
-                hint="where another model answers to this name now: ragwright ingest --embed-again",
+                hint="if this name now stands for another model: ragwright ingest --embed-again",
             )
         (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
         if isinstance(reply, RagwrightError):
@@ -243,7 +243,7 @@ class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
     def identity(self, request: Embed) -> str:
         """Hash of weights and tokenizer, with the rule.
 
-        It opens the model: do so before the run (``models.embedder(name)``), or the first
+        Opens the model: call it before the run (``models.embedder(name)``), or the first
         query waits for it on the loop.
         """
         return self.models.embedder_identity(request.model)
@@ -286,7 +286,7 @@ class RemoteRerankHandler(_ReadsOnly, _Remote, SendHandler[Rerank, RerankReply])
         self._models: dict[str, ServerReranker] = {}
 
     def model(self, name: str) -> ServerReranker:
-        """The model, made once a runner."""
+        """The model, made once per runner."""
         if name not in self._models:
             self._models[name] = ServerReranker(self.models.target(name), self.connections)
         return self._models[name]
@@ -311,11 +311,11 @@ class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
         return self.models.reranker_identity(request.model)
 
     def durable(self, request: Rerank) -> bool:
-        """False for the built-in one: it is quicker than reading its replies back."""
+        """False for the built-in one: it is faster than reading stored replies."""
         return not isinstance(self.models.backend(request.model), ExtractiveReranker)
 
     def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
-        """Replies in order, one score a passage."""
+        """Replies in order, one score per passage."""
         return [self._one(request) for request in requests]
 
     def _one(self, request: Rerank) -> RerankReply | RagwrightError:
@@ -357,7 +357,7 @@ def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any],
 
 
 def _both(heard: Heard, on_delta: OnDelta) -> OnDelta:
-    """Hand a piece on, as a sign of life too."""
+    """Pass a piece on, and reset the silence timer."""
 
     def delta(piece: str) -> None:
         heard()

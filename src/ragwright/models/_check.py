@@ -1,4 +1,4 @@
-"""Does a model answer? For ``doctor``: every way in which the set-up may be wrong, in words."""
+"""Checks whether a model can be used, for ``doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CheckState: TypeAlias = Literal["ok", "warning", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a look at one model found: state, and one sentence (with what to do)."""
+    """Result of the check of one model: state and one sentence (with what to do)."""
 
     model: str
     state: CheckState
@@ -24,10 +24,10 @@ class Finding:
 
 
 def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
-    """Look whether a model can be used, without paying for a reply.
+    """Check whether a model can be used, without paying for a reply.
 
-    A server is asked for its list of models; a local one is opened and embeds one word. Not
-    to be called on an event loop.
+    A server is asked for its list of models; a local one is opened and embeds one word. Must not be
+    called on an event loop.
     """
     try:
         if not models.is_local(name):
@@ -35,7 +35,7 @@ def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
         own = models.backend(name)
         embedder = models.embedder(name) if own is None or isinstance(own, Embedder) else None
         if embedder is None:
-            return Finding(name, "ok", f"{type(own).__name__}, a back end of your own")
+            return Finding(name, "ok", f"{type(own).__name__}, a custom back end")
         width = embedder.embed_batch(["word"]).shape[1]
         window = "without a limit" if embedder.window is None else f"{embedder.window} tokens"
         return Finding(name, "ok", f"local, {width} dimensions, window {window}")

@@ -1,8 +1,8 @@
-"""What is taken in from a model server: how much, as which text, and without the key.
+"""Limits and cleaning of what a model server sends.
 
-A server is a stranger. What it sends is counted while it is read, parsed without recursion
-that it could drive too deep, made into text that UTF-8 can carry, and rid of the key that was
-sent to it, before anything else in ragwright sees it.
+Servers are not trusted. What they send is counted while it is read, parsed without deep recursion,
+converted to text that UTF-8 can encode, and the key is masked in it, before the rest of ragwright
+sees it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import httpx2
 
 LARGEST_REPLY = 64 * 2**20
-"""Bytes of one reply, decompressed, where ``max_reply_bytes`` of the settings is not set."""
+"""Bytes of one reply, decompressed, if ``max_reply_bytes`` is not set."""
 
 MOST_TOKENS = 10**8
-"""Most tokens that one call can have used: ten times the longest context window there is."""
+"""Most tokens that one call can have used: ten times the longest known context window."""
 
 _SHORTEST_KEY = 8
 """Characters of a key that is masked in replies: a shorter one may be a common word."""
@@ -68,7 +68,7 @@ def read_json(raw: bytes | str, key: str = "") -> Any:
     """
     try:
         data = json.loads(raw)
-        # Only these can bring in either; most replies have none and are not walked through.
+        # Only these can introduce either; most replies have none and are not traversed.
         escaped = "\\u" if isinstance(raw, str) else b"\\u"
         sent = key if isinstance(raw, str) else key.encode()
         if escaped in raw or (key and sent in raw):  # type: ignore[operator]
@@ -96,7 +96,7 @@ def clean_text(text: str, key: str = "") -> str:
 
 
 class CleanStream:
-    """The same for a text that comes in pieces: what may be half of something waits for the next.
+    """The same for a text in pieces: what may be half of a match waits for the next piece.
 
     Args:
         key: The key that was sent to the server, empty for none.
@@ -108,7 +108,7 @@ class CleanStream:
         self._held = ""
 
     def feed(self, piece: str, *, last: bool = False) -> str:
-        """What can be shown by now; with ``last`` all that is left."""
+        """The text that can be shown now; with ``last`` the whole rest."""
         raw = piece.encode("utf-16-le", "surrogatepass")
         text = self._held + self._decoder.decode(raw, last)
         if not self._key:
@@ -119,16 +119,16 @@ class CleanStream:
         return text[: len(text) - held]
 
     def _begun(self, text: str) -> int:
-        """How many characters at the end may be the beginning of the key."""
+        """Number of characters at the end that may be the start of the key."""
         longest = min(len(text), len(self._key) - 1)
         return next((n for n in range(longest, 0, -1) if text.endswith(self._key[:n])), 0)
 
 
 def masked(message: str, key: str) -> str:
-    """A message of ours that may quote a server, without the key or most of it.
+    """A message that may quote a server, with the key masked.
 
-    A key of less than eight characters is masked as a whole; of a longer one also its first
-    half and whatever follows, as it is or in base 64.
+    A key of less than eight characters is masked as a whole; of a longer one also its first half
+    with what follows, plain or in base 64.
     """
     message = clean_text(message)
     return _pattern(key).sub(_MASK, message) if key else message
@@ -145,7 +145,7 @@ def _pattern(key: str) -> re.Pattern[str]:
 
 
 def token_usage(found: Any, prompt_characters: int, reply_characters: int) -> tuple[Usage, str]:
-    """Tokens as a server counts them, and a note where it counts what cannot be.
+    """Token counts of a server, and a note if they are impossible.
 
     A count that is not a whole number from 0 to :data:`MOST_TOKENS` is replaced by an estimate,
     four characters a token; so is one that the server does not send, without a note.

@@ -27,7 +27,7 @@ Role: TypeAlias = Literal["query", "passage"]
 
 @dataclass(frozen=True, slots=True)
 class Prefixes:
-    """What goes before a query and before a passage."""
+    """Text put before queries and passages."""
 
     query: str = ""
     passage: str = ""
@@ -52,9 +52,9 @@ FAMILIES: tuple[tuple[str, Prefixes], ...] = (
     (r"nomic-embed-text|modernbert-embed", Prefixes("search_query: ", "search_document: ")),
     (r"embedding-?gemma", Prefixes("task: search result | query: ", "title: none | text: ")),
 )
-"""Prefixes that the makers of common model families state, by a pattern of the name.
+"""Prefixes that the authors of common model families specify, by a pattern of the name.
 
-Models that match nothing (gte, all-MiniLM, all-mpnet, GIST, bge-m3) want none.
+Models that match nothing (gte, all-MiniLM, all-mpnet, GIST, bge-m3) need none.
 """
 
 
@@ -69,7 +69,7 @@ def family_prefixes(name: str) -> Prefixes | None:
 
 @dataclass(frozen=True, slots=True)
 class VectorRule:
-    """All that decides how a text becomes a vector, besides weights and tokenizer."""
+    """Everything besides weights and tokenizer that determines a text's vector."""
 
     prefixes: Prefixes = Prefixes()
     pooling: Pooling = "mean"
@@ -98,7 +98,7 @@ class VectorRule:
 
 
 class RuledEmbedder(Embedder):
-    """A local model whose texts become vectors by a rule; one says how a text is run.
+    """Base of local embedding models; subclasses run the model on texts.
 
     Attributes:
         rule: Prefixes, pooling, similarity, dimensions.
@@ -123,7 +123,7 @@ class RuledEmbedder(Embedder):
         return self.rule.shaped(self.rows(texts))
 
     def measured(self) -> int:
-        """Length of a vector, seen on one."""
+        """Length of a vector, measured on one."""
         return int(self.embed_batch(["a"]).shape[1])
 
     def check(self, count: int) -> None:
@@ -158,11 +158,11 @@ def _first(*values: str | None) -> str:
 
 
 SHORTEST, LONGEST = 1e-6, 1e6
-"""Norms of vectors that a model gives; beyond them float32 loses or overflows in a product."""
+"""Valid norms of vectors; beyond them float32 products underflow or overflow."""
 
 
 def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
-    """What makes vectors useless for search; empty where nothing does.
+    """Why vectors are useless for search; empty if they are not.
 
     Args:
         vectors: Shape (texts, dimensions), before they are brought to float32.
@@ -293,7 +293,7 @@ def plan_windows(
 
 
 class RoughTokenizer(Tokenizer):
-    """A pessimistic guess at the tokens of a model whose tokenizer is not at hand.
+    """A pessimistic estimate of the tokens of a model whose tokenizer is not available.
 
     Three letters or one sign count as a token: about half as many again as a subword
     vocabulary makes of English prose.
@@ -335,7 +335,7 @@ def _windows(
 def _cut(text: str, spans: Sequence[Span], room: int, tokenizer: Tokenizer) -> list[str]:
     """Pieces of about equal numbers of tokens, none above ``room``.
 
-    A piece read by itself may count a token more than within the text: then it is halved.
+    A piece alone may have more tokens than within the text: then it is halved.
     """
     count = -(-len(spans) // room)
     edges = [round(i * len(spans) / count) for i in range(count + 1)]

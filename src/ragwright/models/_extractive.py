@@ -1,9 +1,9 @@
-"""The offline answerer: how well a sentence answers a question, without a model server.
+"""The offline answerer: scores how well a sentence answers a question, without a model server.
 
 A sentence is scored by a dozen features (which of the question's words it holds, weighted by
 rarity; what its neighbours and its title add; whether it offers the kind of thing asked for)
 and a linear model over them. The weights were fitted on development splits only by
-``benchmarks/extractive.py``, which also reports what the result is worth on held-out articles.
+``benchmarks/extractive.py``, which also reports the quality on held-out articles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._seams import Reranker
 
 _UNRANKED = "unranked"
 _MARK = "\x1f"
-"""Parts a sentence from its context; normalised text holds no control characters."""
+"""Separates a sentence from its context; normalised text holds no control characters."""
 
 FEATURES = (
     "coverage",
@@ -83,7 +83,7 @@ development splits hold only 25 questions that ask for one."""
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A sentence in words: its tokens, its heading's, and the chunk it stands in."""
+    """A sentence: its tokens, those of its heading, and its chunk."""
 
     text: str
     tokens: tuple[str, ...]
@@ -95,7 +95,7 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question in words: its terms with their weights, names, numbers, kind of answer."""
+    """A question: its terms with their weights, names, numbers, kind of answer."""
 
     terms: tuple[str, ...]
     weights: NDArray[np.float64]
@@ -110,10 +110,9 @@ class _Asked:
 def pack_sentence(sentence: str, *, heading: str = "", chunk: str = "", ranked: bool = True) -> str:
     """A passage for :class:`ExtractiveReranker`: one sentence, its heading, its chunk's name.
 
-    Passages of one chunk stand next to each other in text order, so that a sentence is read
-    with its neighbours, and chunks stand best first; where nothing ranked them, ``ranked`` is
-    off, and each counts as a best one. Text without this packing is scored as a chunk of one
-    sentence.
+    Passages of one chunk must be adjacent and in text order, so that a sentence is read with its
+    neighbours; chunks come best first. If they are not ranked, ``ranked`` is off, and each counts
+    as the best one. Text without this packing is scored as a chunk of one sentence.
     """
     parts = (sentence, heading, chunk)
     return _MARK.join(parts if ranked else (*parts, _UNRANKED))
@@ -126,13 +125,13 @@ class ExtractiveReranker(Reranker):
 
     identity = f"extractive/{value_hash(_WEIGHTS)[:8]}"
     columns = FEATURES
-    scale = "0-1, logistic; fitted so that 0.5 parts answering sentences from the rest"
+    scale = "0-1, logistic; fitted so that 0.5 separates answering sentences from the rest"
 
     def __init__(self) -> None:
         self._analyzers: dict[str, Analyzer] = {}
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """One score a passage in 0..1, rounded to 6 digits."""
+        """One score per passage, 0 to 1, rounded to 6 digits."""
         if not passages:
             return []
         weights = np.array([_WEIGHTS[name] for name in FEATURES])
@@ -149,7 +148,7 @@ class ExtractiveReranker(Reranker):
         return np.column_stack([columns[name] for name in FEATURES])
 
     def _analyzer(self, query: str, passages: Sequence[str]) -> Analyzer:
-        """The analyzer for the language of a request, decided by its passages."""
+        """The analyzer for the language of a request, detected from its passages."""
         sample = [query, *(p.partition(_MARK)[0] for p in passages[:12])]
         language = detect_language(sample, least=5)
         if language not in self._analyzers:
@@ -167,7 +166,7 @@ def _unit(analyzer: Analyzer, passage: str, number: int) -> _Unit:
 def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
     kind = answer_kind(query)
     terms = tuple(dict.fromkeys(analyzer.query_tokens(query)))
-    # German writes every noun with a capital, which then says nothing about names.
+    # German capitalises every noun, so capitals do not show names.
     found = [] if analyzer.options.language == "de" else names(query)
     wanted = {t for n in found for t in analyzer.tokens(n)}
     about = set(analyzer.tokens(focus(query)))
@@ -184,7 +183,7 @@ def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
 
 
 def _overlap(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float64]]:
-    """Columns on which of the question's words stand where."""
+    """Features of the positions of the question's words."""
     shape = (len(units), len(asked.terms))
     total = float(asked.weights.sum()) or 1.0
     share = asked.weights / total
@@ -216,7 +215,7 @@ def _overlap(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.floa
 
 
 def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float64]]:
-    """Columns on what kind of sentence this is and what kind of answer it could hold."""
+    """Features of the kind of sentence and of the kind of answer it could hold."""
     kind = asked.kind
     strict = kind not in {"manner", "other"}
     offered = np.array([strict and offers(kind, u.text, asked.words) for u in units], float)
@@ -268,7 +267,7 @@ def _missing(
 
 
 def _pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
-    """Share of neighbouring question terms that stand within three words of each other."""
+    """Share of neighbouring question terms that are within three words of each other."""
     if len(terms) < 2:
         return 0.0
     where = {t: [i for i, token in enumerate(tokens) if token == t] for t in terms}

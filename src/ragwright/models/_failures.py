@@ -1,4 +1,4 @@
-"""What a server's refusal means: from HTTP status and body to the error tree."""
+"""Maps a server's HTTP status and body to the error tree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _UNSUPPORTED = late_pattern(
 _TOO_LONG = late_pattern(r"context[_ ](?:length|window)|too (?:large|long)", re.IGNORECASE)
 
 _PLAIN_WORDS = {"echo", "metadata", "n", "stop", "store", "suffix", "tools", "user"}
-"""Parameters that are also words of English: a message means them only where it quotes them."""
+"""Parameters that are also words of English: a message means them only if it quotes them."""
 
 _BROKE = {"insufficient_quota", "insufficient_balance", "billing_hard_limit_reached", "billing"}
 
@@ -86,7 +86,7 @@ class Complaint:
         return cls(text[:_LONGEST], _shown(code), param)
 
     def rejects(self, sent: Collection[str]) -> str | None:
-        """Which of the parameters sent the server does not know, None where it is none."""
+        """The parameter that the server does not know, None if it is another fault."""
         text = f"{self.code} {self.message}"
         if not _UNSUPPORTED.search(text) or _TOO_LONG.search(text):
             return None
@@ -102,7 +102,7 @@ class Complaint:
 
 
 def _shown(value: Any) -> str:
-    """A value of an error body as text: what is no text as JSON, as far as it can be written."""
+    """A value of an error body as text: other types as JSON, if possible."""
     if isinstance(value, str):
         return value[:_LONGEST]
     try:
@@ -132,9 +132,8 @@ def failure(
 ) -> ModelError:
     """The typed error for an HTTP status from 400 up.
 
-    401 and 403 are a matter of the key; 429 (and 503 that says when to come back) of pace,
-    unless the account is out of money; 408 of time; 5xx and 409 of the server's health;
-    everything else refuses the request itself.
+    401 and 403 mean the key; 429 (and 503 with a time to retry) the rate, unless the account is out
+    of money; 408 a timeout; 5xx and 409 the server's state; everything else is a rejected request.
     """
     said = f": {complaint.message}" if complaint.message else ""
     what = f"{model} answered {status}{said}"
@@ -158,7 +157,7 @@ def failure(
     if status == 408:
         return ModelTimeoutError(what, where=where)
     if status >= 500 or status in {409, 425}:
-        return ModelUnavailableError(what, where=where, hint="the server is at fault; try later")
+        return ModelUnavailableError(what, where=where, hint="the server failed; try again later")
     text = f"{complaint.code} {complaint.message}".lower()
     if "context" in text and ("length" in text or "window" in text or "exceed" in text):
         advice = "shorten the prompt: fewer or smaller chunks (top_k, chunk size)"
@@ -169,7 +168,7 @@ def failure(
 def _advice(status: int, text: str) -> str:
     if status == 404 or ("model" in text and "exist" in text):
         return "check the model's name and the base address"
-    return "the server does not take this request; see its message"
+    return "the server rejects this request; see its message"
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:
@@ -183,5 +182,5 @@ def _wait(headers: Mapping[str, str]) -> float | None:
 
 
 def bad_reply(model: str, where: str, problem: str, hint: str = "") -> ModelReplyError:
-    """The error for a reply that is not what the protocol promises."""
+    """The error for a reply that violates the protocol."""
     return ModelReplyError(f"{model} {problem}", where=where, hint=hint or None)

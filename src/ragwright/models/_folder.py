@@ -1,4 +1,4 @@
-"""A sentence-transformers folder as data: what lies beside the weights."""
+"""Reads the configuration files of a sentence-transformers folder."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _LAYERS = {"Transformer", "Pooling", "Normalize"}
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """What the files of a model's folder say.
+    """The configuration of a model's folder.
 
     Attributes:
         path: The folder.
-        names: What the model calls itself and what its folder is called.
+        names: The model's own name and the folder's name.
         rule: Pooling, similarity and prefixes by its own files.
         window: Most tokens, special ones included, by the smallest limit stated.
         layers: Modules after the transformer that are neither pooling nor normalising.
@@ -44,10 +44,10 @@ class ModelFolder:
 
     @classmethod
     def read(cls, path: Path) -> ModelFolder:
-        """Read a folder; missing files leave the usual values (mean, cosine, no prefix).
+        """Read a folder; missing files mean the usual values (mean, cosine, no prefix).
 
         Raises:
-            ConfigError: No such folder, a damaged file, or a pooling we do not know.
+            ConfigError: No such folder, a damaged file, or an unknown pooling.
         """
         if not path.is_dir():
             raise ConfigError(

@@ -41,7 +41,7 @@ class HFTokenizer(Tokenizer):
             self._tokenizer = tokenizers.Tokenizer.from_str(source.to_str())
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        # named by its content: chunks cut by another vocabulary are other chunks
+        # named by its content: another vocabulary makes other chunks
         self.name = f"hf:{text_hash(self._tokenizer.to_str())[:12]}"
 
     def spans(self, text: str) -> list[Span]:
@@ -64,7 +64,7 @@ class HFTokenizer(Tokenizer):
 
     @property
     def specials(self) -> int:
-        """Number of special tokens that go around one text."""
+        """Number of special tokens added to one text."""
         return int(self._tokenizer.num_special_tokens_to_add(False))
 
     def _encode(self, text: str, *, special: bool) -> Any:

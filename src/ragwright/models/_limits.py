@@ -1,4 +1,4 @@
-"""Time limits by silence: a server may take long, as long as it goes on sending."""
+"""Time limits on silence: a server may take long as long as it keeps sending."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Heard: TypeAlias = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long a server may be silent; no limit holds for a reply as a whole.
+    """How long a server may be silent; a whole reply has no limit.
 
     Attributes:
         connect: Seconds to connect.
@@ -31,7 +31,7 @@ class TimeLimits:
 
     @classmethod
     def of(cls, settings: ModelSettings) -> TimeLimits:
-        """The limits of a model's settings, the defaults where they are silent."""
+        """The limits of a model's settings, else the defaults."""
         return cls().merged(settings)
 
     def merged(self, settings: ModelSettings) -> TimeLimits:
@@ -63,7 +63,7 @@ async def watched(
     as a whole.
 
     Raises:
-        ModelTimeoutError: It names the setting of the limit that was passed.
+        ModelTimeoutError: Names the setting of the limit that was exceeded.
     """
     loop = asyncio.get_running_loop()
     end = None if total is None else loop.time() + total

@@ -1,4 +1,4 @@
-"""Names of models and what is known about the servers behind them.
+"""Names of models and the known servers.
 
 A model is ``provider:name``, or ``http(s)://host/v1#name`` for any server that speaks the
 OpenAI protocol. Providers are data: another one is four fields in the settings.
@@ -20,14 +20,13 @@ from ._options import ModelSettings
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A server, or a family of local models, that names before the colon stand for.
+    """The meaning of a provider name: a server or a family of local models.
 
     Attributes:
         base: Base address of the OpenAI-compatible server; ``{VARIABLE}`` is read from the
             environment. Empty for local models.
         key_env: Environment variable that holds the key, empty where none is needed.
-        kind: ``server``; ``folder`` for local models in a folder; ``object`` for a back end
-            of one's own.
+        kind: ``server``; ``folder`` for local models in a folder; ``object`` for a custom back end.
         free: Calls cost nothing when the settings state no price.
     """
 
@@ -66,8 +65,8 @@ class ModelName:
 
     Attributes:
         text: The name as configured.
-        provider: What stands before the colon; empty for an address.
-        name: What the server, or the folder, is called.
+        provider: The part before the colon; empty for an address.
+        name: The model's name at the server, or the folder.
         base: Base address given in the name itself, else empty.
     """
 
@@ -78,7 +77,7 @@ class ModelName:
 
     @classmethod
     def parse(cls, text: str) -> ModelName:
-        """Take a name apart without asking whether anything answers to it.
+        """Parse a name without checking that the model exists.
 
         Raises:
             ConfigError: The text is of neither form, or its address holds a password.
@@ -99,7 +98,7 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a model is found, with everything the settings say about it.
+    """The location of a model, with all its settings.
 
     Attributes:
         base: Base address, without a slash at the end; empty for local models.
@@ -137,7 +136,8 @@ class Target:
             )
         if not key.isascii() or not key.isprintable():
             raise MissingKeyError(
-                f"{self.key_env} does not hold a key: it has characters that a header cannot carry",
+                f"{self.key_env} does not hold a key: it has characters that a header cannot "
+                "contain",
                 hint=f"set {self.key_env} again; quotes or line ends may have crept in",
             )
         return key
@@ -155,7 +155,7 @@ class Directory:
         return sorted({*PROVIDERS, *own})
 
     def find(self, text: str) -> Target:
-        """What answers to a name.
+        """The target of a name.
 
         Raises:
             ConfigError: Unknown provider (the nearest known ones are named), or the address
@@ -174,7 +174,7 @@ class Directory:
             _check_address(base, text)
         if not base and provider.kind == "server":
             raise self._unknown(name)
-        # A provider's key belongs to the provider's address: never send it elsewhere.
+        # A provider's key must only be sent to the provider's own address.
         key_env = settings.key_env or ("" if own else provider.key_env)
         target = Target(name, provider.kind, settings, base, key_env)
         unpriced = settings.price_in is None and settings.price_out is None
@@ -185,7 +185,7 @@ class Directory:
         near = difflib.get_close_matches(name.provider, self.names(), n=3, cutoff=0.5)
         known = ", ".join(near or self.names())
         return ConfigError(
-            f"no provider {name.provider!r} (in {name.text!r})",
+            f"unknown provider {name.provider!r} in {name.text!r}",
             hint=(f"did you mean {known}? " if near else f"known are {known}; ")
             + f"or give it a base address: models: {{{name.provider}: {{base: https://…/v1}}}}",
         )
@@ -215,7 +215,7 @@ def _with_provider(text: str) -> str:
 
 
 def _merge(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
-    """Settings of a model, with its provider's where it says nothing."""
+    """Settings of a model, completed by its provider's."""
     if group is entry:
         return entry
     default = ModelSettings()
@@ -228,7 +228,7 @@ def _merge(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
 
 
 def _check_address(base: str, where: str) -> None:
-    """Refuse a base address that is none, or that holds a password."""
+    """Refuse an invalid base address, or one with a password."""
     try:
         parts = urlsplit(base)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
@@ -247,7 +247,7 @@ def _check_address(base: str, where: str) -> None:
 
 
 def _fill(base: str, text: str) -> str:
-    """The address with its environment variable put in (Databricks' workspace)."""
+    """The address with its environment variable replaced (Databricks' workspace)."""
     if "{" not in base:
         return base
     variable = base[base.index("{") + 1 : base.index("}")]

@@ -23,10 +23,9 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "position_ids"}
 class OnnxEmbedder(RuledEmbedder):
     """An embedding model in a folder with an ONNX file and a ``tokenizer.json``.
 
-    Every text is run by itself at its own length, so its vector does not depend on what else
-    is embedded beside it, nor on the number of threads, to the byte; measured, that is no
-    slower than padded batches on a CPU. Threads run texts side by side, one thread a text,
-    and never spin.
+    Every text is run by itself at its own length, so its vector does not depend on other texts or
+    on the number of threads, to the byte; measured on a CPU, this is no slower than padded batches.
+    Threads run texts side by side, one thread a text, and never spin.
 
     Args:
         folder: The folder, or an ONNX file in it.
@@ -63,7 +62,8 @@ class OnnxEmbedder(RuledEmbedder):
         unknown = set(self._inputs) - _INPUTS
         if unknown:
             raise ConfigError(
-                f"the model asks for {', '.join(sorted(unknown))}, which texts do not give",
+                f"the model needs the inputs {', '.join(sorted(unknown))}, which text does not "
+                "provide",
                 where=str(file),
                 hint="export it as a text encoder",
             )
@@ -127,14 +127,14 @@ def _session(ort: Any, file: Path) -> Any:
 
 
 def _output(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple[str, bool]:
-    """Name of the output to read, and whether it is one vector a text already."""
+    """Name of the output to read, and whether it is already one vector per text."""
     by_name = {o.name: o for o in outputs}
     if folder.layers:
         # Layers after the transformer are in the file only where it ends in a sentence vector.
         if "sentence_embedding" in by_name:
             return "sentence_embedding", True
         raise ConfigError(
-            f"the model goes on with {', '.join(folder.layers)}, which the ONNX file leaves out",
+            f"the ONNX file lacks the model's further layers: {', '.join(folder.layers)}",
             where=str(file),
             hint="open it by st:, or export it whole, with the output sentence_embedding",
         )

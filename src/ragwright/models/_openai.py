@@ -33,17 +33,17 @@ _FINISH = {
     "model_length": "length",
     "stop_sequence": "stop",
 }
-"""Finish reasons of other dialects, in OpenAI's words."""
+"""Finish reasons of other dialects and OpenAI's names for them."""
 
 _OWN = {"stream_options", "encoding_format"}
-"""Parameters we add for ourselves: leaving them out changes no reply, so nobody is told."""
+"""Parameters that ragwright adds: leaving them out changes no reply, so there is no note."""
 
 EMBED_BATCH = 96
 """Most texts of one embeddings call: the smallest limit of the known providers."""
 
 
 KEPT_PARTS = 64
-"""Most answered calls kept of embeddings that failed later: 38 MB for 1536 dimensions."""
+"""Most answered calls that are kept when an embedding fails later: 38 MB for 1536 dimensions."""
 
 _Part: TypeAlias = tuple[Matrix, Usage]
 
@@ -114,7 +114,7 @@ class OpenAIChat(ChatModel):
         try:
             tokens = _token_logprobs(choice)
         except (TypeError, ValueError, OverflowError) as error:
-            raise self._server.bad_reply(f"sent log-probabilities that are none: {error}") from None
+            raise self._server.bad_reply(f"sent invalid log-probabilities: {error}") from None
         return CompleteReply(
             text,
             usage=token_usage(data.get("usage"), len(request.prompt), len(text))[0],
@@ -125,7 +125,7 @@ class OpenAIChat(ChatModel):
         )
 
     async def aclose(self) -> None:
-        """Close the clients, where they are this model's own."""
+        """Close the clients if they are this model's own."""
         if self._own:
             await self._connections.aclose()
 
@@ -145,14 +145,14 @@ class OpenAIChat(ChatModel):
         return message
 
     def _model(self, data: Mapping[str, Any]) -> str:
-        """The model the server says it used; the one asked for where that is no name."""
+        """The model that the server reports; the requested one if that is not a name."""
         found = data.get("model")
         return found if isinstance(found, str) and found else self.target.name.name
 
     async def _stream(
         self, body: dict[str, Any], timeout: float | None, on_delta: OnDelta
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The streamed reply, put together in the shape of one that was not."""
+        """The streamed reply, assembled like one that was not streamed."""
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
 
@@ -214,7 +214,7 @@ class OpenAIChat(ChatModel):
         return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
 
     def _streamed(self, choices: Any) -> Mapping[str, Any] | None:
-        """The choice of an event, None where it has none (one that counts tokens alone)."""
+        """The choice of an event, None if it has none (an event with token counts only)."""
         if not choices:
             return None
         if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
@@ -248,10 +248,10 @@ class OpenAIEmbeddings:
         the rest alone, and its usage counts everything.
 
         Raises:
-            ModelReplyError: Vectors missing, of unequal length, not finite, of a length that no
-                model gives (see :func:`vector_fault`), or one for all texts.
-            ModelRefusedError: Vectors of another length than ``dimensions`` asks for.
-            ModelError: Whatever else the server does.
+            ModelReplyError: Vectors missing, of unequal length, not finite, of an impossible norm
+                (see :func:`vector_fault`), or the same for all texts.
+            ModelRefusedError: Vectors of another length than ``dimensions``.
+            ModelError: Any other failure of the server.
         """
         size = self.target.settings.batch_size or EMBED_BATCH
         done: list[tuple[tuple[str, ...], _Part]] = []
@@ -264,7 +264,7 @@ class OpenAIEmbeddings:
                         await before()
                     found = await self._call(part, timeout)
                 done.append((part, found))
-        except BaseException:  # a stop and a time limit, too, leave paid vectors behind
+        except BaseException:  # after a stop or a time limit, too, there may be paid vectors
             self._kept.update(done)
             for part in list(self._kept)[:-KEPT_PARTS]:
                 del self._kept[part]
@@ -292,7 +292,7 @@ class OpenAIEmbeddings:
         if settings.dimensions and vectors.shape[1] != settings.dimensions:
             raise ModelRefusedError(
                 f"{self._server.model} sent vectors of length {vectors.shape[1]} "
-                f"where {settings.dimensions} was asked",
+                f"instead of {settings.dimensions}",
                 where=self.target.base,
                 hint="leave dimensions unset: this model cannot shorten its vectors",
             )
@@ -307,7 +307,7 @@ class OpenAIEmbeddings:
             vectors = np.stack([_row(entry["embedding"]) for entry in rows])
         except (KeyError, TypeError, ValueError) as error:
             raise self._bad(f"sent vectors that cannot be read: {error}") from None
-        # A text without a letter or digit may well have nothing to say: zeros are right for it.
+        # For a text without a letter or digit zeros are acceptable.
         worded = np.array([any(map(str.isalnum, text)) for text in texts], np.bool_)
         judged = vectors[worded | ~np.isfinite(vectors).all(axis=1)]
         if fault := vector_fault(judged) or _one_for_all(vectors, texts):
@@ -321,7 +321,7 @@ class OpenAIEmbeddings:
 def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
     """Entries of a reply by their ``index``, each from 0 to count - 1 once.
 
-    Where none of them has an index, the order they came in is theirs.
+    If none has an index, their order is used.
 
     Raises:
         ValueError: An entry is not an object, or the indices are not these.
@@ -341,7 +341,7 @@ def _row(value: Any) -> NDArray[np.float64]:
     """One vector of a reply: base 64 of float32, or a list of numbers.
 
     Raises:
-        ValueError: Neither; or no numbers at all.
+        ValueError: Neither, or empty.
     """
     if isinstance(value, str):
         row = np.frombuffer(base64.b64decode(value, validate=True), "<f4")
@@ -355,7 +355,7 @@ def _row(value: Any) -> NDArray[np.float64]:
 
 
 def _one_for_all(vectors: NDArray[np.float64], texts: Sequence[str]) -> str:
-    """What is wrong where different texts all got the same vector; empty where they did not."""
+    """The fault if different texts all got the same vector; else empty."""
     if len(texts) < 2 or (vectors != vectors[0]).any():
         return ""
     different = {"".join(c for c in text.casefold() if c.isalnum()) for text in texts}
@@ -364,7 +364,7 @@ def _one_for_all(vectors: NDArray[np.float64], texts: Sequence[str]) -> str:
 
 @lru_cache(maxsize=64)
 def response_format(schema: str) -> Mapping[str, Any]:
-    """The protocol's words for "reply by this JSON schema"; not to be changed, they are kept.
+    """The protocol's parameter for a JSON schema; do not change it, as stored keys contain it.
 
     ``strict`` is asked for only where the schema meets its conditions: every object closed
     and all of its properties required.
@@ -391,13 +391,13 @@ def _closed(schema: Any) -> bool:
 
 
 def _first(choices: Any) -> Mapping[str, Any] | None:
-    """The choice with the index 0, which servers may leave out; None where there is none."""
+    """The choice with the index 0, which servers may omit; None if there is none."""
     found = choices if isinstance(choices, list) else []
     return next((c for c in found if isinstance(c, dict) and not c.get("index")), None)
 
 
 def _text(content: Any) -> str:
-    """Text of a content: a string, null, or parts of which the text ones count."""
+    """Text of a content: a string, null, or parts, of which the text parts are joined."""
     if isinstance(content, list):
         parts = [p for p in content if isinstance(p, dict) and p.get("type", "text") == "text"]
         return "".join(str(p.get("text") or "") for p in parts)

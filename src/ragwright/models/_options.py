@@ -25,7 +25,7 @@ class ModelSettings:
 
     base: str = option("", "Base address of an OpenAI-compatible server.")
     key_env: str = option("", "Environment variable that holds the key.")
-    backend: str = option("", "Back end of one's own, as module:object.")
+    backend: str = option("", "Custom back end, as module:object.")
     price_in: float | None = option(None, "Price of a million prompt tokens.", ge=0)
     price_out: float | None = option(None, "Price of a million completion tokens.", ge=0)
     context_window: int | None = option(None, "Most tokens of prompt and reply together.", ge=1)
@@ -58,8 +58,8 @@ class ModelSettings:
 class EmbedOptions:
     """The ``embed`` section of a project: which model makes vectors, and how.
 
-    What is None is taken from the model's own entry under ``models:``, then from what is
-    known of its family, then from the files beside its weights.
+    None means: taken from the model's entry under ``models:``, then from its family, then from the
+    files beside its weights.
     """
 
     model: str = option("", "Embedding model; empty for keyword search alone.", when="index")
@@ -79,7 +79,7 @@ class EmbedOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzerOptions:
-    """How text becomes words; a change of any of these asks for a new index."""
+    """How text becomes words; any change requires a new index."""
 
     language: str = option(
         "auto", "Language: auto, en, fr, de, es, it, pt, nl, or none.", when="index"
@@ -95,7 +95,7 @@ class AnalyzerOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a language nobody wrote rules for, and a weight that is no count."""
+        """Refuse an unknown language and a negative weight."""
         if self.title_weight < 0:
             raise ConfigError(f"title_weight must be 0 or more, not {self.title_weight}")
         known = ("auto", *LANGUAGES, "none")

@@ -1,4 +1,4 @@
-"""What a question asks for, read off its question words: the shape of its answer.
+"""The kind of answer that a question asks for, by its question words.
 
 Rules for English and French, with the plain question words of German, Spanish, Italian,
 Portuguese and Dutch. No model, no word lists beyond closed classes.
@@ -94,7 +94,7 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
 _TIME = late_pattern(
     r"\b(?:1[0-9]|20)\d\d\b|\b\d{1,2}(?:st|nd|rd|th)?[- ](?:centur|si[eè]cle)|\b[IVX]+e\b ?si"
     r"|\bcentur(?:y|ies)\b|\bsi[eè]cles?\b|\bdecades?\b|\bann[ée]es?\b"
-    # In small letters these three are words of their own: "a low score may be good".
+    # In lower case these three are also ordinary words: "a low score may be good".
     r"|\b(?:january|february|april|june|july|(?-i:March|May|August)|september|october|november"
     r"|december|janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[uû]t|septembre|octobre|novembre"
     r"|d[ée]cembre)\b|\b\d{3,4} ?(?:BC|AD|BCE|CE)\b|\b(?:en|in|an|vers|dès) [1-9]\d\d\b"
@@ -127,7 +127,7 @@ _DOUBLE_NAME = late_pattern(
 
 
 def answer_kind(question: str) -> AnswerKind:
-    """What kind of answer a question asks for, ``other`` where no question word says it."""
+    """Kind of answer that a question asks for, ``other`` if no question word shows it."""
     for kind, pattern in _KINDS:
         if pattern.search(question):
             return kind
@@ -135,7 +135,7 @@ def answer_kind(question: str) -> AnswerKind:
 
 
 def names(text: str) -> list[str]:
-    """Capitalised words that do not stand there because a sentence begins, as written."""
+    """Capitalised words that are not at the start of a sentence, as written."""
     found = _NAME.findall(text)
     for match in _DOUBLE_NAME.findall(text):
         found += match.split()
@@ -145,8 +145,7 @@ def names(text: str) -> list[str]:
 def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     """True where a sentence holds something of the kind asked for.
 
-    ``asked`` are the casefolded words of the question: a name that the question itself gives
-    is no answer to it.
+    ``asked`` are the casefolded words of the question: a name in the question does not answer it.
     """
     if kind == "time":
         return any(m.casefold() not in asked for m in _TIME.findall(sentence))
@@ -163,9 +162,9 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
 
 
 def insists(kind: AnswerKind, question: str) -> bool:
-    """True where a sentence without the kind asked for is hardly an answer: a date, a person.
+    """True if a sentence without this kind can hardly answer: a date, a person.
 
-    French *qui* asks for things as well (*Qui gère la gabelle ?*), so it does not insist.
+    French *qui* asks for things as well (*Qui gère la gabelle ?*), so it is not required.
     """
     return kind == "time" or (kind == "person" and not re.search(r"\bqui\b", question, _I))
 
@@ -179,6 +178,6 @@ _FOCUS = late_pattern(
 
 
 def focus(question: str) -> str:
-    """The words after *which*, *what*, *how many*, *quel*: what the answer is a case of."""
+    """The words after *which*, *what*, *how many*, *quel*: the class of the answer."""
     match = _FOCUS.search(question)
     return match[1] if match else ""

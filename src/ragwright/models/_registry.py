@@ -1,4 +1,4 @@
-"""Models by name, opened when first asked for, and the handlers through which flows reach them."""
+"""Models by name, opened on first use, and the handlers through which flows reach them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ Backend: TypeAlias = ChatModel | Embedder | Reranker
 
 
 class Models:
-    """Every model a project names: servers, local folders, back ends of one's own.
+    """All models that a project names: servers, local folders, custom back ends.
 
     Args:
         settings: Entries under ``models:``, by model name or provider.
         embed: The ``embed`` section; it applies to the model it names.
-        root: The project's folder: where a folder that a name gives lies in it, that one is
-            opened. Names stay as they were configured, in keys as in settings.
-        limits: How long servers may be silent where the settings of a model do not say.
+        root: The project's folder: relative folders in names start there if they exist. Names stay
+            as configured, in keys as in settings.
+        limits: How long servers may be silent unless a model's settings say otherwise.
 
-    ``known_dimensions`` may be told the length of a server's vectors, for dry runs.
+    ``known_dimensions`` may hold the lengths of servers' vectors, for dry runs.
 
-    Nothing is opened, read or asked for before a model is used. One instance serves any
+    Nothing is opened or read before a model is used. One instance serves any
     number of runners; :func:`model_handlers` makes the connections of one runner.
     """
 
@@ -63,21 +63,21 @@ class Models:
         self._opening = threading.Lock()
 
     def register(self, name: str, backend: Backend) -> None:
-        """Let a name stand for a back end made in Python; it wins over any setting."""
+        """Register a back end made in Python under a name; it overrides settings."""
         if not isinstance(backend, ChatModel | Embedder | Reranker):
             raise PluginError(
                 f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker",
                 where=name,
-                hint="derive it from one of the seams in ragwright.models",
+                hint="derive it from one of these classes of ragwright.models",
             )
         self._backends[name] = backend
         self._local.pop(name, None)
 
     def target(self, name: str) -> Target:
-        """Where a model is found and what the settings say of it.
+        """The location and the settings of a model.
 
         Raises:
-            ConfigError: Nobody answers to the name.
+            ConfigError: The name is unknown.
         """
         found = self._targets.get(name)
         if found is None:
@@ -87,13 +87,13 @@ class Models:
         return found
 
     def backend(self, name: str) -> Backend | None:
-        """The back end of one's own behind a name: registered, from settings, or installed.
+        """The custom back end of a name: registered, from settings, or installed.
 
-        A plug-in that stands for a whole provider is called with the model's part of the
-        name. None where the name is a server's or a folder's.
+        A plug-in for a whole provider is called with the model's part of the name. None if the name
+        means a server or a folder.
 
         Raises:
-            PluginError: What the settings name cannot be loaded, or is no back end.
+            PluginError: The plug-in cannot be loaded, or is not a back end.
         """
         if name not in self._backends:
             made = self._plugin(name)
@@ -121,7 +121,7 @@ class Models:
         """The chat model of a name.
 
         Raises:
-            ConfigError: Nobody answers to the name, or it is no chat model.
+            ConfigError: The name is unknown, or it is not a chat model.
         """
         own = self.backend(name)
         if isinstance(own, ChatModel):
@@ -135,7 +135,7 @@ class Models:
         """The local embedder of a name, opened once; None where a server embeds.
 
         Raises:
-            ConfigError: Nobody answers to the name, it is no embedder, or its folder is wrong.
+            ConfigError: The name is unknown, it is not an embedder, or its folder is wrong.
             MissingExtraError: The extra that opens it is not installed.
         """
         own = self.backend(name)
@@ -155,10 +155,10 @@ class Models:
             return self._local[name]
 
     def reranker(self, name: str) -> Reranker:
-        """The local reranker of a name, opened once: one's own, or a cross-encoder (``st:``).
+        """The local reranker of a name, opened once: a custom one, or a cross-encoder (``st:``).
 
         Raises:
-            ConfigError: Nobody answers to the name, or it is no local reranker.
+            ConfigError: The name is unknown, or it is not a local reranker.
             MissingExtraError: The extra that opens it is not installed.
         """
         own = self.backend(name)
@@ -173,10 +173,10 @@ class Models:
         raise _wrong(name, "reranking", own)
 
     def reranker_identity(self, name: str) -> str:
-        """What decides the scores of a local reranker, besides query and passages.
+        """Everything besides query and passages that determines a local reranker's scores.
 
-        A cross-encoder in a folder is not opened for it; its files are read, once. One named
-        on the hub is: call ``reranker(name)`` before a run, or the loop waits for it.
+        A cross-encoder in a folder is not opened for this; its files are read once. One named on
+        the hub is opened: call ``reranker(name)`` before a run, or the loop waits for it.
         """
         if self.backend(name) is None and self.target(name).name.provider == "st":
             if name not in self._cross_files:
@@ -192,7 +192,7 @@ class Models:
         return None if found is None else found.tokenizer()
 
     def chat_tokenizer(self, name: str) -> Tokenizer | None:
-        """The tokenizer that a chat model's settings name, None where they name none.
+        """The tokenizer named in a chat model's settings, None if there is none.
 
         Raises:
             ConfigError: There is no tokenizer.json.
@@ -219,12 +219,12 @@ class Models:
         return settle_rule(self._options(name), settings, names, VectorRule())
 
     def embedder_identity(self, name: str) -> str:
-        """What decides the vectors of a model, besides the texts.
+        """Everything besides the texts that determines a model's vectors.
 
         Weights and tokenizer, or the server's address and the parameters sent to it; the
-        rule; the window, and what becomes of texts beyond it. No path on this machine.
+        rule; the window, and the treatment of longer texts. Contains no path of this machine.
 
-        Keys of stored vectors hold it; two models that could differ never share one.
+        Keys of stored vectors contain it; models that may differ never share one.
         """
         found = self.embedder(name)
         if found is None:
@@ -238,7 +238,7 @@ class Models:
         return f"{own}:{found.window}:{self.vector_rule(name).identity()}"
 
     def _long(self, window: int | None) -> str:
-        """What becomes of texts beyond a window: it decides their vectors."""
+        """The treatment of texts beyond the window, which determines their vectors."""
         return "" if window is None else f":{self.embed.long_texts}"
 
     def free(self, name: str) -> bool:

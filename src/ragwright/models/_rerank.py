@@ -24,9 +24,9 @@ from ._transport import Connections, OpenAIServer
 class CrossEncoderReranker(Reranker):
     """A cross-encoder by sentence-transformers: reads query and passage together.
 
-    A passage that does not fit beside the query is scored window by window and counts as its
-    best window (MaxP; Dai and Callan 2019); nothing is cut off. On the CPU pairs are run one
-    by one, so that a score does not depend on its neighbours.
+    A passage that does not fit beside the query is scored by windows and gets the score of its best
+    window (MaxP; Dai and Callan 2019); nothing is cut off. On the CPU pairs are run one by one, so
+    that a score does not depend on other pairs.
 
     Args:
         source: A folder, or a name on the hub.
@@ -35,8 +35,8 @@ class CrossEncoderReranker(Reranker):
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        ConfigError: No such model, one with several labels, or one whose head was never
-            trained to score a pair, such as an embedding model.
+        ConfigError: No such model, one with several labels, or one without a trained scoring head,
+            such as an embedding model.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class CrossEncoderReranker(Reranker):
         )
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
-        """One score a passage, higher is better.
+        """One score per passage, higher is better.
 
         Raises:
             ModelRefusedError: The query alone fills the window.
@@ -87,7 +87,7 @@ class CrossEncoderReranker(Reranker):
             pairs, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
         )
         (counts,) = planned.counts
-        assert isinstance(counts, list), "pooling refuses nothing"
+        assert isinstance(counts, list), "pooling never fails"
         scores, place = [], 0
         for count in counts:
             scores.append(float(max(found[place : place + count])))
@@ -97,7 +97,7 @@ class CrossEncoderReranker(Reranker):
 
 @contextmanager
 def _unreported() -> Iterator[None]:
-    """No report of missing weights on the screen: what matters of it becomes an error."""
+    """Suppress the report of missing weights: what matters of it becomes an error."""
     loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
@@ -110,7 +110,7 @@ def _unreported() -> Iterator[None]:
 
 
 def _check_head(model: Any, source: str | Path) -> None:
-    """Refuse a model that was opened with a head its weights do not have: its scores are noise."""
+    """Refuse a model whose weights lack the scoring head: its scores are noise."""
     network = getattr(model[0], "auto_model", None)
     saved = getattr(getattr(network, "config", None), "architectures", None)
     opened = type(network).__name__
@@ -118,14 +118,14 @@ def _check_head(model: Any, source: str | Path) -> None:
         raise ConfigError(
             f"the model is a {saved[0]}, which has no trained head that scores a pair of texts",
             where=str(source),
-            hint="name a cross-encoder; an embedding model reranks as embed:MODEL",
+            hint="name a cross-encoder; to rerank by an embedding model write embed:MODEL",
         )
 
 
 def folder_identity(source: str | Path) -> str | None:
     """Identity of a cross-encoder by the files of its folder, without opening it.
 
-    None for a name on the hub: its files are known only once it is opened.
+    None for a name on the hub: its files are only known after it is opened.
     """
     home = Path(source).expanduser()
     return f"cross:{folder_hash(home)}" if home.is_dir() else None
@@ -142,7 +142,7 @@ class ServerReranker:
     """A reranking model behind ``POST base/rerank`` (vLLM, Jina, Cohere v2, LocalAI, …).
 
     Args:
-        target: Where the model is found; its base may be set apart from the provider's.
+        target: Location of the model; its base may differ from the provider's.
         connections: Clients to share.
     """
 
@@ -156,7 +156,7 @@ class ServerReranker:
     async def score(
         self, query: str, passages: Sequence[str], timeout: float | None = None
     ) -> tuple[tuple[float, ...], Usage]:
-        """One score a passage, and the usage (estimated where the server sends none).
+        """One score per passage, and the usage (estimated where the server sends none).
 
         Raises:
             ModelReplyError: Scores missing or not numbers.
@@ -183,11 +183,11 @@ class ServerReranker:
 
 
 def _scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
-    """One score a passage, from the entries of a reply.
+    """One score per passage, from the entries of a reply.
 
     Raises:
-        ValueError: Entries missing or doubled, a score that is no number, or a passage that
-            the server hands back under the index of another one.
+        ValueError: Entries missing or repeated, a score that is not a number, or a passage returned
+            under the index of another one.
     """
     found = results if isinstance(results, list) else []
     if len(found) != len(passages):

@@ -1,4 +1,4 @@
-"""The seams of the models room: one abstract method each.
+"""The interfaces of the models room: one abstract method each.
 
 Batching, prefixes, windows and type checks live in the base classes, so that a plug-in or a
 test double is ten lines.
@@ -19,7 +19,7 @@ Matrix = NDArray[np.float32]
 
 
 class Tokenizer(ABC):
-    """Cuts text into the tokens that some model, or the keyword index, counts."""
+    """Cuts text into the tokens of a model or of the keyword index."""
 
     name: str = ""
 
@@ -32,7 +32,7 @@ class Tokenizer(ABC):
         return len(self.spans(text))
 
     def pieces(self, text: str) -> list[str]:
-        """The tokens as written in the text, to be shown to people."""
+        """The tokens as written in the text, for display."""
         return [text[s.start : s.end] for s in self.spans(text)]
 
 
@@ -60,7 +60,7 @@ class Embedder(ABC):
 
 
 class Reranker(ABC):
-    """A local reranking model; ``scale`` says what its scores mean."""
+    """A local reranking model; ``scale`` describes its scores."""
 
     identity: str
     scale: str = ""

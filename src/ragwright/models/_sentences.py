@@ -1,4 +1,4 @@
-"""Sentence spans: prose by its stops, tables, headings and code by their lines."""
+"""Sentence spans: prose by its punctuation; tables, headings and code by lines."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _SHORTENED = """
     vds avv dott ecc sig.ra sigg blz bijv enz mevr dhr jhr
 """
 _ABBREVIATIONS = frozenset(_SHORTENED.split())
-"""Ends in a full stop that closes no sentence, casefolded, without the last stop."""
+"""Abbreviations whose full stop does not end a sentence, casefolded, without that stop."""
 
 _CLOSING = "al jr sr inc ltd co corp a.m p.m u.s u.s.a b.c a.d"
 _MAY_END = frozenset(_CLOSING.split())
-"""Abbreviations that may close a sentence as well; the next word decides."""
+"""Abbreviations that may also end a sentence; the next word decides."""
 
 _STARTING = """
 a an after although and as at but by during for he her his however i if in it its many most no
@@ -59,7 +59,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
 
     Args:
         text: Any text; Markdown is recognised.
-        language: ISO code; unused so far, since the rules are shared by all languages.
+        language: ISO code; unused so far, since all languages share the rules.
     """
     spans: list[Span] = []
     for start, end, prose in _blocks(text):
@@ -71,7 +71,7 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
 
 
 def _trimmed(text: str, start: int, end: int) -> list[Span]:
-    """The span without white space at its ends, as a list of none or one."""
+    """The span without white space at its ends, as a list of zero or one."""
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())
     kept = len(piece.strip())
@@ -79,7 +79,7 @@ def _trimmed(text: str, start: int, end: int) -> list[Span]:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
-    """(start, end, prose) of every block of lines; blocks of no prose are single lines."""
+    """(start, end, prose) of every block of lines; other blocks are single lines."""
     begin: int | None = None
     position = 0
     fenced = False
@@ -121,7 +121,7 @@ def _setext(line: str) -> bool:
 
 
 def _breaks(before: str, line: str) -> bool:
-    """True where a line break looks like the end of a title or a label, not of a full line."""
+    """True if a line break looks like the end of a title or a label, not of a full line."""
     head, tail = before.strip(), line.lstrip()
     if not head or not tail or head[-1] in ".!?…,;-—–(" or len(head) > 60:
         return False

@@ -23,15 +23,15 @@ _POOLING: dict[str, Pooling] = {"cls": "cls", "lasttoken": "last", "max": "max",
 _WORDS = {"last": "lasttoken"}
 _WHAT = "an st: model"
 _DECIDE = {".bin", ".json", ".model", ".safetensors", ".txt"}
-"""Files that decide what a model says: weights, configuration, vocabulary."""
+"""Files that determine a model's output: weights, configuration, vocabulary."""
 
 
 class SentenceTransformerEmbedder(RuledEmbedder):
-    """An embedding model by sentence-transformers (torch, on the CPU unless told otherwise).
+    """An embedding model by sentence-transformers (torch, on the CPU by default).
 
-    On the CPU texts are run one by one, so that a vector does not depend on what else is
-    embedded beside it, to the byte; this costs about a fifth of the speed of batches. On
-    another device they are batched and a vector may vary in the seventh digit.
+    On the CPU texts are run one by one, so that a vector does not depend on other texts, to the
+    byte; this is about a fifth slower than batches. On another device they are batched and a vector
+    may vary in the seventh digit.
 
     The hub's own switches (``HF_HUB_OFFLINE``, ``HF_HOME``) are respected; no code from the
     hub is run.
@@ -94,11 +94,11 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         return np.asarray(found, np.float32)
 
     def tokenizer(self) -> HFTokenizer | None:
-        """The model's own tokenizer, None where it is one of the slow kind."""
+        """The model's own tokenizer, None if it is a slow tokenizer."""
         return self._tokenizer
 
     def _count(self, text: str) -> int:
-        """Tokens of a text; 0 where it is surely within the window, which saves counting."""
+        """Tokens of a text; 0 if it surely fits the window, which saves counting."""
         if self.window is None or len(text.encode()) <= self.window:
             return 0
         if self._tokenizer is not None:
@@ -118,11 +118,11 @@ def export_onnx(
         source: A folder or a name on the hub.
         folder: Where to write; made if need be.
         precision: ``int8`` quantises the weights channel by channel: a quarter of the size and
-            about twice the speed, for vectors near those of float32 (measure what it costs).
+            about twice the speed, for vectors close to those of float32 (measure the loss).
 
     Raises:
         MissingExtraError: sentence-transformers, onnx, or onnxruntime for int8, is not installed.
-        ConfigError: The model has layers that the file could not hold, or exporting fails.
+        ConfigError: The model has layers that the file cannot hold, or exporting fails.
     """
     require("onnx", "torch", "exporting to ONNX")
     torch = require("torch", "torch", "exporting to ONNX")
@@ -219,16 +219,16 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
     except Exception as error:
         raise ConfigError(
             f"sentence-transformers cannot open {source!r}: {str(error)[:300]}",
-            hint="name a folder that holds the model, or one that the hub (or its cache) has",
+            hint="give a folder that holds the model, or a name on the hub (or in its cache)",
         ) from error
 
 
 @contextmanager
 def no_progress_bars(what: str) -> Iterator[None]:
-    """No progress bars of transformers: ours are the only ones on the screen.
+    """Turn off the progress bars of transformers.
 
     Args:
-        what: What they are needed for, named where they are not installed.
+        what: What needs them, for the error if they are not installed.
 
     Raises:
         MissingExtraError: transformers is not installed.
@@ -244,9 +244,9 @@ def no_progress_bars(what: str) -> Iterator[None]:
 
 
 def folder_hash(home: Path) -> str:
-    """Hash of the files of a folder that decide what its model says, without opening it.
+    """Hash of the files of a folder that determine the model's output, without opening it.
 
-    No path of this machine is in it: only names within the folder.
+    Contains names within the folder only, no path of this machine.
     """
     files = sorted(
         path.relative_to(home)
@@ -270,7 +270,7 @@ def _pooling(model: Any) -> Pooling:
 
 
 def model_hash(model: Any) -> str:
-    """Hash of layers and weights: of their files where they lie in a folder, else of tensors."""
+    """Hash of layers and weights: of the files if they are in a folder, else of the tensors."""
     folder = Path(str(getattr(model[0].auto_model.config, "_name_or_path", "") or ""))
     files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
     further = any(layer.state_dict() for layer in list(model)[1:])  # a Dense has its own file

@@ -1,8 +1,8 @@
-"""Stop words: function words that say nothing about a subject, one list a language.
+"""Stop words: function words without content, one list per language.
 
-Written accent-folded, since the analyzer folds before it looks a word up; an analyzer that
-does not fold adds the accented forms with :func:`stop_words`. Question words are in: they say
-what kind of answer is wanted, not where it is.
+Written without accents, since the analyzer folds a word before the look-up; an analyzer that
+does not fold adds the accented forms with :func:`stop_words`. Question words are included: they
+show what kind of answer is wanted, not where it is.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def stop_words(language: str) -> frozenset[str]:
     """Stop words of a language, accents folded; empty for ``none``.
 
     ``auto`` gives the English list and, of the other languages, the words that mean nothing
-    else in English or in each other (French *avec*, German *nicht*), so that no language loses
-    a content word to another's grammar. Raises KeyError for an unknown language.
+    else in English or in each other (French *avec*, German *nicht*), so that no language loses a
+    content word that is a function word elsewhere. Raises KeyError for an unknown language.
     """
     if language == "none":
         return frozenset()

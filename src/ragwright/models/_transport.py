@@ -1,8 +1,8 @@
-"""The way to any server that speaks the OpenAI protocol.
+"""HTTP calls to any server that speaks the OpenAI protocol.
 
 Calls go through the openai SDK's client (addresses, keys, connections, typed errors, server-sent
 events), by its ``post``: the bodies are read here as plain dictionaries, which costs a third
-less CPU than the SDK's reply objects and lets odd servers be judged by what they sent.
+less CPU than the SDK's reply objects and gives access to what unusual servers really sent.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CONNECTIONS = 1024
-"""Most open connections of one client; the runner's limits stand far below."""
+"""Most open connections of one client; the runner's limits are far lower."""
 
 POOLS = 8
-"""Pools that a client's connections are spread over."""
+"""Number of connection pools of a client."""
 
 _RENAMES = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
@@ -58,8 +58,8 @@ class Connections:
     async def client(self, target: Target) -> AsyncOpenAI:
         """The client for a model's server.
 
-        It is made on another thread: importing the SDK and reading the certificates takes
-        a good part of a second.
+        It is made on another thread: importing the SDK and reading the certificates takes up to a
+        second.
 
         Raises:
             MissingKeyError: The server needs a key and its variable is not set.
@@ -91,7 +91,7 @@ def _open(target: Target, key: str, connect: float, limit: int) -> AsyncOpenAI:
 
     limits = httpx2.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
     timeout = httpx2.Timeout(None, connect=connect)
-    # A proxy for the outside world has no business between us and a server on this machine.
+    # A proxy must not be used for a server on this machine.
     # Late: it loads an HTTP client of the standard library, and most commands ask no server.
     from urllib.request import getproxies
 
@@ -100,7 +100,7 @@ def _open(target: Target, key: str, connect: float, limit: int) -> AsyncOpenAI:
         transport=_spread(limits, target.base.startswith("https")) if direct else None,
         limits=limits,
         timeout=timeout,
-        # A redirect would take the prompt, and perhaps the key, to an address nobody configured.
+        # A redirect would send the prompt, and perhaps the key, to an unconfigured address.
         follow_redirects=False,
         event_hooks={"response": [bounded(limit)]},
     )
@@ -122,12 +122,12 @@ def _spread(limits: httpx2.Limits, secure: bool) -> httpx2.AsyncBaseTransport:
     """Connections in several pools, taken in turn.
 
     A pool looks at every idle connection on every request, so the work grows with their
-    square: with 256 in flight one pool costs 2.3 ms of CPU a call, eight cost 1.1. The
+    square: with 256 in flight one pool costs 2.3 ms of CPU per call, eight cost 1.1. The
     certificates take 25 ms to read: a server without TLS does not wait for them.
     """
     import httpx2
 
-    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without TLS nobody is
+    trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # without TLS nothing is verified
     context = httpx2.create_ssl_context() if secure else trusted
     pools = [httpx2.AsyncHTTPTransport(verify=context, limits=limits) for _ in range(POOLS)]
     turns = itertools.cycle(pools)
@@ -145,12 +145,12 @@ def _spread(limits: httpx2.Limits, secure: bool) -> httpx2.AsyncBaseTransport:
 
 @dataclass(slots=True)
 class _Dialect:
-    """What one model was found not to take: parameter -> its other name, or None to drop it."""
+    """Parameters that a model rejected: parameter -> its other name, or None to drop it."""
 
     refused: dict[str, str | None] = field(default_factory=dict)
 
     def apply(self, body: dict[str, Any]) -> tuple[str, ...]:
-        """Bring a body into the dialect; returns what was dropped or renamed."""
+        """Adapt a body; returns the parameters dropped or renamed."""
         changed = []
         for name, other in self.refused.items():
             if name not in body:
@@ -164,7 +164,7 @@ class _Dialect:
         return tuple(changed)
 
     def learn(self, name: str, message: str) -> bool:
-        """Remember a rejected parameter; False where there is nothing left to try.
+        """Remember a rejected parameter; False if there is nothing left to try.
 
         It may be known already: other calls that carry it were in flight when it was learned. The
         limit on tokens is renamed, never dropped: the budget counts on it.
@@ -186,7 +186,7 @@ _FIXED = {"model", "messages", "prompt", "input", "stream"}
 
 @dataclass(slots=True)
 class OpenAIServer:
-    """One model of a server: sends bodies, learns what the model does not take, types errors."""
+    """One model of a server: sends bodies, learns rejected parameters, maps errors."""
 
     target: Target
     connections: Connections = field(default_factory=Connections)
@@ -216,7 +216,7 @@ class OpenAIServer:
         async def attempt(client: AsyncOpenAI, heard: Heard) -> dict[str, Any]:
             from openai import AsyncStream
 
-            # Whole, since the SDK takes 0.1 ms to join a path to its base address.
+            # The full address, since the SDK takes 0.1 ms to join a path to its base.
             url = f"{self.target.base.rstrip('/')}{path}"
             stream = await client.post(
                 url, cast_to=object, body=body, stream=True, stream_cls=AsyncStream[object]
@@ -230,7 +230,7 @@ class OpenAIServer:
         return await self.attempt(attempt, body, timeout)
 
     async def read(self, response: httpx2.Response, heard: Heard) -> bytes:
-        """The body of a reply, as it arrives; each part counts as a sign of life."""
+        """The body of a reply, as it arrives; each part resets the silence timer."""
         parts = []
         async for part in response.aiter_bytes():
             heard()
@@ -261,9 +261,9 @@ class OpenAIServer:
         body: dict[str, Any],
         timeout: float | None,
     ) -> tuple[T, tuple[str, ...]]:
-        """Make a call, and again without each parameter the server says it does not know.
+        """Make a call, and repeat it without each parameter that the server rejects.
 
-        Such a refusal is not billed; what was learned is remembered for the next call.
+        Such a refusal is not billed; rejected parameters are remembered.
         """
         settings = self.target.settings
         client = await self.connections.client(self.target)
@@ -280,7 +280,7 @@ class OpenAIServer:
             changed += self.dialect.apply(body)
 
     def _typed(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
-        """The tree's error for one of the SDK's; None where the body was adapted instead."""
+        """Our error for one of the SDK's; None if the body was adapted instead."""
         import httpx2
         import openai
 
@@ -297,12 +297,12 @@ class OpenAIServer:
             return self.upstream({"error": error.body}, {})
         cause = error.__cause__ or error
         if isinstance(error, httpx2.DecodingError) or isinstance(cause, httpx2.DecodingError):
-            return self.bad_reply(f"sent what cannot be decompressed: {cause}")
+            return self.bad_reply(f"sent data that cannot be decompressed: {cause}")
         if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
             return self._unreached(error, cause)
         if isinstance(error, UnicodeEncodeError):
             return ModelRefusedError(
-                f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot carry",
+                f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot encode",
                 hint="normalise the source: ingest does so by default",
             )
         if isinstance(error, TooLargeError):
@@ -311,7 +311,7 @@ class OpenAIServer:
                 "raise max_reply_bytes under models: where such replies are expected",
             )
         if isinstance(error, openai.OpenAIError | ValueError | RecursionError):
-            return self.bad_reply(f"sent what cannot be read: {error}")
+            return self.bad_reply(f"sent data that cannot be read: {error}")
         return error
 
     def _unreached(self, error: Exception, cause: BaseException) -> ModelError:
@@ -335,21 +335,21 @@ class OpenAIServer:
         )
 
     def _redirected(self, response: httpx2.Response) -> ModelRefusedError:
-        """The error for a redirect, none of which is followed: it names both hosts."""
+        """The error for a redirect, which is never followed; it names both hosts."""
         asked = urlsplit(self.target.base).netloc
         try:
             parts = urlsplit(urljoin(self.target.base, response.headers["location"]))
             port = f":{parts.port}" if parts.port else ""
             place = f"{parts.scheme}://{parts.hostname or ''}{port}"[:200]
         except ValueError:
-            place = "an address that is none"
+            place = "an invalid address"
         return ModelRefusedError(
             self.masked(
                 f"{self.model} redirects from {asked} to {place} ({response.status_code}); "
-                "redirects are not followed, for they would take the prompt elsewhere"
+                "redirects are not followed, because they would send the prompt elsewhere"
             ),
             where=self.target.base,
-            hint="where that server is yours, configure its address: base under models:",
+            hint="if that server is yours, configure its address: base under models:",
         )
 
     def _adapt(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
@@ -357,7 +357,7 @@ class OpenAIServer:
         return name is not None and self.dialect.learn(name, complaint.message)
 
     def upstream(self, data: Mapping[str, Any], headers: Mapping[str, str]) -> ModelError:
-        """The error for one that a gateway sent under status 200, or in a stream."""
+        """The error in a reply with status 200, or in a stream."""
         error = data.get("error")
         code = error.get("code") if isinstance(error, dict) else None
         with suppress(TypeError, ValueError):
@@ -392,7 +392,7 @@ class OpenAIServer:
 
         Raises:
             ModelReplyError: Not a JSON object.
-            ModelError: An error that a gateway sent under status 200, or in a stream.
+            ModelError: An error sent with status 200, or in a stream.
         """
         try:
             data = read_json(raw, self.target.key())
@@ -412,7 +412,7 @@ class OpenAIServer:
 
         Raises:
             ModelReplyError: Not a JSON object.
-            ModelError: An error that a gateway sent under status 200.
+            ModelError: An error sent with status 200.
         """
         data = self.json(raw)
         error = data.get("error")

@@ -1,4 +1,4 @@
-"""The project folder: where everything of a project lies on disk."""
+"""The project folder and its files."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ _TEMPLATES = Path(__file__).parent / "data" / "templates"
 
 @dataclass(frozen=True, slots=True)
 class ProjectFolder:
-    """Paths of a project; nothing is made before it is needed.
+    """Paths of a project; nothing is created before it is needed.
 
-    ``cache`` may be deleted at the cost of time and money alone; ``data`` must be kept.
+    ``cache`` may be deleted, which only costs time and money; ``data`` must be kept.
 
     Attributes:
         root: The project.
-        frozen: Where prompts, personas and declarations of records lie as they were when this
-            configuration was promoted; None for those of the project as it stands.
+        frozen: Folder with prompts, personas and record declarations as they were when this
+            configuration was promoted; None for the project's present ones.
     """
 
     root: Path
@@ -106,7 +106,7 @@ class ProjectFolder:
 
     @property
     def openings(self) -> Path:
-        """File that says who opened a confirm split and what for."""
+        """Log of openings of confirm splits: who, and why."""
         return self.testsets / "openings.jsonl"
 
     @property
@@ -121,7 +121,7 @@ class ProjectFolder:
 
     @property
     def ingest_marker(self) -> Path:
-        """A file that exists while an ingest runs, and after one that was cut off."""
+        """A file that exists during an ingest, and after one that was interrupted."""
         return self.data / "ingesting"
 
     @property
@@ -162,7 +162,7 @@ class ProjectFolder:
             )
         if not self.opened:
             raise ConfigError(
-                f"there is no {PROJECT_FILE} here",
+                f"no {PROJECT_FILE} in this folder",
                 where=str(self.root.resolve()),
                 hint="run: ragwright init   (or change to the folder of a project)",
             )
@@ -176,11 +176,11 @@ def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") 
         root: Folder of the project.
         sources: Document sources to list in the project file.
         template: A name of :func:`project_templates`, empty for a project over documents. A
-            template also goes into a project that is there: what exists is left as it is, a
-            folder as a whole.
+            template can be added to an existing project: existing files and folders are left as
+            they are.
 
     Raises:
-        ConfigError: There is such a project already, nothing is touched; or no such template.
+        ConfigError: The project exists already, nothing is changed; or the template is unknown.
     """
     folder = ProjectFolder(root)
     if template:
@@ -189,7 +189,7 @@ def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") 
             files[folder.file] += f"\nsources:\n{_listed(sources)}".encode()
     elif folder.file.exists():
         raise ConfigError(
-            f"there is a {PROJECT_FILE} already; nothing was changed",
+            f"{PROJECT_FILE} exists already; nothing was changed",
             where=str(folder.file),
             hint="edit it, or choose another folder",
         )
@@ -206,7 +206,7 @@ def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") 
         path.write_bytes(files[path])
     if not made:
         raise ConfigError(
-            f"everything of the template {template!r} is there already; nothing was changed",
+            f"all files of the template {template!r} exist already; nothing was changed",
             where=str(root),
             hint="edit the files, or choose another folder",
         )
@@ -222,7 +222,7 @@ def _template_files(name: str, root: Path) -> dict[Path, bytes]:
     """Path -> content of every file of a template."""
     known = project_templates()
     if name not in known:
-        raise ConfigError(f"there is no template {name!r}", hint=f"known: {', '.join(known)}")
+        raise ConfigError(f"unknown template {name!r}", hint=f"known: {', '.join(known)}")
     shipped = _TEMPLATES / name
     files = {
         root / path.relative_to(shipped): path.read_bytes()

@@ -43,13 +43,13 @@ def ingest_sources(
     """Read sources into the index; unchanged documents cost nothing.
 
     Args:
-        project: Where to.
-        sources: Files, folders, addresses; those of the project file where none is given.
+        project: The project.
+        sources: Files, folders, addresses; those of the project file if none are given.
         prune: Remove documents of these sources that are no longer there.
-        embed_again: Have every text of these sources embedded, also where its vector is stored.
-            Where the server's vectors have another length than those stored, all documents that
-            it embedded leave the index first.
-        on_start: Gets the counters, to draw a progress bar from.
+        embed_again: Embed every text of these sources, even if its vector is stored. If the
+            server's vectors have another length than the stored ones, all documents that it
+            embedded are removed first.
+        on_start: Gets the counters, for a progress bar.
 
     Raises:
         ConfigError: There is nothing to ingest.
@@ -77,20 +77,20 @@ def ingest_sources(
 
 
 def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:
-    """What ingesting would write, embed and cost; writes nothing and calls no model."""
+    """What an ingest would write, embed and cost; writes nothing and calls no model."""
     feeds, how = _feeds(project, sources)
     with _ingesting(project, how) as work:
         return work.forecast(feeds, _fetching(project))
 
 
 def _feeds(project: Project, sources: Sequence[str | Path]) -> tuple[list[Feed], str]:
-    """Sources with their readers, and the name of how they are read."""
+    """Sources with their readers, and the key of the reading settings."""
     entries = [SourceEntry(str(s)) for s in sources] or list(project.settings.sources)
     if not entries:
         raise ConfigError(
             "there is nothing to ingest",
             where=str(project.folder.file),
-            hint="name sources on the command line, or list them under `sources`",
+            hint="give sources on the command line, or list them under `sources`",
         )
     base = Path.cwd() if sources else project.folder.root
     return [_feed(project, entry, base) for entry in entries], reading(entries, base)

@@ -1,4 +1,4 @@
-"""Jobs as they are declared in the project file, and what can be wrong with them."""
+"""Jobs as declared in the project file, and their validation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core import ConfigError, Placed, build_options, late_pattern, near, optio
 
 @dataclass(frozen=True, slots=True)
 class JobStep:
-    """One step of a job: a command line of this program, without a shell.
+    """One step of a job: a ragwright command line, run without a shell.
 
     Attributes:
         run: The command line, quoted as in a shell.
@@ -26,19 +26,19 @@ class JobStep:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The command and its arguments; raises ValueError where a quote is not closed."""
+        """The command and its arguments; raises ValueError if a quote is not closed."""
         words = shlex.split(self.run)
         return tuple(words[1:] if words[:1] == ["ragwright"] else words)
 
     def wanted(self, flags: Mapping[str, bool]) -> bool:
-        """True where the flags let the step run."""
+        """True if the flags allow the step to run."""
         name = self.when.removeprefix("not ").strip()
         return not name or flags[name] != self.when.startswith("not ")
 
 
 @dataclass(frozen=True, slots=True)
 class JobNotices:
-    """Who is told how a run of a job ended."""
+    """Addresses that get notices of runs of a job."""
 
     failure: tuple[str, ...] = option(
         (), "Apprise addresses that get a notice of a failed run; secrets only as ${VARIABLE}."
@@ -55,13 +55,13 @@ class JobNotices:
 
 @dataclass(frozen=True, slots=True)
 class JobOptions:
-    """A job: steps in order, when they run, how often they are tried, and who is told."""
+    """A job: steps in order, their schedule, retries and notices."""
 
     steps: tuple[JobStep, ...] = option(
         (), "Command lines, or mappings of `run`, `when` and `timeout`, in order."
     )
     flags: Mapping[str, bool] = option(
-        dict, "Flags that steps are bound to, and whether each is on without `--flag`."
+        dict, "Flags that steps depend on, and whether each is on by default."
     )
     schedule: str = option(
         "", "Cron expression of five fields, or @daily and the like; empty: only by hand."
@@ -69,17 +69,17 @@ class JobOptions:
     timezone: str = option(
         "UTC", "Time zone of the schedule and of displayed times, such as Europe/Paris."
     )
-    catch_up: bool = option(True, "Run once, late, what was missed while nothing was serving.")
+    catch_up: bool = option(True, "Run a missed time once, late, if nothing was serving.")
     catch_up_within: float | None = option(
         None, "Seconds after which a missed run is no longer run late; null: no limit.", gt=0
     )
-    retries: int = option(0, "How often a run tries again, from the step that failed on.", ge=0)
-    retry_wait: float = option(60.0, "Seconds before it tries again.", ge=0)
+    retries: int = option(0, "How often a run is retried, from the failed step on.", ge=0)
+    retry_wait: float = option(60.0, "Seconds before a retry.", ge=0)
     timeout: float | None = option(
-        None, "Seconds for the whole run, tries and waits included; then it is killed.", gt=0
+        None, "Seconds for the whole run, including retries and waits; then it is killed.", gt=0
     )
     notify: JobNotices = field(default_factory=JobNotices)
-    keep: int = option(1000, "Runs of this job that the history keeps.", ge=1)
+    keep: int = option(1000, "Number of runs of this job kept in the history.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class ProjectJob:
 
     Attributes:
         name: Its key under ``jobs``.
-        options: What is declared of it.
+        options: Its settings.
         places: Key path below the job, joined by dots -> ``file:line``.
     """
 
@@ -107,7 +107,7 @@ class ProjectJob:
         """Every flag's value; ``given`` holds NAME (on) or NAME=true, NAME=false.
 
         Raises:
-            ConfigError: There is no such flag, or the value is no truth value.
+            ConfigError: The flag is unknown, or the value is not true or false.
         """
         found = dict(self.options.flags)
         for text in given:
@@ -120,7 +120,7 @@ class ProjectJob:
                 )
             if sign and value.lower() not in _TRUTH:
                 raise ConfigError(
-                    f"{text!r} is neither on nor off", where="--flag", hint=f"write {name}=false"
+                    f"{text!r} must be true or false", where="--flag", hint=f"write {name}=false"
                 )
             found[name] = _TRUTH[value.lower()] if sign else True
         return found
@@ -140,8 +140,8 @@ _SECRET_KEY = late_pattern(
 def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
     """The section ``jobs``: name -> job.
 
-    Cron expressions, command lines and kinds of addresses are judged by
-    ``job_faults``, so that a project with jobs opens without it.
+    Cron expressions, command lines and kinds of addresses are checked by ``job_faults``, so that a
+    project with jobs opens without it.
 
     Raises:
         ConfigError: A key, a step, a flag, a time zone or an address is wrong, with file and line.
@@ -156,7 +156,7 @@ def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
 
 
 def variables(address: str) -> tuple[str, ...]:
-    """Names of the environment variables that an address is filled from."""
+    """Names of the environment variables in an address."""
     return tuple(_VARIABLE.findall(address))
 
 
@@ -170,9 +170,9 @@ def _job(name: str, entry: Any, placed: Placed) -> ProjectJob:
         )
     if name in {"True", "False"}:
         raise ConfigError(
-            f"the name of a job is read as {name.lower()}, not as a word",
+            f"YAML reads the name of this job as {name.lower()}, not as text",
             where=placed.where(*path),
-            hint="YAML reads on, off, yes, no, true and false so: put the name in quotes",
+            hint="put the name in quotes: YAML reads on, off, yes, no, true and false as booleans",
         )
     if isinstance(entry, dict) and isinstance(entry.get("steps"), list | str):
         steps = entry["steps"] if isinstance(entry["steps"], list) else [entry["steps"]]
@@ -187,7 +187,7 @@ def _job(name: str, entry: Any, placed: Placed) -> ProjectJob:
 
 
 def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """What is wrong with a job: sentence, key path, what to do."""
+    """Faults of a job: sentence, key path, what to do."""
     options = job.options
     if not options.steps:
         yield f"the job {job.name!r} has no steps", (), "write: steps: [ingest]"
@@ -203,9 +203,9 @@ def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
         ZoneInfo(options.timezone)
     except (ValueError, OSError, LookupError):  # ZoneInfoNotFoundError is a KeyError
         yield (
-            f"there is no time zone {options.timezone!r}",
+            f"unknown time zone {options.timezone!r}",
             ("timezone",),
-            "write it as Europe/Paris; where no zone is found at all: pip install tzdata",
+            "write it as Europe/Paris; if no zone is found at all: pip install tzdata",
         )
     for kind in ("failure", "success"):
         for at, address in enumerate(getattr(options.notify, kind)):
@@ -227,16 +227,20 @@ def _step_faults(
     name = step.when.removeprefix("not ").strip()
     if name and name not in flags:
         known = near(name, flags) if flags else f"declare it: flags: {{{name}: false}}"
-        yield f"`when` names no flag of this job: {name!r}", (*path, "when"), known
+        yield f"unknown flag in `when`: {name!r}", (*path, "when"), known
 
 
 def _address_faults(
     address: str, path: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, ...], str]]:
     if "${" in _VARIABLE.sub("", address):
-        yield "a variable in an address is written ${NAME}", path, "letters, digits and _ alone"
+        yield "a variable in an address is written ${NAME}", path, "only letters, digits and _"
     elif "://" not in address and not _VARIABLE.fullmatch(address):
-        yield "this is not a notice address", path, "write mailto://…, json://… or ${VARIABLE}"
+        yield (
+            "this is not a valid notice address",
+            path,
+            "write mailto://…, json://… or ${VARIABLE}",
+        )
     # the address itself is not repeated: it holds the secret
     for pattern in (_USER_PASSWORD, _SECRET_KEY):
         found = pattern.search(address)

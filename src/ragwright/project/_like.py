@@ -1,4 +1,4 @@
-"""Building an index for other settings from documents that are stored already."""
+"""Builds an index for other settings from the stored documents."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ class StoredDocuments(Reader):
         return source in self._by_source
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents that came from a source, by id."""
+        """Documents from a source, by id."""
         for name in self._by_source[source]:
             found = self._store.document(name)
             if found is None or found.content_hash() != self._hashes[name]:
-                # Another pair holds it in another state.
+                # Another pair has another version of it.
                 found = next(d for d in self._store.documents(self._pair) if d.id == name)
             yield found
 
 
 def build_like(project: Project, other: Project) -> IngestReport | None:
-    """Bring the index of a project up to the documents of another's; None where it is already.
+    """Update the index of a project to the documents of another's; None if it is up to date.
 
-    No source is read: documents come from the store, and texts that are embedded already are not
-    embedded again. Documents that the other no longer has are removed.
+    No source is read: documents come from the store, and texts with stored vectors are not embedded
+    again. Documents that the other project no longer has are removed.
 
     Raises:
         ModelError: The embedding model fails; what was written before stays.
@@ -79,5 +79,5 @@ def build_like(project: Project, other: Project) -> IngestReport | None:
 
 
 def unfetched(address: str) -> Fetched:
-    """Nothing: what is stored is not fetched."""
+    """Raises: stored documents are not fetched."""
     raise SourceError("a stored document is not fetched", where=address)

@@ -1,4 +1,4 @@
-"""The generator of a persona, written into its file; nothing else in it is touched (SPEC A14)."""
+"""Writes the generator of a persona into its file; nothing else in it changes."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class Project:
         )
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
-        """Who carries out which requests, searches on these views."""
+        """The handlers of requests, with searches on these views."""
         return {
             **models.model_handlers(self.models),
             flow.Search: index.SearchHandler(views),
@@ -259,14 +259,14 @@ class Project:
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
-        """What counts tokens: the embedding model's own, else the keyword analyzer's words."""
+        """Counts tokens: the embedding model's own, else the keyword analyzer's words."""
         model = self.settings.embed.model
         own = self.models.tokenizer(model) if model else None
         return own or models.WordTokenizer()
 
     @cached_property
     def count(self) -> Callable[[str], int]:
-        """Number of tokens of a text, by :attr:`tokenizer`; remembered for passages met again."""
+        """Number of tokens of a text, by :attr:`tokenizer`; cached for repeated passages."""
         return lru_cache(_COUNTED)(self.tokenizer.count)
 
     @cached_property
@@ -281,9 +281,9 @@ class Project:
 
     @cached_property
     def pair(self) -> IndexSpec:
-        """Under which settings documents are indexed and searched.
+        """The settings under which documents are indexed and searched.
 
-        Its ``dimensions`` are 0 where a server embeds that was never asked for a vector.
+        Its ``dimensions`` are 0 if a server embeds and none of its vectors is known yet.
         """
         analyzer = self.analyzer.spec
         model = self.settings.embed.model
@@ -299,7 +299,7 @@ class Project:
         )
 
     def _dimensions(self, model: str, identity: str) -> int:
-        """Length of the model's vectors as far as it is known without a paid call."""
+        """Length of the model's vectors if known without a paid call."""
         local = self.models.embedder(model)
         if local is not None:
             return local.dimensions
@@ -310,17 +310,17 @@ class Project:
         return length
 
     def settled_spec(self) -> IndexSpec:
-        """The pair; a server is asked for the length of its vectors where nothing else says it."""
+        """The pair; if the length of a server's vectors is unknown, the server is called once."""
         pair = self.pair
         if pair.embedder and not pair.dimensions:
             return self.measured_pair()
         return pair
 
     def measured_pair(self) -> IndexSpec:
-        """The pair with the length that the server's vectors have now, whatever is stored."""
+        """The pair with the present length of the server's vectors, measured again."""
         model = self.settings.embed.model
         self.models.known_dimensions.pop(model, None)
-        # Passages, which are never answered from the cache; two, whose vectors must differ.
+        # Passages, which are never answered from the cache; two, as their vectors must differ.
         probe = flow.embed(model, ["How long is a vector?", "As long as it was."], "passage")
         length = int(self.runner.run(probe).shape[1])
         self.models.known_dimensions[model] = length
@@ -329,37 +329,40 @@ class Project:
 
     @cached_property
     def personas(self) -> Mapping[str, Persona]:
-        """Personas by name: the shipped ones, and the project's own, which win."""
+        """Personas by name: the shipped ones, overridden by the project's own."""
         if self._base is not self:
             return self._base.personas
         own = answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
         return {**answer.shipped_personas(), **own}
 
-    # -- what questions are answered from ----------------------------------------------------
+    # -- answering questions -----------------------------------------------------------------
 
     def documents(self) -> Iterator[Document]:
         """Documents of the index, by id, one in memory at a time."""
         return self.store.documents(self.pair)
 
     def partial_note(self) -> tuple[str, ...]:
-        """What to say where the index may be partial; empty where the last ingest ended."""
+        """A note if the index may be partial; empty if the last ingest ended."""
         if not self.folder.ingest_marker.exists():
             return ()
-        return ("an ingest is under way or was cut off: the index may be partial (ingest again)",)
+        return (
+            "an ingest is running or was interrupted: the index may be partial (run ingest again)",
+        )
 
     @property
     def filled_by(self) -> str:
-        """The command or commands that fill the index of this project."""
+        """The commands that build the index of this project."""
         records = (self.folder.root / self.settings.records.folder).is_dir()
         commands = ["ragwright ingest"] if self.settings.sources or not records else []
         return " and ".join([*commands, *(["ragwright records refresh"] if records else [])])
 
     def target(self) -> Target:
-        """What is searched now: the newest snapshot under the present settings.
+        """The target of searches: the newest snapshot under the present settings.
 
         Raises:
-            RetrieveError: Nothing has been ingested under these settings; where others were, it
-                says which part was swapped (a model, or its files), and the ways out.
+            RetrieveError: Nothing has been ingested under these settings; if there is an index for
+                other settings, the error says which part changed (a model, or its files), and what
+                to do.
         """
         pair = self.pair
         if not self.store.holds(pair):
@@ -371,7 +374,7 @@ class Project:
                 self.folder.file,
                 self.filled_by,
             )
-        # the view is opened here, so that an ingest in between cannot take it away
+        # the view is opened here, so that a concurrent ingest cannot remove it
         snapshot = self.views.snapshot(pair)
         model = self.settings.embed.model
         return retrieve.Target(
@@ -385,7 +388,7 @@ class Project:
         )
 
     def _glossary(self) -> Glossary | None:
-        """What codes mean, where the settings ask for it."""
+        """The glossary, if it is configured."""
         options = self.settings.retrieve
         if "glossary" not in options.query.methods:
             return None
@@ -399,18 +402,18 @@ class Project:
             PromptError: There is none, or its file is wrong.
         """
         named = name or self.settings.answer.persona
-        # a broken file stops only who needs it
+        # an invalid file fails only commands that need it
         return answer.pick_persona(named, self.personas if named else {})
 
     def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
-        """How questions are answered: all of it but question, persona and index.
+        """Settings of answering, without question, persona and index.
 
         Args:
             history: Turns before the question.
             stream: False where no reply may be streamed, whatever the settings say.
 
         Raises:
-            ConfigError: The name of the model is unknown; said once, and not for every row.
+            ConfigError: The name of the model is unknown; raised once, not for every row.
         """
         if self.settings.answer.model:
             self.models.settings_of(self.settings.answer.model)
@@ -418,7 +421,7 @@ class Project:
         settings = self.settings
         options = settings.answer if stream else replace(settings.answer, stream=False)
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
-        # Schemas are read only where a question may be sent to a database.
+        # Schemas are read only if a question may be routed to a database.
         routed = settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()
         return answer.AskPlan(
@@ -427,7 +430,7 @@ class Project:
 
 
 def _rooted(settings: Settings, root: Path) -> Settings:
-    """Settings whose relative paths start from the project, wherever the command runs."""
+    """Settings with relative paths resolved from the project folder."""
     prompt, answer = settings.prompt, settings.answer
     if prompt.template:
         prompt = replace(prompt, template=str(root / prompt.template))
@@ -442,12 +445,12 @@ def _rooted(settings: Settings, root: Path) -> Settings:
 
 
 def _file(name: str, root: Path) -> str:
-    """The path of a file of the project; a name that is no file of it stays."""
+    """The path of a file of the project; other names are unchanged."""
     return str(root / name) if (root / name).is_file() else name
 
 
 def _narrowed(settings: Settings, session: Session) -> Settings:
-    """Settings with the session's filters beside the project's."""
+    """Settings with the session's filters added to the project's."""
     if not session.filters and not session.soft:
         return settings
     options = settings.retrieve
@@ -458,7 +461,7 @@ def _narrowed(settings: Settings, session: Session) -> Settings:
 
 
 def _asked_alike(one: Settings, other: Settings) -> bool:
-    """True where a request means the same to both: one runner serves them."""
+    """True if requests mean the same for both, so that they can share a runner."""
     return (one.models, one.embed, one.store, one.fetch, one.budget, one.retrieve.databases) == (
         other.models,
         other.embed,

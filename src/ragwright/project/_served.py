@@ -1,7 +1,7 @@
-"""The served configuration: numbered snapshots of settings and files, and who changed to which.
+"""The served configuration: numbered snapshots of settings and files, and the history of changes.
 
-Under ``.ragwright/data/served/`` lie a folder a number (``0003/settings.yaml`` and the files that
-those settings name, as they were) and ``history.jsonl``, whose last line says what is served.
+``.ragwright/data/served/`` contains a folder per number (``0003/settings.yaml`` and copies of the
+files named in it) and ``history.jsonl``; its last line is the served one.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ _VERSION = 1
 _HEAD = "# A served configuration: not to be edited; `ragwright promote` makes another.\n"
 
 _WAIT = 30.0
-"""Seconds to wait for another who changes what is served."""
+"""Seconds to wait for another process that changes the served configuration."""
 
-_BUSY = "what is served is being changed"
+_BUSY = "the served configuration is being changed"
 
 _PERSONAS = ("personas/*.yaml", "personas/*.yml")
-"""Files that take part without being named."""
+"""Files that are included without being named."""
 
 _SETTINGS = "settings.yaml"
 """The settings of a numbered configuration, in its folder."""
 
 _RECORDS = "records"
-"""Key of the settings: which declarations of records drafts are made by."""
+"""Key of the settings: the record declarations used for drafts."""
 
 _BIOGRAPHIES = "biographies"
 
@@ -64,10 +64,10 @@ _NAMING = ("retrieve", "prompt", "answer")
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Settings that decide what is made, and the files that they name.
+    """Settings that determine results, and the files that they name.
 
     Attributes:
-        settings: Sections of the project file as plain values, only what differs from defaults.
+        settings: Sections of the project file as plain values, without defaults.
         files: Path from the project's folder -> hash of the file.
     """
 
@@ -81,7 +81,7 @@ class Configuration:
 
     @property
     def sections(self) -> dict[str, Any]:
-        """Every section that it decides, as a project file would hold it."""
+        """Its sections, as in a project file."""
         return {name: self.settings.get(name) or {} for name in SERVED_SECTIONS}
 
     def body(self) -> dict[str, Any]:
@@ -90,19 +90,19 @@ class Configuration:
 
 
 def configuration_from(body: Mapping[str, Any]) -> Configuration | None:
-    """The configuration that :meth:`Configuration.body` wrote; None where there is none."""
+    """The configuration that :meth:`Configuration.body` wrote; None if there is none."""
     if not body:
         return None
     return Configuration(body["settings"], body["files"])
 
 
 def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration:
-    """What an opened project's settings come to: all that decides what it finds and writes.
+    """The configuration of an opened project: everything that determines its results.
 
-    Left out are what a session may spend, who judges, which sources are read and which jobs run.
+    Budgets, judges, sources and jobs are left out.
 
     Args:
-        folder: The project, under the served configuration the frozen one.
+        folder: The project; under the served configuration its frozen copy.
         settings: Its settings, as opened.
     """
     plain = {
@@ -120,10 +120,10 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
 
 
 def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> RecordsSpec:
-    """What drafts depend on of what records declare: rollups, biographies, rules, text format.
+    """The record declarations that drafts depend on: rollups, biographies, rules, text format.
 
-    Under the served configuration they are as they were when it was promoted; but for a folder of
-    records outside the project, which cannot be promoted.
+    Under the served configuration they are the promoted ones, except for a folder of records
+    outside the project, which cannot be promoted.
 
     Raises:
         RecordsError: A declaration is wrong, with file and line.
@@ -135,7 +135,7 @@ def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> Record
 
 
 def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]:
-    """Folder of the declarations and name of the text format; under what is served, as then."""
+    """Folder of the declarations and name of the text format, perhaps the served ones."""
     if folder.frozen is None:
         return options.folder, options.format
     values = read_yaml(folder.frozen / _SETTINGS).value
@@ -144,25 +144,25 @@ def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]
 
 
 def _within(path: str) -> bool:
-    """True for a path that does not leave the folder it starts from."""
+    """True for a path that stays within its folder."""
     plain = Path(os.path.normpath(path))
     return not plain.is_absolute() and ".." not in plain.parts
 
 
 _CONFIGURATION = "configuration"
-"""Fact of a run: what it was measured under."""
+"""Name of a run's fact: the configuration it was measured under."""
 
 
 def keep_configuration(runs: Runs, run: str, configuration: Configuration) -> None:
-    """Write down what a run was measured under."""
+    """Store the configuration that a run was measured under."""
     runs.keep(run, _CONFIGURATION, configuration.body())
 
 
 def run_configuration(runs: Runs, run: str) -> Configuration:
-    """The configuration that a run was measured under; of rows scored again that of their run.
+    """The configuration that a run was measured under; for rescored rows that of their run.
 
     Raises:
-        ConfigError: The run does not know.
+        ConfigError: It is unknown.
     """
     found = configuration_from(runs.kept(run, _CONFIGURATION))
     if found is not None:
@@ -174,12 +174,12 @@ def run_configuration(runs: Runs, run: str) -> Configuration:
         f"the settings of the run {run} are unknown",
         where=run,
         hint="promote a run of `ragwright eval`, of a sweep, or of `ragwright outputs evaluate` "
-        "over texts of one configuration; rows of another system have none",
+        "over texts of one configuration; rows of other systems have no configuration",
     )
 
 
 def changed_files(root: Path, configuration: Configuration) -> list[str]:
-    """What became of each file of a configuration that is not as it was, by path."""
+    """The changed files of a configuration, by path."""
     found = []
     for name, known in sorted(configuration.files.items()):
         now = _hash(root / name)
@@ -192,19 +192,19 @@ def changed_files(root: Path, configuration: Configuration) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of what is served.
+    """One change of the served configuration.
 
     Attributes:
-        number: Number of the configuration that was served from then on.
-        replaced: Number of the one served before, None where there was none.
+        number: Number of the configuration served from then on.
+        replaced: Number of the one served before, None if there was none.
         action: ``promote``, or ``back`` to an earlier one.
         at: ISO 8601, UTC.
         by: Who.
         configuration: Hash of the configuration.
-        run: The run it was measured by.
-        reason: Why, in the words of who changed it.
-        gate: Outcome of the gate, JSON-able; empty where none was asked.
-        baseline: The run it was compared with, empty where none was.
+        run: The run that measured it.
+        reason: The reason given by the user.
+        gate: Outcome of the gate, JSON-able; empty if there was none.
+        baseline: The run it was compared with, empty if there was none.
     """
 
     number: int
@@ -232,7 +232,7 @@ class Served:
 
     @property
     def file(self) -> Path:
-        """The history: a line a change, the last one counts."""
+        """The history: one line per change; the last one counts."""
         return self._root / "history.jsonl"
 
     def history(self) -> tuple[Change, ...]:
@@ -267,21 +267,23 @@ class Served:
         )
 
     def current(self) -> Change | None:
-        """What is served now, None where nothing is."""
+        """The served configuration, None if there is none."""
         known = self.history()
         return known[-1] if known else None
 
     def snapshot(self, number: int) -> tuple[Configuration, Path]:
-        """A numbered configuration, and the folder that holds its files as they were.
+        """A numbered configuration, and the folder with copies of its files.
 
         Raises:
-            StoreError: It is not there, or somebody has changed it.
+            StoreError: It is missing, or has been changed.
         """
         folder = self._root / f"{number:04d}"
         promoted = [one for one in self.history() if one.number == number]
         path = folder / _SETTINGS
         if not promoted or not path.is_file():
-            raise StoreError(f"there is no served configuration {number}", where=str(self._root))
+            raise StoreError(
+                f"the served configuration {number} does not exist", where=str(self._root)
+            )
         values = read_yaml(path).value
         kept = Configuration(values["settings"] or {}, values["files"] or {})
         wrong = changed_files(folder, kept)
@@ -289,7 +291,8 @@ class Served:
             wrong.append("settings.yaml has changed")
         if wrong:
             raise StoreError(
-                f"the served configuration {number} is not what was promoted: {', '.join(wrong)}",
+                f"the served configuration {number} was changed after it was promoted: "
+                f"{', '.join(wrong)}",
                 where=str(folder),
                 hint="restore the folder from a backup, or go back: ragwright promote --back",
             )
@@ -302,13 +305,14 @@ class Served:
 
     @contextmanager
     def changing(self, what: str) -> Iterator[Changing]:
-        """The right to change what is served; others wait for it.
+        """The lock for changing the served configuration.
 
         Args:
-            what: What is being done, told to those who wait.
+            what: What is being done, for messages to waiting processes.
 
         Raises:
-            StoreBusyError: Somebody else has it for longer than half a minute; who, since when.
+            StoreBusyError: Another process holds it for longer than half a minute; the message
+                names it.
             StoreError: The folder cannot be written.
         """
         lock = FileLock(self._root / "lock", what, wait=_WAIT, busy=_BUSY)
@@ -317,31 +321,32 @@ class Served:
                 yield Changing(self._folder, self, self._root)
         except OSError as error:
             raise StoreError(
-                f"what is served cannot be changed: {error.strerror or error}",
+                f"the served configuration cannot be changed: {error.strerror or error}",
                 where=str(self._root),
-                hint="let this user write in the folder, and see whether the disk has room",
+                hint="check the rights of the folder and the free space of the disk",
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """What is served while nobody else can change it."""
+    """The served configuration, while no other process can change it."""
 
     folder: ProjectFolder
     served: Served
     root: Path
 
     def promote(self, configuration: Configuration, change: Change) -> Change:
-        """Serve a configuration from now on, under the next number; ``change`` says the rest.
+        """Serve a configuration from now on, under the next number; ``change`` has the other
+        fields.
 
         Raises:
-            ConfigError: A file of it is not as it was; nothing is changed.
+            ConfigError: One of its files has changed; nothing is promoted.
         """
         before = self.served.history()
         number = max((one.number for one in before), default=0) + 1
         target = self.root / f"{number:04d}"
         draft = self.root / f"{number:04d}.new"
-        for left in (draft, target):  # of one who was cut off before it was served
+        for left in (draft, target):  # left by a process that was interrupted before it was served
             shutil.rmtree(left, ignore_errors=True)
         for name in configuration.files:
             copy = draft / name
@@ -371,7 +376,7 @@ class Changing:
 
         Raises:
             ConfigError: There is none before it.
-            StoreError: It is not there any more as it was promoted.
+            StoreError: It is missing or has been changed.
         """
         before = self.served.history()
         now = before[-1] if before else None
@@ -381,7 +386,7 @@ class Changing:
             raise ConfigError(
                 "there is no earlier configuration to return to",
                 where=str(self.served.file),
-                hint="nothing is served" if now is None else f"{now.number} was the first",
+                hint="no configuration is served" if now is None else f"{now.number} was the first",
             )
         self.served.snapshot(earlier)
         made = replace(
@@ -401,10 +406,10 @@ class Changing:
         try:
             return (self.folder.parts / name).read_bytes()
         except OSError:
-            return b""  # told by its hash
+            return b""  # recognised by its hash
 
     def _append(self, before: Sequence[Change], change: Change) -> None:
-        """The whole history anew; a crash leaves the old one."""
+        """Rewrite the whole history; a crash leaves the old one."""
         lines = [
             json.dumps({"version": _VERSION, **asdict(one)}, ensure_ascii=False)
             for one in (*before, change)
@@ -413,26 +418,26 @@ class Changing:
 
 
 def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:
-    """The error for a run whose files are not as they were."""
+    """The error for a run whose files have changed."""
     return ConfigError(
-        f"the run {run} was measured under other files: {', '.join(wrong)}",
+        f"the run {run} was measured with other files: {', '.join(wrong)}",
         where=run,
-        hint="put the files back as they were, or run `ragwright eval` again and promote that run",
+        hint="restore the files, or run `ragwright eval` again and promote that run",
     )
 
 
 def served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, Any]]:
-    """A project whose prompts and personas are those served, and the served sections.
+    """A project with the served prompts, personas and sections.
 
     Raises:
-        ConfigError: Nothing is served yet.
-        StoreError: What was promoted is not there any more as it was.
+        ConfigError: No configuration is served yet.
+        StoreError: The promoted files are missing or have been changed.
     """
     served = Served(folder)
     change = served.current()
     if change is None:
         raise ConfigError(
-            "nothing is served yet",
+            "no configuration is served yet",
             where=str(folder.root.resolve()),
             hint="measure the project with `ragwright eval`, then run `ragwright promote RUN`",
         )
@@ -445,7 +450,7 @@ def _now() -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Mappings and lists alone, as YAML and JSON know them."""
+    """Plain mappings and lists, as in YAML and JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
@@ -454,7 +459,7 @@ def _plain(value: Any) -> Any:
 
 
 def _relative(value: Any, root: Path) -> Any:
-    """Paths inside of the project's folder as they are written in its file."""
+    """Paths inside the project folder, as written in its file."""
     if isinstance(value, dict):
         return {key: _relative(one, root) for key, one in value.items()}
     if isinstance(value, list):
@@ -467,7 +472,7 @@ def _relative(value: Any, root: Path) -> Any:
 def _files(
     root: Path, values: Mapping[str, Any], records: tuple[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """(path from the project's folder, hash) of every file that takes part, by path."""
+    """(path from the project folder, hash) of every included file, by path."""
     paths = {path for pattern in _PERSONAS for path in root.glob(pattern)}
     paths |= {root / path for path in _declarations(root, *records) if _within(path)}
     for section in _NAMING:
@@ -482,7 +487,7 @@ def _files(
 
 
 def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
-    """Files of a folder of records that drafts depend on, from the project's folder."""
+    """Files of a folder of records that drafts depend on, relative to the project folder."""
     yield os.path.normpath(f"{where}/rules.yaml")
     yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
     rollups = os.path.normpath(f"{where}/rollups.yaml")
@@ -493,25 +498,25 @@ def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
 
 
 def _biographies(rollups: Path) -> str:
-    """The table of biographies that a file of rollups names; empty where it names none."""
+    """The table of biographies in a file of rollups; empty if there is none."""
     import yaml
 
-    # Spellings of thousands of clients: events of libyaml, several times as fast as values with
-    # their lines. Its composer is not used: deep nesting overflows its stack and ends the process.
+    # The file may list thousands of clients: libyaml events are several times faster than values
+    # with lines. Its composer is not used: deep nesting overflows its stack and ends the process.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text = rollups.read_text("utf-8-sig")
         return _value_of(_BIOGRAPHIES, yaml.parse(text, loader)) if _BIOGRAPHIES in text else ""
-    except (OSError, ValueError, yaml.YAMLError):  # reading the file for a draft names the fault
+    except (OSError, ValueError, yaml.YAMLError):  # reading the file for a draft reports the fault
         return ""
 
 
 def _value_of(name: str, events: Iterable[Any]) -> str:
-    """The text of a key of the outermost mapping, empty where the key or a text is missing."""
+    """The text of a key of the outermost mapping, empty if the key or text is missing."""
     import yaml
 
     level = 0
-    key: str | None = None  # the last key of the outermost mapping, until its value has come
+    key: str | None = None  # the last key of the outermost mapping, until its value follows
     for event in events:
         if isinstance(event, yaml.CollectionEndEvent):
             level -= 1
@@ -541,7 +546,7 @@ def _texts(value: Any) -> Iterator[str]:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # a text that is no path
+    except (OSError, ValueError):  # a text that is not a path
         return False
 
 

@@ -1,4 +1,4 @@
-"""What one session asks of a project, beyond what its file says."""
+"""Settings of one session, in addition to the project file."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What one session asks for beyond the project file.
+    """Settings of one session in addition to the project file.
 
     Attributes:
-        overrides: ``key.path=value`` texts laid over the project file.
+        overrides: ``key.path=value`` texts that override the project file.
         jobs: Most requests in flight per model.
         reuse: Answer from stored replies.
-        attempt: Raised to draw new replies in place of stored ones.
-        max_cost: Most money to spend; the project's own bound where None.
-        seed: Seed of everything that is drawn at random.
-        filters: Hard filters beside the project's own, such as ``party=D``.
-        soft: Soft filters beside the project's own, such as ``topic=health^3``.
-        served: Under the served configuration, in place of the project's settings as they stand.
+        attempt: Raised to request new replies in place of stored ones.
+        max_cost: Most money to spend; the project's own bound if None.
+        seed: Seed of all random choices.
+        filters: Hard filters in addition to the project's, such as ``party=D``.
+        soft: Soft filters in addition to the project's, such as ``topic=health^3``.
+        served: Use the served configuration instead of the project's present settings.
     """
 
     overrides: tuple[str, ...] = ()

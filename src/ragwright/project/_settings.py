@@ -32,12 +32,12 @@ from ._serve_options import ServeOptions
 
 @dataclass(frozen=True, slots=True)
 class BudgetOptions:
-    """What a command may spend, and how hard it may push a server."""
+    """Limits of spending and of load on servers."""
 
     max_cost: float | None = option(
         None, "Most money one command may spend; models then need prices.", gt=0
     )
-    concurrency: int = option(16, "Requests in flight per model where `models` is silent.", ge=1)
+    concurrency: int = option(16, "Requests in flight per model, unless set under `models`.", ge=1)
     connect_timeout: float = option(15.0, "Seconds to connect to a model's server.", gt=0)
     first_piece_timeout: float = option(
         600.0, "Seconds until the first piece of a model's reply arrives.", gt=0
@@ -46,10 +46,12 @@ class BudgetOptions:
         120.0, "Seconds without a piece after which a model's reply is given up.", gt=0
     )
     timeout: float | None = option(
-        None, "Most seconds for one attempt as a whole; no bound where empty.", gt=0
+        None, "Most seconds for one attempt as a whole; empty: no bound.", gt=0
     )
     cache_bytes: int = option(
-        2_000_000_000, "Size of the reply store above which the oldest are evicted.", ge=1_000_000
+        2_000_000_000,
+        "Size of the reply store above which the oldest replies are evicted.",
+        ge=1_000_000,
     )
     power_safe: bool = option(False, "Wait for the disk at each commit (power cuts, not crashes).")
 
@@ -66,7 +68,7 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of a project; every section is the option record of a room."""
+    """All settings of a project; each section is the option record of a room."""
 
     sources: tuple[SourceEntry, ...] = ()
     fetch: FetchOptions = field(default_factory=FetchOptions)
@@ -111,12 +113,12 @@ SERVED_SECTIONS = (
     "answer",
     "models",
 )
-"""Sections that decide what is found and written: a served configuration holds them."""
+"""Sections that determine results: those of a served configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Values laid over a project file, and where each was written.
+    """Values that override a project file, and where each was written.
 
     Attributes:
         values: Key path -> plain value.
@@ -134,12 +136,11 @@ def load_settings(
     *,
     served: Mapping[str, Any] | None = None,
 ) -> Settings:
-    """Settings of a project file, ``key.path=value`` overrides over it, and ``laid`` over both.
-
-    Sections in ``served`` take the place of the file's.
+    """Settings of a project file, ``key.path=value`` overrides, then ``laid`` values. Sections in
+    ``served`` replace the file's.
 
     Raises:
-        ConfigError: With file and line, and the nearest key where one is unknown.
+        ConfigError: With file and line, and the nearest key if one is unknown.
     """
     placed = read_yaml(file, file.name)
     values = placed.value
@@ -194,7 +195,9 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     path = tuple(part.strip() for part in key.split("."))
     if not sign or not all(path):
         raise ConfigError(
-            f"{text!r} sets nothing", where="--set", hint="write --set retrieve.top_k=3"
+            f"{text!r} is not of the form key=value",
+            where="--set",
+            hint="write --set retrieve.top_k=3",
         )
     return path, scalar(value, f"--set {text}")
 
@@ -217,7 +220,7 @@ def settings_from(placed: Placed) -> Settings:
 
 
 def project_sections() -> Mapping[str, type[Any]]:
-    """Section of a project file -> the record of its options, where it is one."""
+    """Section of a project file -> the record of its options, if it is one."""
     return SECTIONS
 
 

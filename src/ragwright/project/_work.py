@@ -1,4 +1,4 @@
-"""Work on a project that stores text, so that erasing and writing never meet."""
+"""Locks for work that stores text, so that erasing and writing never overlap."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..core import WorkLock
 
 
 class Working(Protocol):
-    """An opened project, as far as work on it is known to others."""
+    """An opened project, as needed for its lock."""
 
     @property
     def work(self) -> WorkLock:
-        """Held shared by all that reads text and stores what came of it."""
+        """Held shared by everything that reads text and stores results."""
 
 
 P = ParamSpec("P")
@@ -25,10 +25,10 @@ B = TypeVar("B", bound=Working)
 def at_work(
     what: str,
 ) -> Callable[[Callable[Concatenate[B, P], R]], Callable[Concatenate[B, P], R]]:
-    """Decorates what works on a project, its first argument: ``forget`` is refused meanwhile.
+    """Decorator for work on a project, its first argument: ``forget`` is refused meanwhile.
 
-    From before the text is read until what came of it is stored, or a text that was forgotten in
-    between would be stored again.
+    The lock is held from before the text is read until the results are stored; otherwise forgotten
+    text could be stored again.
     """
 
     def decorate(function: Callable[Concatenate[B, P], R]) -> Callable[Concatenate[B, P], R]:

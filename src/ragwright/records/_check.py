@@ -1,4 +1,4 @@
-"""`records check`: what is declared, tried on real rows without keeping anything."""
+"""`records check`: tests the declarations on real rows without storing anything."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from ._spec import RecordsSpec, declared_files, read_spec, unread_files, unused_
 Mask = NDArray[np.bool_]
 
 _SHOWN = 4000
-"""Characters of a text that is shown as it came."""
+"""Most characters of a text shown as it came."""
 
 _JOINTS = ",;:."
-"""What joins pieces of a text, and does not begin one."""
+"""Characters that join pieces of a text, and do not begin one."""
 
 _SOME = 3
 _UNKNOWN = 10
@@ -44,13 +44,13 @@ _NO_FIELDS = {KEY, HASH, REASON, TEXT, "document", "message_at"}
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """How to check.
+    """Settings of a check.
 
     Attributes:
         format: Text format.
-        given: What stands in place of keys of source.yaml: source, query, key, text.
-        rows: Most rows that the declarations are tried on, drawn from those that are read.
-        seed: Of the draw.
+        given: Overrides of keys of source.yaml: source, query, key, text.
+        rows: Most rows on which the declarations are tested, sampled from those read.
+        seed: Seed of the sample.
         examples: Rows shown before and after.
     """
 
@@ -64,15 +64,15 @@ class Checking:
 def check_records(
     folder: Path, base: Path, how: Checking | None = None, source: RowSource | None = None
 ) -> checking.CheckReport:
-    """Every fault of the declarations in a folder, and what they do to rows of their source.
+    """Faults of the declarations in a folder, and their effects on rows of the source.
 
-    Nothing is written. Faults do not raise: what is at fault is left out and the rest is tried.
+    Nothing is written. Faults do not raise: faulty parts are left out and the rest is tested.
 
     Args:
         folder: Folder of the declarations.
         base: Folder that a relative source starts from.
-        how: How many rows, and what stands in place of source.yaml.
-        source: Rows in place of those of the source.
+        how: Settings.
+        source: Rows to use instead of the source's.
     """
     how = how or Checking()
     spec, errors = read_spec(folder, how.format)
@@ -94,7 +94,7 @@ def check_records(
 
 
 class _Trial:
-    """The stages of a refresh over one batch, each looked at from close by."""
+    """The stages of a refresh on one batch, with the effect of each step."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class _Trial:
         self._left_out_keys: dict[str, list[str]] = {}
 
     def run(self, batch: ArrowTable, examples: int) -> None:
-        """Try everything on the rows of a batch."""
+        """Test everything on the rows of a batch."""
         self._columns = tuple(batch.column_names)
         try:
             self._silver(batch, examples)
@@ -121,7 +121,7 @@ class _Trial:
             self._faults.append(checking.Fault.of(error))
 
     def report(self, sample: checking.Sample, source: str) -> checking.CheckReport:
-        """All that was found."""
+        """The report."""
         rows = 0 if sample.rows is None else sample.rows.num_rows
         return checking.CheckReport(
             source=source,
@@ -158,7 +158,7 @@ class _Trial:
         self._gold(passed, tags.working, tags.acted)
 
     def _passed(self, made: ArrowTable) -> ArrowTable:
-        """Rows that go on; the others are counted by their reason."""
+        """Rows that are kept; the others are counted by reason."""
         compute = require("pyarrow.compute", "records", "checking records")
         refused = compute.is_valid(made.column(REASON))
         out = made.filter(refused)
@@ -217,7 +217,7 @@ class _Trial:
     def _made(
         self, step: stages.GoldStep, silver: ArrowTable
     ) -> tuple[ArrowTable | None, stages.GoldStep]:
-        """What a step makes, without the refinements that fail; None where all of it does."""
+        """The result of a step without failing refinements; None if all of it fails."""
         with step.opened():
             while True:
                 try:
@@ -233,7 +233,7 @@ class _Trial:
                     step = replace(step, format=_filled(step))
 
     def _records(self, gold: ArrowTable) -> None:
-        """What the records came to."""
+        """Statistics of the records."""
         spec = self._spec
         lengths = Counter(gold.column("length").to_pylist())
         named = [group.name for group in spec.rules.length_groups]
@@ -255,7 +255,7 @@ class _Trial:
         }
 
     def _look_at(self, gold: ArrowTable) -> None:
-        """Note what is probably not meant: one client under two names, broken beginnings."""
+        """Note probable mistakes: one client under two names, broken beginnings."""
         place = self._spec.rollups.place
         for names in checking.same_but_for_writing(gold.column("client").to_pylist()):
             told = ", ".join(f"{name!r} ({count:,})" for name, count in names[:_SOME])
@@ -287,7 +287,7 @@ class _Trial:
 
 
 def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
-    """Columns that something names, and where."""
+    """Columns that declarations use, and where."""
     source = spec.source
     found = [(name, source.place(key)) for key in _COLUMNS for name in _texts(getattr(source, key))]
     if spec.rollups.column:
@@ -301,7 +301,7 @@ def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
 
 
 def _unread(folder: Path) -> tuple[checking.Fault, ...]:
-    """Files that nobody reads; those that a missing one was probably meant by are faults."""
+    """Unknown files; those with a name similar to a missing one are faults."""
     return tuple(
         checking.Fault(
             "unknown file",
@@ -314,13 +314,13 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
 
 
 def _unused(folder: Path, spec: RecordsSpec) -> tuple[checking.Fault, ...]:
-    """What is at fault in text formats that are not in use, so that it stops no refresh."""
+    """Faults of text formats that are not used, which stop no refresh."""
     found = (checking.Fault.of(error) for error in unused_format_faults(folder, spec))
     return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in found)
 
 
 def _tells_of_source(faults: list[checking.Fault], spec: RecordsSpec) -> bool:
-    """Whether it is told already why nothing is known of the source."""
+    """True if the reason why the source cannot be read is already reported."""
     file = spec.source.where
     return any(f.where.startswith(f"{file}:") or f.hint.endswith(Path(file).name) for f in faults)
 
@@ -332,9 +332,9 @@ def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _filled(step: stages.GoldStep) -> declared.TextFormat:
-    """The format without the pieces that records cannot fill, and with one of the text.
+    """The format without pieces that records cannot fill, and with one for the text.
 
-    What it lacks is a fault of its own, told already.
+    Missing variables are already reported.
     """
     known = {"client", *TAG_KINDS, "length", *step.rules.fields, *step.keep}
     pieces: list[declared.Piece] = []
@@ -360,7 +360,7 @@ def _blank(column: ArrowTable) -> Mask:
 def _examples(
     batch: ArrowTable, passed: ArrowTable, steps: checking.TriedPatterns[Any], text: str, count: int
 ) -> tuple[checking.ExampleRow, ...]:
-    """Rows that many steps changed, each showing what those before it do not."""
+    """Rows changed by many steps, each with steps that earlier rows do not show."""
     columns = (passed.column(name).to_pylist() for name in (KEY, TEXT, TAGS))
     after = {key: (clean, tags) for key, clean, tags in zip(*columns, strict=True)}
     keys, before = batch.column(KEY).to_pylist(), batch.column(text).to_pylist()

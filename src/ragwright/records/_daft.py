@@ -1,4 +1,4 @@
-"""The one door to Daft: telemetry off before it is imported, here and in every worker."""
+"""Imports Daft with telemetry off, here and in every worker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUIET = {
 
 
 def quiet() -> dict[str, str]:
-    """Set, where unset, the variables that switch telemetry off; their values, for workers."""
+    """Set the variables that switch telemetry off, unless set; returns them for workers."""
     return {name: os.environ.setdefault(name, value) for name, value in _QUIET.items()}
 
 

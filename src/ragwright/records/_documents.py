@@ -1,4 +1,4 @@
-"""Gold rows as documents: one a row, one chunk each, with what may be filtered as metadata."""
+"""Gold rows as documents: one per row, one chunk each, with filterable fields as metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._seams import HASH, KEY, ArrowTable
 _ADDRESS = "records:"
 
 KIND = "record"
-"""Value of the field ``kind`` that tells records from other documents."""
+"""Value of the field ``kind`` that marks records."""
 
 _NOT_METADATA = {KEY, HASH, "text", "document", "text_hash", "left_out"}
 
@@ -23,7 +23,7 @@ def record_document_id(key: str) -> str:
 
 
 def record_key(document_id: str) -> str | None:
-    """Key of the row that a document was made of, None for other documents."""
+    """Key of a document's row, None for other documents."""
     head, colon, key = document_id.partition(":")
     return key if colon and head == KIND else None
 
@@ -47,7 +47,7 @@ def gold_documents(batch: ArrowTable) -> Iterator[Document]:
 
 
 def _meta(value: Any) -> MetaValue | None:
-    """A value as metadata may hold it, None where there is nothing to hold."""
+    """A value as metadata, None if empty."""
     if isinstance(value, str):
         return value or None
     if value is None or value == []:
@@ -62,10 +62,10 @@ def _meta(value: Any) -> MetaValue | None:
 
 
 class RecordsReader(Reader):
-    """Hands over documents that were made of gold rows.
+    """Provides the documents of gold rows.
 
     Attributes:
-        address: What the index remembers as the source of these documents.
+        address: Source of these documents in the index.
 
     Args:
         batches: Gold rows.
@@ -88,10 +88,10 @@ class RecordsReader(Reader):
 
 
 class WholeChunker(Chunker):
-    """One chunk a document: a message is found and shown as a whole."""
+    """One chunk per document: a message is found and shown as a whole."""
 
     spec = "whole"
 
     def cut(self, document: Document) -> list[Span]:
-        """The whole text, nothing where there is none."""
+        """The whole text, nothing if there is none."""
         return [Span(0, len(document.text))] if document.text else []

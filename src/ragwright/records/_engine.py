@@ -1,4 +1,4 @@
-"""How a task is carried out, the same by every engine; and the engine of one machine."""
+"""Execution of tasks, the same for every engine, and the engine of one machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Step, Task, TaskResul
 
 
 def run_task(step: Step, task: Task) -> TaskResult:
-    """Read the rows of a task, call the step, write the rows that differ from what is known."""
+    """Read the rows of a task, call the step, write the rows that differ from the known ones."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
     parquet = require("pyarrow.parquet", "records", "reading records")
@@ -36,7 +36,7 @@ def run_task(step: Step, task: Task) -> TaskResult:
 
 
 def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
-    """Which rows the target holds already, key and hash."""
+    """Rows that the target already has, by key and hash."""
     compute = require("pyarrow.compute", "records", "reading records")
     keys, hashes = known.column(KEY).combine_chunks(), known.column(HASH).combine_chunks()
     place = compute.index_in(made.column(KEY).cast(keys.type), value_set=keys)
@@ -45,10 +45,10 @@ def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
 
 
 class LocalEngine(Engine):
-    """Threads of this process: the kernels behind the steps let go of the interpreter's lock.
+    """Threads of this process: the steps' kernels release the GIL.
 
     Args:
-        workers: Tasks at once; as many as there are cores where None.
+        workers: Tasks at once; by default the number of cores.
     """
 
     def __init__(self, workers: int | None = None) -> None:

@@ -12,7 +12,7 @@ EngineName: TypeAlias = Literal["local", "ray"]
 
 @dataclass(frozen=True, slots=True)
 class RecordsOptions:
-    """How the tables of records are made and kept; what they hold is declared in the folder."""
+    """Settings of the tables of records; their content is declared in the folder."""
 
     folder: str = option("records", "Folder with source.yaml, cleaning.yaml, tags.yaml, …")
     format: str = option("message", "Text format that documents are assembled by.", when="index")

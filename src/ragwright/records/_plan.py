@@ -1,4 +1,4 @@
-"""What a refresh is told, how far it is, and what it did."""
+"""Settings, progress and result of a refresh."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._spec import RecordsSpec
 
 @dataclass(slots=True)
 class RefreshProgress:
-    """How far a refresh is; read it from any thread."""
+    """Progress of a refresh; can be read from any thread."""
 
     stage: str = "opening"
     read: int = 0
@@ -22,18 +22,18 @@ class RefreshProgress:
     stage_started: float = field(default_factory=time.monotonic)
 
     def begin(self, stage: str, total: int = 0) -> None:
-        """A stage begins; ``total`` rows are ahead where that is known."""
+        """Start a stage; ``total`` rows are expected, if known."""
         self.stage, self.done, self.total = stage, 0, total
         self.stage_started = time.monotonic()
 
     @property
     def rate(self) -> float:
-        """Rows a second in this stage."""
+        """Rows per second in this stage."""
         return self.done / max(1e-9, time.monotonic() - self.stage_started)
 
     @property
     def eta(self) -> float | None:
-        """Seconds to the end of the stage, None where nobody knows."""
+        """Seconds to the end of the stage, None if unknown."""
         if not self.total or not self.done:
             return None
         return max(0, self.total - self.done) / self.rate
@@ -41,15 +41,15 @@ class RefreshProgress:
 
 @dataclass(frozen=True, slots=True)
 class RefreshReport:
-    """What a refresh did.
+    """Result of a refresh.
 
     Attributes:
         version: Version of the tables afterwards.
         counts: Rows inserted, updated and unchanged in bronze, silver and gold.
-        removed: Rows that fell out of bronze, silver and gold.
-        left_out: Reason -> rows that go no further now, as the table ``left_out`` says.
-        read: Rows that the source gave.
-        notes: What the reader should know.
+        removed: Rows removed from bronze, silver and gold.
+        left_out: Reason -> rows that are left out now, as in the table ``left_out``.
+        read: Rows read from the source.
+        notes: Notes for the user.
     """
 
     version: int
@@ -60,7 +60,7 @@ class RefreshReport:
     notes: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The shape that ``ragwright records refresh --json`` prints, without the index."""
+        """The form that ``ragwright records refresh --json`` prints, without the index."""
         return {
             **{name: counts.as_dict() for name, counts in self.counts.items()},
             "removed": dict(self.removed),
@@ -73,15 +73,15 @@ class RefreshReport:
 
 @dataclass(frozen=True, slots=True)
 class RefreshPlan:
-    """What a refresh needs to know.
+    """Settings of a refresh.
 
     Attributes:
-        spec: What is declared in the folder.
+        spec: The declarations of the folder.
         part_rows: Rows of one file and one batch.
         wait: Seconds to wait for another refresh.
-        note: What the history says of it.
-        full: Read the source and run every step again, whatever is known.
-        dry_run: Do everything but keep it.
+        note: Note in the history.
+        full: Read the source and run every step again, also for unchanged rows.
+        dry_run: Do everything, but store nothing.
     """
 
     spec: RecordsSpec

@@ -1,9 +1,9 @@
 """The engine of a cluster: the same tasks, carried out by Daft's workers on Ray.
 
-A row of a Daft frame is one task, one row a partition, so that tasks spread over the nodes. The
-step travels pickled, once a wave; a worker opens it once and keeps it for the tasks that follow.
-Nothing but the rows' facts comes back: files are read and written by the workers, on storage that
-every node sees under the same path.
+A row of a Daft frame is one task, one row per partition, so that tasks spread over the nodes. The
+step is sent pickled, once per wave; a worker opens it once and keeps it for the next tasks. Only
+the rows' facts come back: files are read and written by the workers, on storage that every node
+sees under the same path.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ._engine import run_task
 from ._seams import ArrowTable, Engine, Step, Task, TaskResult
 
 OWN = "local"
-"""Address that stands for a cluster of this machine alone, started and ended by the engine."""
+"""Address for a cluster on this machine only, started and ended by the engine."""
 
 _CONNECT = 5.0
-"""Seconds a cluster has to answer: Ray itself ends the process when nobody does."""
+"""Seconds for a cluster to answer, as Ray itself kills the process if none does."""
 
 _SEEN = 10.0
-"""Seconds a file written by a worker has to appear here: network file systems remember absence."""
+"""Seconds for a worker's file to appear here, as network file systems cache absence."""
 
 _WAVE = 8
-"""Tasks of a wave for each processor: enough that its end, when some wait, weighs little."""
+"""Tasks of a wave per processor: enough that idle time at its end matters little."""
 
 _ATTEMPTS = 3
-"""Times a task is begun before it is said to kill its workers."""
+"""Attempts of a task before it counts as killing its workers."""
 
 
 class RayEngine(Engine):
@@ -56,12 +56,12 @@ class RayEngine(Engine):
 
     Args:
         address: ``host:port`` of a cluster, ``auto`` for the one that runs on this machine,
-            ``local`` for one of the engine's own; empty for the environment's ``RAY_ADDRESS``.
-        workers: Processors of a cluster of the engine's own; of others, all are used.
+            ``local`` for a private one; empty for the environment's ``RAY_ADDRESS``.
+        workers: Processors of a private cluster; others are used completely.
 
     Raises:
-        ConfigError: No address, nobody answers there, or Ray or Daft runs in this process already
-            in a way that does not fit.
+        ConfigError: No address, no cluster at the address, or Ray or Daft already runs in this
+            process with other settings.
         MissingExtraError: Ray or Daft is not installed.
     """
 
@@ -78,7 +78,7 @@ class RayEngine(Engine):
         else:
             _check_quiet(self._ray)
         try:
-            # the one runner of the process: None where it was chosen to be another
+            # Daft's runner of the process: None if another one was set
             self._runner = daft.set_runner_ray(noop_if_initialized=True)
             if self._runner.name != "ray":
                 raise RuntimeError(f"it is {self._runner.name}")
@@ -119,7 +119,7 @@ class RayEngine(Engine):
             raise _unreachable(where, error) from error
 
     def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Outcomes in order; tasks are given out in waves, each some for every processor."""
+        """Outcomes in order; tasks are sent in waves, several per processor."""
         if not self._open:
             raise RecordsError("the engine is closed", hint="open another one")
         size = _WAVE * max(1, int(self._ray.cluster_resources().get("CPU", 1)))
@@ -130,7 +130,7 @@ class RayEngine(Engine):
             while wave:
                 coming: list[Task] = []
                 for outcome in self._outcomes(wave, packed):
-                    # the next wave is made while the workers are busy with this one
+                    # the next wave is prepared while the workers run this one
                     coming += islice(queue, min(1, size - len(coming)))
                     yield outcome
                 wave = coming + list(islice(queue, size - len(coming)))
@@ -139,7 +139,7 @@ class RayEngine(Engine):
                 self._abandon(wave)
 
     def _outcomes(self, wave: list[Task], packed: bytes) -> Iterator[TaskResult]:
-        """What came of a wave, in the order of its tasks whatever order it came in."""
+        """Results of a wave, in the order of its tasks."""
         early: dict[int, _Reply] = {}
         at = 0
         for reply in _replies(wave, packed):
@@ -173,7 +173,7 @@ class RayEngine(Engine):
             _marks(task).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Leave the cluster, or end the engine's own; safe to call twice."""
+        """Leave the cluster, or end the private one; safe to call twice."""
         if not self._open:
             return
         self._open = False
@@ -186,10 +186,10 @@ class RayEngine(Engine):
 
 
 def _replies(wave: list[Task], packed: bytes) -> Iterator[_Reply]:
-    """What the workers say, as it comes.
+    """Results of the workers, as they come.
 
     Raises:
-        RecordsError: The cluster failed; no task is to blame.
+        RecordsError: The cluster failed, not a task.
     """
     try:
         for batch in _frame(wave, packed).to_arrow_iter(results_buffer_size=None):
@@ -211,7 +211,7 @@ def _gave_up(why: str) -> RecordsError:
 
 
 def _frame(tasks: list[Task], packed: bytes) -> Any:
-    """A lazy frame of one partition a task, whose rows are what came of them."""
+    """A lazy frame with one partition per task, whose rows are the results."""
     daft = daft_module()
     pa = require("pyarrow", "records", "reading records")
     kind = daft.DataType
@@ -239,7 +239,7 @@ def _frame(tasks: list[Task], packed: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Reply:
-    """What a worker says of a task: its facts as an Arrow stream, or its error, pickled."""
+    """A worker's result of a task: its facts as an Arrow stream, or its error, pickled."""
 
     at: int
     node: str
@@ -253,7 +253,7 @@ class _Reply:
 
 
 def carry_out(at: int, task: bytes, packed: bytes, driver: str) -> Mapping[str, Any]:
-    """Run in a worker: one task, and what came of it, errors included."""
+    """Runs in a worker: one task, and its result or error."""
     node = _node()
     try:
         if (mine := version("ragwright")) != driver:
@@ -290,7 +290,7 @@ class _Steps:
 
     @contextmanager
     def held(self, packed: bytes) -> Iterator[Step]:
-        """The step, opened; those that nobody uses any more are closed."""
+        """The opened step; unused ones are closed."""
         name = hashlib.blake2b(packed, digest_size=16).hexdigest()
         with self.lock:
             if name not in self.held_now:
@@ -309,7 +309,7 @@ class _Steps:
                 held.users -= 1
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Close all of them."""
         while self.held_now:
             self.held_now.popitem()[1].stack.close()
 
@@ -319,7 +319,7 @@ atexit.register(_steps.close)
 
 
 def _packed_task(task: Task) -> bytes:
-    """A task as bytes: paths that hold on every node, known rows as an Arrow stream."""
+    """A task as bytes: paths valid on every node, known rows as an Arrow stream."""
     placed = replace(task, source=task.source.absolute(), target=task.target.absolute(), known=None)
     known = None if task.known is None else _stream(task.known)
     return pickle.dumps((placed, known), protocol=5)
@@ -349,7 +349,7 @@ def _node() -> str:
 
 
 def check_storage(task: Task, node: str) -> None:
-    """The node sees the files that the driver named."""
+    """Check that the node sees the driver's files."""
     for path in (task.source, task.target.parent):
         if not path.exists():
             raise RecordsError(
@@ -364,10 +364,10 @@ def _marks(task: Task) -> Path:
 
 
 def _check_attempts(task: Task, node: str) -> None:
-    """Leave a mark of this attempt, one byte long, and give up on a task that kills its workers.
+    """Record this attempt with one byte, and stop a task that kills its workers.
 
-    A task whose worker died is begun again by the cluster, without end: what took all memory of a
-    node once does so again.
+    The cluster restarts a task whose worker died, without end: one that exhausted memory would do
+    so again.
     """
     with _marks(task).open("ab") as file:
         file.write(b".")
@@ -382,7 +382,7 @@ def _check_attempts(task: Task, node: str) -> None:
 
 
 def packed_error(error: Exception, node: str) -> bytes:
-    """An error that can be raised again elsewhere; one that cannot be pickled is told."""
+    """An error that can be raised in another process; one that cannot be pickled becomes text."""
     if not isinstance(error, RagwrightError):
         trace = "".join(traceback.format_exception(error))
         error.add_note(f"on node {node} ({socket.gethostname()}):\n{trace}")
@@ -400,7 +400,7 @@ def packed_error(error: Exception, node: str) -> bytes:
 
 
 def _wait_for(target: Path, node: str) -> None:
-    """See that a file that a worker wrote stands here too."""
+    """Check that a worker's file is visible here too."""
     until = time.monotonic() + _SEEN
     while not target.is_file():
         if time.monotonic() > until:
@@ -413,7 +413,7 @@ def _wait_for(target: Path, node: str) -> None:
 
 
 def _check_answers(address: str) -> None:
-    """Somebody listens there."""
+    """Check that the address is reachable."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT):
@@ -433,7 +433,7 @@ def _unreachable(address: str, error: Exception) -> ConfigError:
 
 
 def _check_quiet(ray: Any) -> None:
-    """A connection that somebody else opened has workers without telemetry as well."""
+    """Check that an existing connection has telemetry off in its workers."""
     variables = ray.get_runtime_context().runtime_env.get("env_vars") or {}
     missing = {name: value for name, value in quiet().items() if variables.get(name) != value}
     if missing:

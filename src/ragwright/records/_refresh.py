@@ -1,6 +1,6 @@
 """One refresh: source to bronze to silver to gold, only what changed, all or nothing.
 
-The driver looks at keys, hashes and reasons alone; rows go from file to file through the engine.
+The driver only reads keys, hashes and reasons; the engine moves rows from file to file.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def refresh(
     engine: Engine,
     progress: RefreshProgress | None = None,
 ) -> RefreshReport:
-    """Bring the tables up to date with their source and with what is declared.
+    """Update the tables from their source and declarations.
 
     Raises:
-        RecordsError: A row or a declaration cannot be used; the tables are as they were.
-        DatabaseError: The source fails, also half-way; the tables are as they were.
+        RecordsError: A row or a declaration cannot be used; the tables are unchanged.
+        DatabaseError: The source fails, also half-way; the tables are unchanged.
         StoreBusyError: Another refresh is still under way after ``plan.wait`` seconds.
     """
     shown = progress or RefreshProgress()
@@ -98,7 +98,7 @@ class _Refresh:
         self._state = SourceState.load(tables)
         self._counts: Counter[tuple[str, str]] = Counter()
         self._notes: list[str] = []
-        # what the source had when it was last read: a column that is all null is in no file
+        # columns of the last reading: an all-null column is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
 
     def run(self, source: RowSource) -> RefreshReport:
@@ -116,7 +116,7 @@ class _Refresh:
         return replace(report, version=version)
 
     def unchanged(self, note: str) -> RefreshReport:
-        """Nothing done, and why."""
+        """Nothing was done, and why."""
         self._notes.append(note)
         return self._report()
 
@@ -146,7 +146,7 @@ class _Refresh:
         self._write_bronze(waiting, whole=True)
         self._columns = met or self._columns
         for refused in rows.refused():
-            # what the source has is not to be used: nor is what it had before
+            # neither its present nor its earlier rows may be used
             for table in _COUNTED:
                 self._remove(table, refused.column(KEY))
             self._leave_out(refused, "bronze")
@@ -155,7 +155,7 @@ class _Refresh:
         self._state.read(stamp, rows.reached or since)
 
     def _note_origin(self) -> None:
-        """Say where rows of another source than before stand beside its rows, or in their place."""
+        """Note if rows of another source than before are added, or replace some."""
         spec = self._spec.source
         now = [without_secret(spec.source, spec.source), value_hash(spec.query)]
         self._lineage["from"] = now
@@ -170,7 +170,7 @@ class _Refresh:
         )
 
     def _write_bronze(self, waiting: list[ArrowTable], *, whole: bool) -> list[ArrowTable]:
-        """Write what fills parts (``whole``: the rest too); what is left waits on."""
+        """Write full parts (``whole``: the rest too); other rows wait."""
         pa = require("pyarrow", "records", "reading records")
         if not waiting:
             return []
@@ -196,13 +196,13 @@ class _Refresh:
         adopted = self._writing.adopted("bronze")
         self._run("silver", step, self._tasks(step, "bronze", "silver", adopted))
         if stale:
-            # Tags see the clean text alone, so cleaning need not run again for them.
+            # Tags only depend on the clean text, so cleaning need not run again.
             left = [part for part in self._live("silver") if part.path in old]
             retag = stages.RetagStep(spec.tags, stale)
             self._run("silver", retag, self._tasks(retag, "silver", "silver", left))
 
     def _stale_tags(self) -> tuple[str, ...]:
-        """Tags whose pattern is new, changed or gone; and one of them where the order changed."""
+        """Tags whose pattern is new, changed or removed; also one of them if the order changed."""
         listed, lists = self._before.get("tags", []), self._lineage["tags"]
         before, now = dict(listed), dict(lists)
         stale = [name for name in {**before, **now} if before.get(name) != now.get(name)]
@@ -239,7 +239,7 @@ class _Refresh:
         self._run("gold", step, self._tasks(step, "silver", "gold", parts))
 
     def _contradictory(self) -> _Keys:
-        """Keys that gold refused for what they say, when it last saw them."""
+        """Keys that gold left out for their content, when it last saw them."""
         pa = require("pyarrow", "records", "reading records")
         compute = require("pyarrow.compute", "records", "reading records")
         found = [pa.array([], pa.string())]
@@ -258,14 +258,14 @@ class _Refresh:
         return self._writing.rows(table)
 
     def _known_columns(self, step: Step, table: TableName) -> tuple[str, ...]:
-        """Those of the columns that a step reads which a table has, whatever a file has."""
+        """The columns of a step that the table has, even if a file lacks them."""
         there = self._columns | set(self._writing.columns("bronze"))
         if table == "silver":
             there.discard(self._spec.source.text)
         return tuple(name for name in step.columns if name in there)
 
     def _sameness(self) -> tuple[str, ...]:
-        """Columns in which duplicates agree; one that is null throughout tells none apart."""
+        """Columns in which duplicates agree; an all-null column distinguishes nothing."""
         there = self._writing.columns("silver")
         by = self._spec.rules.duplicates_by
         unheard = self._columns | set(self._writing.columns("bronze"))
@@ -274,7 +274,7 @@ class _Refresh:
     def _tasks(
         self, step: Step, source: TableName, target: TableName, parts: Iterable[LivePart]
     ) -> Iterator[Task]:
-        """A task a part; ``known`` is what the target holds of its rows."""
+        """One task per part; ``known`` are its rows in the target."""
         parts = list(parts)
         self._progress.begin(target, sum(map(_count, parts)))
         if not parts:
@@ -305,18 +305,18 @@ class _Refresh:
 
     @cached_property
     def _left_out(self) -> Mapping[str, _Keys]:
-        """Keys that each stage had left out; read by the first stage that has rows to pass."""
+        """Keys that each stage had left out; read by the first stage with rows."""
         found = stages.left_out_keys(self._writing)
         return {stage: _Keys(keys) for stage, keys in found.items()}
 
     def _pass(self, stage: str, keys: ArrowTable) -> None:
-        """Rows that a stage passes are left out no more, where it was this one that did."""
+        """Remove passed rows from the left-out rows of this stage."""
         before = self._left_out[stage].hold(keys)
         if before.any():
             self._remove("left_out", keys.filter(_mask(before)))
 
     def _leave_out(self, refused: ArrowTable, stage: str) -> None:
-        """Note rows that go no further, with ``left_out`` for the reason."""
+        """Record rows that are left out, with ``left_out`` as the reason."""
         pa = require("pyarrow", "records", "reading records")
         if not refused.num_rows:
             return
@@ -370,21 +370,21 @@ class _Refresh:
 
 
 class _Keys:
-    """A set of keys to look rows up in."""
+    """A set of keys for look-ups."""
 
     def __init__(self, keys: ArrowTable) -> None:
         self._index = KeyIndex()
         self._index.add(hashed_keys(keys), np.zeros((len(keys), 2), np.uint64), _all(len(keys)))
 
     def hold(self, keys: ArrowTable) -> Mask:
-        """Which of some keys are in it."""
+        """Mask of the keys that are in it."""
         if not self._index.alive:
             return np.zeros(len(keys), np.bool_)
         return self._index.find(hashed_keys(keys)) >= 0
 
 
 def _lineage(spec: RecordsSpec) -> dict[str, Any]:
-    """What each table depends on beside the one before it."""
+    """Dependencies of each table besides the previous one."""
     source = spec.source
     shape = [source.text, dict(source.rename)]
     return {
@@ -414,7 +414,7 @@ def _count(part: LivePart) -> int:
 
 
 def _within(live: Mask, wanted: Mask) -> Mask:
-    """A mask over the live rows alone, as a mask over all rows."""
+    """A mask over the live rows, as a mask over all rows."""
     whole = live.copy()
     whole[np.flatnonzero(live)[~wanted]] = False
     return whole

@@ -1,7 +1,7 @@
-"""The seams of the room: tables of rows, steps from a batch to a batch, engines that run them.
+"""The interfaces of the room: tables of rows, steps from batch to batch, engines that run them.
 
-A step is a value that turns one Arrow table into another and looks at nothing else. It is the
-same object whether a thread of this process calls it or a worker of a cluster.
+A step is a pure function from one Arrow table to another. The same object is called by a thread of
+this process or by a worker of a cluster.
 
 Columns of the tables (every one also has ``record_key`` and ``record_hash``):
 
@@ -11,8 +11,7 @@ Columns of the tables (every one also has ``record_key`` and ``record_hash``):
 - ``gold``: ``client``, ``ask_type``, ``topic``, ``tone`` (lists of strings but the first),
   ``length``, ``text``, ``document`` (assembled), ``message_at`` (where the text begins in it),
   fields that rules set, and the columns that source.yaml keeps.
-- ``left_out``: ``stage`` (bronze, silver, gold) and ``left_out`` (why): rows that went no
-  further.
+- ``left_out``: ``stage`` (bronze, silver, gold) and ``left_out`` (why): rows that were left out.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ KEY = "record_key"
 """Column of every table: the key of the row as text, unique in the table."""
 
 HASH = "record_hash"
-"""Column of every table: 32 hexadecimal digits, equal exactly where the row's content is."""
+"""Column of every table: 32 hexadecimal digits, equal exactly if the row's content is."""
 
 REASON = "left_out"
-"""Column that a step adds: why the row goes no further, null where it does."""
+"""Column that a step adds: why the row is left out, else null."""
 
 TEXT = "text"
-"""Column of silver and gold: the clean text. In a text format the variable that stands for it."""
+"""Column of silver and gold: the clean text. Also its variable in a text format."""
 
 TEXT_HASH = "text_hash"
-"""Column of silver: equal exactly where the clean text is."""
+"""Column of silver: equal exactly if the clean text is."""
 
 TAGS = "tags"
 """Column of silver: names of the tags that match, in the order of tags.yaml."""
@@ -59,25 +58,25 @@ TAG_KINDS: tuple[TagKind, ...] = get_args(TagKind)
 """Columns of gold that tags fill; a rule may set them too."""
 
 FIELDS = ("client", *TAG_KINDS, "length")
-"""Fields of a record that conditions may name; rules add their own."""
+"""Fields of a record for conditions; rules add their own."""
 
 DUPLICATE = "duplicate"
-"""What the reason of a row begins with that says the same as another."""
+"""Beginning of the reason of a duplicate row."""
 
 KEYLESS = "where no column is one, see 'Rows without a key' in the guide to records"
-"""What to do about a key that is missing."""
+"""Hint for a missing key."""
 
 
 class Step(ABC):
     """A function from a batch of rows to a batch of rows; picklable, and equal by value.
 
     Every row of the input gives one row of the output, in the same order, with the same
-    ``record_key``. Rows whose ``left_out`` is not null go no further.
+    ``record_key``. Rows whose ``left_out`` is not null are left out.
 
     Attributes:
-        name: What it is called in messages and in the lineage.
-        columns: Columns that it reads because a declaration names them.
-        facts: Columns of its output that the driver wants to see for every row.
+        name: Name in messages and in the lineage.
+        columns: Columns that it reads for the declarations.
+        facts: Columns of its output that the driver needs for every row.
     """
 
     name: str
@@ -90,14 +89,14 @@ class Step(ABC):
 
     @abstractmethod
     def __call__(self, batch: ArrowTable) -> ArrowTable:
-        """The batch that comes of a batch.
+        """The result of a batch.
 
         Raises:
-            PatternError: A pattern took too long on a row; the row is named.
+            PatternError: A pattern took too long on a row; with the row.
         """
 
     def opened(self) -> AbstractContextManager[None]:
-        """What a worker holds while it calls the step (processes for patterns); nothing here."""
+        """Resources of a worker while it calls the step (processes for patterns); none here."""
         return nullcontext()
 
 
@@ -107,12 +106,11 @@ class Task:
 
     Attributes:
         source: Parquet file to read.
-        live: Which of its rows are to be read, None for all; bool, shape (rows,).
-        known: Keys and hashes that the target table holds of these rows already (columns
-            ``record_key``, ``record_hash``): what comes out equal is not written.
-        target: Parquet file for the rows that differ; not written where none does.
-        columns: Columns that the table has although this file may not, having been written
-            before they came; null in its rows then.
+        live: Mask of the rows to read, None for all; bool, shape (rows,).
+        known: Keys and hashes of these rows in the target table (columns
+            ``record_key``, ``record_hash``): equal results are not written.
+        target: Parquet file for the rows that differ; not written if none does.
+        columns: Columns of the table that this older file may lack; null in its rows then.
     """
 
     source: Path
@@ -124,12 +122,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What a task came to.
+    """Result of a task.
 
     Attributes:
         facts: One row per row read, in order: ``record_key``, ``record_hash``, ``left_out``,
-            ``written`` (bool: it stands in the target), and the step's ``facts``.
-        target: The file written, None where nothing differed.
+            ``written`` (bool: it is in the target), and the step's ``facts``.
+        target: The file written, None if nothing differed.
     """
 
     task: Task
@@ -142,10 +140,10 @@ class Engine(ABC):
 
     @abstractmethod
     def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Outcomes in the order of the tasks; tasks are read as fast as they are carried out.
+        """Outcomes in the order of the tasks; tasks are read lazily.
 
         Raises:
-            RagwrightError: A task failed; others under way are given up.
+            RagwrightError: A task failed; others under way are abandoned.
         """
 
     def __enter__(self) -> Engine:
@@ -153,23 +151,23 @@ class Engine(ABC):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go of workers."""
+        """Release workers."""
         self.close()
 
     def close(self) -> None:
-        """Let go of workers; safe to call twice."""
+        """Release workers; safe to call twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class UpsertCounts:
-    """Rows of a table that a refresh inserted, updated and left as they were."""
+    """Rows of a table that a refresh inserted, updated and left unchanged."""
 
     inserted: int = 0
     updated: int = 0
     unchanged: int = 0
 
     def as_dict(self) -> dict[str, int]:
-        """The shape that ``ragwright records refresh --json`` prints."""
+        """The form that ``ragwright records refresh --json`` prints."""
         return {
             "inserted": self.inserted,
             "updated": self.updated,
@@ -182,27 +180,27 @@ class RowSource(ABC):
 
     @property
     def reached(self) -> str:
-        """Text of the highest watermark met so far; empty where the source knows of none."""
+        """Text of the highest watermark so far; empty if the source has none."""
         return ""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know of the reading so far."""
+        """Notes on the reading so far."""
         return ()
 
     @abstractmethod
     def stamp(self) -> str:
-        """Equal only where reading again would give the same rows; empty where nobody knows."""
+        """Equal only if reading again would give the same rows; empty if unknown."""
 
     @abstractmethod
     def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        """Batches of about so many rows, columns and values as the source has them.
+        """Batches of about this number of rows, with the source's columns and values.
 
         Args:
             rows: Rows of a batch.
             since: Only rows whose watermark column is at or above this; empty for all.
 
         Raises:
-            RecordsError: The source is not there, or not what it says it is; where and why.
+            RecordsError: The source is missing, or of another kind; with place and reason.
             DatabaseError: The database fails, also half-way.
         """

@@ -1,4 +1,4 @@
-"""Opening what a source is: files, or a database."""
+"""Opens a source: files, or a database."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from . import declared, sources
 from ._seams import RowSource
 
 _ADDRESS = re.compile(r"\w+(\+\w+)?://|sqlite:|\$\{\w+\}$")
-"""What databases' addresses begin with; one may stand in a variable as a whole."""
+"""Prefixes of database addresses; a whole address may be in a variable."""
 
 
 def open_source(spec: declared.SourceSpec, root: Path) -> RowSource:
     """The rows that source.yaml declares; nothing is read or connected to yet.
 
     Args:
-        spec: What it says.
+        spec: The declaration.
         root: Folder that relative paths start from.
 
     Raises:
-        RecordsError: A query is missing, or a SQLite file is not there.
-        ConfigError: A database's address is none, holds a password, or names a variable that
+        RecordsError: A query or a SQLite file is missing.
+        ConfigError: A database's address is invalid, contains a password, or names a variable that
             is not set.
         MissingExtraError: A driver is not installed.
     """

@@ -1,4 +1,4 @@
-"""What a records folder declares, read whole: every fault with its file and line."""
+"""The declarations of a records folder: every fault with its file and line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True)
 class RecordsSpec:
-    """What a folder declares; each part has a ``fingerprint``."""
+    """The declarations of a folder; each part has a ``fingerprint``."""
 
     source: declared.SourceSpec
     cleaning: declared.Cleaning
@@ -30,7 +30,7 @@ class RecordsSpec:
 
 
 def load_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A002 - the key
-    """The declarations in a folder; files that are not there mean defaults.
+    """The declarations in a folder; missing files mean defaults.
 
     Args:
         folder: Holds source.yaml, cleaning.yaml, tags.yaml, rollups.yaml, rules.yaml and
@@ -48,10 +48,11 @@ def load_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A00
 
 
 def load_draft_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noqa: A002 - the key
-    """What drafts depend on: rollups with biographies, rules, text format; the rest is default.
+    """The declarations that drafts depend on: rollups with biographies, rules, text format; the
+    rest is default.
 
-    Tags and columns that rules and format name are not looked up: the files of a folder that
-    holds these alone can be read, too.
+    Tags and columns of rules and format are not checked, so that a folder with only these files can
+    be read.
 
     Args:
         folder: Holds rollups.yaml, the biographies that it names, rules.yaml and
@@ -73,7 +74,7 @@ def load_draft_spec(folder: Path, format: str = _SHIPPED) -> RecordsSpec:  # noq
 
 
 def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  # noqa: A002
-    """Every fault of a folder that stops a refresh, file by file; of the text format chosen."""
+    """Every fault of a folder that stops a refresh, file by file, for the chosen text format."""
     return read_spec(folder, format)[1]
 
 
@@ -83,9 +84,9 @@ def declared_files() -> tuple[str, ...]:
 
 
 def unread_files(folder: Path) -> dict[str, str]:
-    """Declarations in a folder that nobody reads, and what each is probably meant to be.
+    """Unknown declarations in a folder, and the probable name of each.
 
-    Those of a name near one that is missing are faults (see :func:`spec_faults`).
+    Those with a name similar to a missing one are faults (see :func:`spec_faults`).
     """
     known = declared_files()
     found: dict[str, str] = {}
@@ -106,13 +107,13 @@ def read_spec(
     folder: Path,
     format: str = _SHIPPED,  # noqa: A002 - the key
 ) -> tuple[RecordsSpec, list[RagwrightError]]:
-    """What of the declarations can be used, and every fault (see :func:`spec_faults`)."""
+    """The usable declarations, and every fault (see :func:`spec_faults`)."""
     faults: list[RagwrightError] = []
     return _read(folder, format, faults), faults
 
 
 def unused_format_faults(folder: Path, spec: RecordsSpec) -> list[RagwrightError]:
-    """Faults of the text formats in a folder that are not the chosen one: they stop nothing."""
+    """Faults of the text formats in a folder that are not the chosen one: they stop no refresh."""
     faults: list[RagwrightError] = []
     for name in _format_names(folder):
         if name != spec.format.name:
@@ -147,7 +148,7 @@ def _declared(folder: Path, name: str, faults: list[RagwrightError]) -> declared
 def _rules(
     folder: Path, tags: declared.Tags | None, faults: list[RagwrightError]
 ) -> declared.Rules:
-    """The rules; what is wrong with tags.yaml is not told again for each name in rules.yaml."""
+    """The rules; faults of tags.yaml are not repeated for each name in rules.yaml."""
     if tags is None or tags.tags or (folder / "tags.yaml").exists():
         return declared.read_rules(_declared(folder, "rules", faults), tags)
     lenient: list[RagwrightError] = []
@@ -169,7 +170,7 @@ def _rules(
 
 
 def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
-    """Names that are missing where a file of nearly that name stands; each is a fault."""
+    """Missing names with a similarly named file; each is a fault."""
     found = set()
     for name, meant in unread_files(folder).items():
         if meant and not (folder / meant).exists():
@@ -185,7 +186,7 @@ def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
 
 
 def _twice(rules: declared.Rules, source: declared.SourceSpec) -> list[RagwrightError]:
-    """Fields that a rule sets although they are columns that records carry."""
+    """Fields set by a rule that are also columns of records."""
     return [
         RecordsError(
             f"the rule sets {name!r}, which is a column that source.yaml keeps",
@@ -199,7 +200,7 @@ def _twice(rules: declared.Rules, source: declared.SourceSpec) -> list[Ragwright
 
 
 def _fields(spec: RecordsSpec) -> tuple[str, ...]:
-    """Variables that a format may name."""
+    """Variables of a format."""
     return tuple(dict.fromkeys([*FIELDS, TEXT, *spec.rules.fields, *spec.source.keep]))
 
 
@@ -231,7 +232,7 @@ def _format_names(folder: Path) -> list[str]:
 
 
 def _not_chosen(folder: Path, there: list[str]) -> RecordsError:
-    """Text formats are written, and what would be read is not among them."""
+    """There are text formats, but not the one that would be read."""
     place = f"{folder.name}/{_FORMATS}"
     return RecordsError(
         f"the text format is {_SHIPPED!r}, and the folder holds others alone: {', '.join(there)}",
@@ -243,7 +244,7 @@ def _not_chosen(folder: Path, there: list[str]) -> RecordsError:
 
 @cache
 def shipped_format() -> declared.TextFormat:
-    """The text format that ships, for folders without one of that name."""
+    """The shipped text format, for folders without one of that name."""
     from importlib.resources import files
 
     file = files("ragwright.records") / "data" / _FORMATS / f"{_SHIPPED}.yaml"

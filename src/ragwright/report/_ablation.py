@@ -1,4 +1,4 @@
-"""An ablation for people and for programs: verdict first, then a table a measure."""
+"""An ablation as text and JSON: verdict first, then a table per measure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HEADS = {
     "others",
     "interaction": "Pairs: the effect of the first part with the second one, and without it",
 }
-"""How parts are looked at -> what a table of it shows."""
+"""Design -> heading of its table."""
 
 
 def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
-    """Verdict, a table for every measure and way of looking, what the confirm split says."""
+    """Verdict, a table for every measure and design, and the confirm split."""
     text, wide = width or WIDTH, width or _WIDE
     blocks = ["\n".join(fill(line, text) for line in found.verdict)]
     measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
@@ -120,13 +120,13 @@ def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -
 
 
 _WIDE = 140
-"""Characters of the widest table: names of presets are long."""
+"""Characters of the widest table, since names of presets are long."""
 
 _NUMBERS = {"with", "without", "effect", "p", "n", "loss up to", "tokens", "per 1,000"}
 
 
 def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The columns that say something."""
+    """The columns that have values."""
     head, *cells = rows
     kept = [at for at in range(len(head)) if any(row[at] not in ("", "-") for row in cells)]
     return [[row[at] for at in kept] for row in rows]
@@ -137,7 +137,7 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
     if one.safe and first:
         said = one.state
     elif one.design == "interaction" and said != "no effect proven":
-        said = "each needs the other" if said == "helps" else "either does the other's work"
+        said = "each needs the other" if said == "helps" else "either can replace the other"
     elif one.design == "preset" and said != "no effect proven":
         said = "worse than the complete prompt" if said == "helps" else "better"
     several = any(other.persona for other in one.effects)
@@ -158,7 +158,7 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
 
 
 def _confirmed(found: Ablation, width: int) -> str:
-    """What the confirm split says of each deletion, and of all at once."""
+    """Results of the confirm split for each deletion, and for all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
     ]
@@ -177,7 +177,7 @@ def _confirmed(found: Ablation, width: int) -> str:
                     "within" if effect.within else "not shown",
                 ]
             )
-    head = f"The confirm split, {found.confirm_rows} rows that chose nothing"
+    head = f"The confirm split, {found.confirm_rows} held-out rows"
     return f"{head}\n{text_table(rows, right=(3, 5, 6), width=width)}"
 
 

@@ -1,6 +1,6 @@
-"""Charts as Vega-Lite specs in plain mappings, each with the table that says the same.
+"""Charts as Vega-Lite specs in plain mappings, each with a table of the same data.
 
-Colours stand in a spec by name (``@accent``): the theme that draws it puts its own in their place.
+Colours stand in a spec by name (``@accent``): the theme replaces them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Chart:
 
     Attributes:
         name: Short name, part of file names and links: ``pareto``.
-        title: Heading, in words.
+        title: Heading.
         note: How to read it, a sentence.
         spec: Vega-Lite spec; width and colours are the theme's.
         head: Heads of the table.
         rows: Its lines.
-        section: Part of the report it belongs to.
+        section: Section of the report.
     """
 
     name: str
@@ -45,10 +45,10 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of a chart by name, and the grounds they stand on.
+    """Colours of a chart by name, and their backgrounds.
 
-    On cells of a heat map, ``low_text`` gives way to ``high_text`` above the shade ``cross`` (of
-    a diverging one ``wide``): there both have the same contrast.
+    On cells of a heat map, ``high_text`` replaces ``low_text`` above the shade ``cross`` (``wide``
+    for a diverging one), where both have the same contrast.
     """
 
     ink: str
@@ -139,11 +139,11 @@ DARK = Theme(
     0.52,
     0.575,
 )
-"""Light and dark: every text on every ground has a contrast of 4.5 to 1 or more."""
+"""Light and dark: every text on every background has a contrast of at least 4.5 to 1."""
 
 
 def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
-    """A spec with a theme's colours and config; ``width`` in pixels where there is no page."""
+    """A spec with a theme's colours and config; ``width`` in pixels outside of a page."""
     found: Spec = _coloured(dict(spec), theme.colours())
     found["config"] = theme.config()
     if width is not None and found.get("width") == "container":
@@ -203,7 +203,7 @@ def dots(
 
 
 def _told(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
-    """What is shown over a mark: field, name, format."""
+    """Tooltip of a mark: field, name, format."""
     return [
         {"field": field, "title": title, **({"format": form} if form else {})}
         for field, title, form in fields
@@ -271,7 +271,7 @@ def _names(across: Sequence[str], down: Sequence[str], x: str, y: str) -> Spec:
 
 
 def _angle(names: Sequence[str]) -> int:
-    """Names that would not stand side by side are tilted."""
+    """Long names are tilted."""
     long = max((len(text) for text in names), default=0)
     return -40 if len(names) > 8 or long * len(names) > 75 else 0
 
@@ -279,7 +279,7 @@ def _angle(names: Sequence[str]) -> int:
 def intervals(
     points: Sequence[Mapping[str, Any]], *, x: str, zero: bool = True, groups: Sequence[str] = ()
 ) -> Spec:
-    """Dots with whiskers, a line each: ``y``, ``value``, ``low``, ``high``, ``group``."""
+    """Dots with whiskers, one per line: ``y``, ``value``, ``low``, ``high``, ``group``."""
     down = list(dict.fromkeys(str(point["y"]) for point in points))
     colour: Spec = {"value": "@accent"}
     offset: Spec = {}
@@ -466,7 +466,7 @@ def _frame(height: int) -> Spec:
 
 
 def _palette(groups: int) -> list[str]:
-    if groups == 2:  # what is told against, and what is told of
+    if groups == 2:  # the baseline, and the compared entry
         return ["@quiet", "@accent"]
     return [_COLOURS[at % len(_COLOURS)] for at in range(groups)]
 
@@ -475,7 +475,7 @@ def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
     if isinstance(value, str):
         return colours.get(value, value) if value.startswith("@") else value
     if isinstance(value, dict):
-        # Data is what people wrote: a text in it that looks like a colour stays what it is.
+        # Data is user text: a text that looks like a colour name stays as it is.
         return {
             key: inner if key == "values" else _coloured(inner, colours)
             for key, inner in value.items()

@@ -1,4 +1,4 @@
-"""Curves of capability suites: a table for people, JSON for programs."""
+"""Curves of capability suites as text and JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._text import WIDTH, interval, number, text_table
 
 
 def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
-    """A block a curve: every dose with mean, interval, n and the closed-book control."""
+    """One block per curve: every dose with mean, interval, n and the closed-book control."""
     blocks = [_block(curve, width) for curve in curves]
     return "\n\n".join([*blocks, *(f"note: {note}" for note in notes)])
 

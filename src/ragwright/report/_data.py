@@ -69,7 +69,7 @@ def calibration_json(found: Calibration) -> dict[str, Any]:
 
 
 def summary_csv(summaries: Iterable[Summary]) -> str:
-    """One line a measure; states, each in a column of its own, follow the numbers."""
+    """One line per measure; the states follow the numbers, one column each."""
     summaries = tuple(summaries)
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
@@ -93,11 +93,10 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
 
 
 def rows_csv(rows: Iterable[RowResult]) -> str:
-    """One line a row and measure: row, measure, state, value, reason, a judge's own words.
+    """One line per row and measure: row, measure, state, value, reason, a judge's reasoning.
 
-    ``no_gold`` is 1 where the row does not say what the measure has to know, else 0;
-    ``unanswerable`` is 1 where abstaining on the row was right; without such rows, the column is
-    left out.
+    ``no_gold`` is 1 if the row lacks gold for the measure, else 0; ``unanswerable`` is 1 if
+    abstaining on the row was right; without such rows the column is left out.
     """
     names = ("measure", "state", "value", "reason", "detail")
     rows = tuple(rows)

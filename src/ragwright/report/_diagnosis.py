@@ -1,4 +1,4 @@
-"""A diagnosis for people and for programs: verdict first, then the numbers, then the rows."""
+"""A diagnosis as text and JSON: verdict first, then the numbers, then the rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHARACTERS = 300
 LOST = {
     "index": "no chunk holds the gold",
     "route": "not answered from the index",
-    "filter": "out of the filters' reach",
+    "filter": "excluded by filters",
     "retrieve": "not among the candidates",
     "rerank": "pushed down by the reranker",
     "truncate": "cut: top_k, selection, context",
@@ -28,11 +28,11 @@ LOST = {
     "judge": "right answer, judged low",
     "": "nothing lost",
 }
-"""Where a row is lost first, in words."""
+"""Description of the place where a row is first lost."""
 
 
 def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
-    """Verdict, points of every stage, where rows are lost first, what the passages add."""
+    """Verdict, points of every stage, first losses, and the effect of the passages."""
     blocks = ["\n".join(fill(line, width) for line in found.verdict)]
     if found.points:
         blocks.append(_points_table(found.points, width))
@@ -47,7 +47,7 @@ def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> s
 
 
 def lost_rows_text(found: Diagnosis, lost: str) -> str:
-    """Every row that is lost first at one place: question, gold, answer, and how far gold came."""
+    """The rows first lost at one place: question, gold, answer, and ranks of the gold."""
     rows = [row for row in found.rows if row.lost == lost]
     head = f"{len(rows)} of {len(found.rows)} rows: {LOST.get(lost, lost)}"
     return "\n\n".join([head, *map(_row_text, rows)])
@@ -82,7 +82,7 @@ def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
 
 
 def _points_table(points: Sequence[StagePoints], width: int) -> str:
-    """A line for every stage and measure of which the oracle changes anything."""
+    """A line for every stage and measure that its oracle changes."""
     rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
     moving = [one for one in points if one.recovered.wins or one.recovered.losses]
     for one in moving:
@@ -104,13 +104,12 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
     if moving:
         lines = [
             text_table(rows, right=(2, 3, 5, 6, 7), width=width),
-            "oracle: points recovered with that stage done right; own rows: the part of it on rows "
-            "that",
+            "oracle: points recovered with a perfect stage; own rows: the part of it on rows that",
             "this stage is the first to lose. p is corrected for all stages and measures (Holm).",
         ]
     still = [s for s in dict.fromkeys(one.stage for one in points) if s not in _stages(moving)]
     if still:
-        lines.append(f"done right, nothing changes: {', '.join(still)}")
+        lines.append(f"a perfect stage changes nothing: {', '.join(still)}")
     return "\n".join(lines)
 
 
@@ -119,7 +118,7 @@ def _stages(points: Iterable[StagePoints]) -> set[str]:
 
 
 def _losses_table(found: Diagnosis, width: int) -> str:
-    rows = [["lost first", "rows", "what became of the gold", "such as"]]
+    rows = [["lost first", "rows", "place of the gold", "such as"]]
     for lost, count in found.losses.items():
         ids = [row.plain.row_id for row in found.rows if row.lost == lost]
         more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
@@ -143,7 +142,7 @@ def _context_text(context: Comparisons, known: Summary | None, width: int) -> st
     lines = [text_table(rows, right=(1, 2, 3, 5), width=width)]
     if known is not None and known.mean is not None:
         span = "" if known.low is None else f" ({interval(known.low, known.high)})"
-        lines.append(f"right without any passage: {known.mean:.1%} of {known.n} rows{span}")
+        lines.append(f"right without passages: {known.mean:.1%} of {known.n} rows{span}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""One HTML file that holds everything: style, scripts, charts, rows; it asks no network."""
+"""One HTML file with everything: style, scripts, charts, rows; it needs no network."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What stands in a report file."""
+    """The content of a report file."""
 
     subject: Subject
     verdict: Headline
@@ -76,11 +76,13 @@ def html_document(found: Document) -> str:
         ),
     )
     text = f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
-    return text.encode("utf-8", "replace").decode("utf-8")  # what no file can hold is a "?"
+    return text.encode("utf-8", "replace").decode(
+        "utf-8"
+    )  # characters that cannot be encoded become "?"
 
 
 def json_in_html(value: Any) -> Html:
-    """JSON that no text in it can leave: ``<``, ``>`` and ``&`` are escaped, line ends too."""
+    """JSON that is safe in HTML: ``<``, ``>``, ``&`` and line ends are escaped."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
@@ -122,7 +124,10 @@ def _footer(charts: Sequence[Chart]) -> Html:
         )
     return tag(
         "footer",
-        tag("p", "Made by ragwright from stored runs. This file is whole: it loads nothing."),
+        tag(
+            "p",
+            "Made by ragwright from stored runs. This file is self-contained: it loads nothing.",
+        ),
         licences,
     )
 
@@ -150,6 +155,6 @@ def _asset(name: str) -> str:
 
 
 def _source(script: str) -> str:
-    """The one script a policy lets run: this very text."""
+    """The only script that the policy allows: exactly this text."""
     digest = hashlib.sha256(script.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

@@ -1,4 +1,4 @@
-"""HTML elements: every text is escaped where it goes in."""
+"""HTML elements: every text is escaped."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 
 class Html(str):
-    """HTML as it is; a plain text never is one."""
+    """HTML that is not escaped again; plain text is always escaped."""
 
     __slots__ = ()
 
@@ -21,8 +21,8 @@ _VOID = frozenset({"br", "input", "meta"})
 def tag(name: str, *inside: Inside, **attributes: str | int | bool | None) -> Html:
     """An element; texts in it and in its attributes are escaped.
 
-    A trailing underscore of an attribute's name is dropped, others become hyphens; True writes
-    the name alone, None and False nothing.
+    A trailing underscore of an attribute's name is dropped, others become hyphens; True writes only
+    the name, None and False nothing.
     """
     written = "".join(
         f" {key.rstrip('_').replace('_', '-')}"
@@ -57,7 +57,7 @@ def table(
     caption: str,
     right: Iterable[int] = (),
 ) -> Html:
-    """A table with real heads in a box that scrolls; columns in ``right`` hold numbers."""
+    """A table with header cells in a scrolling box; columns in ``right`` hold numbers."""
     flush = set(right)
     heads = [
         tag(

@@ -1,4 +1,4 @@
-"""Charts of what special runs found: ablation effects, capability curves, a diagnosis."""
+"""Charts of special runs: ablation effects, capability curves, diagnosis."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def finding_charts(subject: Subject) -> Iterator[Chart]:
 
 
 def _ablation(found: Ablation) -> Iterator[Chart]:
-    """A chart for every measure and way of looking at parts."""
+    """A chart for every measure and design."""
     measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
     for measure in measures:
         for design in dict.fromkeys(one.design for one in found.parts):
@@ -108,7 +108,7 @@ def _curve(at: int, one: Curve) -> Chart:
     if one.change is not None:
         sure = between(one.change_low, one.change_high)
         change = f" From the first dose to the last: {one.change:+.4f} ({sure})."
-    closed = " The dashed line is the same question without any passage." if control else ""
+    closed = " The dashed line shows the same questions without passages." if control else ""
     return Chart(
         f"curve-{at + 1}-{one.suite}",
         f"{one.suite}: {one.quantity} over {one.dose_name}{known}",

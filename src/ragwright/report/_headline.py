@@ -1,4 +1,4 @@
-"""What a report says first: a verdict in plain words, and what it rests on."""
+"""The headline of a report: a verdict and its evidence."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ._text import with_scale
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The first words of a report.
+    """The headline of a report.
 
     Attributes:
         text: One sentence.
         state: ``better``, ``worse``, ``open`` (nothing is proven) or ``plain`` (nothing compared).
         said: Further sentences.
-        comparisons: What it rests on, where two entries are compared.
+        comparisons: Its evidence, if two entries are compared.
         names: Names of these two.
     """
 
@@ -34,7 +34,7 @@ class Headline:
 
 
 def headline_of(subject: Subject) -> Headline:
-    """The verdict of a report, from the stored rows of the entries it compares."""
+    """The verdict of a report, from the stored rows of its entries."""
     parts: tuple[str, ...] = ()
     if subject.ablation is not None:
         parts = tuple(subject.ablation.verdict) or ("No part was left out.",)
@@ -53,7 +53,7 @@ def headline_of(subject: Subject) -> Headline:
 
 
 def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
-    """The rows of b against those of a; None where they share no row or no measure."""
+    """The rows of b compared with those of a; None if they share no row or no measure."""
     sides = [{one.row_id: one.scores for one in entry.read(False)} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
     try:
@@ -63,7 +63,7 @@ def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
 
 
 def values_of(entry: Entry) -> str:
-    """The settings of an entry in words."""
+    """The settings of an entry as text."""
     shown = [f"{key} = {value_text(value)}" for key, value in entry.values.items()]
     return ", ".join(shown) or "the current settings"
 
@@ -81,7 +81,7 @@ def _study(subject: Subject) -> Headline:
             f"{best.id} has the best {goal.name} of {len(board)} trials: {_mean(best, goal.name)}.",
             said=(
                 f"{best.id} is {values_of(best)}.",
-                "There is no second trial to compare it with.",
+                "There is no other trial to compare it with.",
             ),
         )
     if best.id == incumbent.id:
@@ -116,7 +116,7 @@ def _study(subject: Subject) -> Headline:
 
 
 def _sentence(verdict: StudyVerdict) -> str:
-    """What the confirm split says, in a sentence."""
+    """The result of the confirm split in a sentence."""
     first = verdict.confirmations[0]
     found = first.confirmed
     if found is None or found.difference is None:
@@ -128,7 +128,7 @@ def _sentence(verdict: StudyVerdict) -> str:
 
 
 def _selection(verdict: StudyVerdict) -> Iterable[str]:
-    """What the choice itself is worth, and what the split says of it."""
+    """The effect of the choice, and the result on the tune split."""
     chosen = verdict.selection
     many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
     yield (
@@ -196,7 +196,7 @@ def _runs(subject: Subject) -> Headline:
 
 
 def _state(subject: Subject) -> tuple[str, ...]:
-    """What limits everything else that is said."""
+    """Limits of all results."""
     said = []
     if subject.stopped:
         said.append(

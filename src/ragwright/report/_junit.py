@@ -11,15 +11,15 @@ from ..experiment import RowResult
 from ..measure import GateOutcome
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 does not allow, even escaped."""
 
 _BROKEN = frozenset({"judge_invalid", "errored"})
 
 
 def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
-    """One test case a rule: ``failure`` where it failed, ``error`` where it is untrusted.
+    """One test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
 
-    The reason is the message; below it stands what to do, where that is known.
+    The reason is the message; the text adds what to do, if known.
     """
     suite = ElementTree.Element("testsuite", name=_clean(name))
     for check in outcome.checks:
@@ -40,11 +40,11 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
 
 
 def rows_junit(rows: Iterable[RowResult], *, name: str = "ragwright eval") -> str:
-    """One test case a row and measure; no score is a failure, for a score alone has no bound.
+    """One test case per row and measure; a score is never a failure, as it has no bound.
 
     ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
-    ``not_applicable`` and ``skipped`` are skipped with it; a value stands in ``system-out``, with
-    the judge's own words below it.
+    ``not_applicable`` and ``skipped`` are skipped with it; a value is in ``system-out``, followed
+    by the judge's reasoning.
     """
     suite = ElementTree.Element("testsuite", name=_clean(name))
     for row in rows:

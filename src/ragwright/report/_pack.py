@@ -1,7 +1,7 @@
-"""Rows of a report, packed: each text once, in compressed blocks that are opened when needed.
+"""Packed rows of a report: each text once, in compressed blocks that are opened on demand.
 
-A block is JSON, gzipped, in base64. Scores are kept of every row. The rest of a row (answer,
-passages, prompt, what judges said) is kept entry by entry in the order given, as long as it fits.
+A block is JSON, gzipped, in base64. Scores of all rows are included. The rest of a row (answer,
+passages, prompt, judges' reasoning) is included entry by entry, in order, as long as it fits.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ..experiment import Made, RowResult
 from ._subject import Entry
 
 Text: TypeAlias = str | int
-"""A short text as it is, a longer one by its number."""
+"""A short text literally, a longer one by its number."""
 
 STATES = ("scored", "abstained", "not_applicable", "judge_invalid", "errored", "skipped")
 """States in the order of their letters in a block: ``abcdef``."""
 
 _SHORT = 40
-"""Texts below so many characters are written where they stand."""
+"""Texts below this length are written in place."""
 
 _GROUP = 400_000
-"""Characters of the texts of a group of rows, about: what one click has to open."""
+"""Approximate characters of the texts of a group of rows, which one click opens."""
 
 _LINES = re.compile(r"[^\n]*\n?")
 
@@ -43,8 +43,8 @@ class Packed:
 
     Attributes:
         blocks: Gzipped JSON in base64, by number.
-        index: Where everything stands, as JSON-able values.
-        left_out: Entry id -> rows of it that are here with their scores alone.
+        index: Positions of everything, as JSON-able values.
+        left_out: Entry id -> number of its rows with scores only.
     """
 
     blocks: tuple[str, ...]
@@ -61,7 +61,7 @@ def pack_rows(entries: Sequence[Entry], measures: Sequence[str], room: int) -> P
     """Pack the rows of entries.
 
     Args:
-        entries: The most important first: their rows are kept whole before those of others.
+        entries: The most important first: their complete rows are included first.
         measures: Measures in order.
         room: Most characters of all blocks.
     """
@@ -78,7 +78,7 @@ def unpacked(block: str) -> Any:
 
 @dataclass(slots=True)
 class _Packer:
-    """Packing under way."""
+    """State of packing."""
 
     measures: Sequence[str]
     room: int
@@ -97,7 +97,7 @@ class _Packer:
     full: bool = True
 
     def add(self, entry: Entry, after: int) -> None:
-        """Take the rows of an entry; ``after`` entries are still to come."""
+        """Add the rows of an entry; ``after`` entries follow."""
         scores: list[tuple[int, Sequence[Score]]] = []
         groups: list[list[RowResult]] = [[]]
         size = 0
@@ -123,7 +123,7 @@ class _Packer:
         self.entries.append(told)
 
     def packed(self) -> Packed:
-        """Everything taken so far."""
+        """Everything added so far."""
         rows = self._keep(_block(self.shown))
         index = {
             "measures": list(self.measures),
@@ -134,9 +134,9 @@ class _Packer:
         return Packed(tuple(self.blocks), index, dict(self.left_out))
 
     def _row(self, result: RowResult) -> int:
-        """Position of the question in the table of questions; equal ones share a line.
+        """Position of the question in the table of questions; equal ones share an entry.
 
-        A row that failed knows its question by the id alone: that of the entries where it did not.
+        A failed row has only its id: its question comes from entries where it did not fail.
         """
         row, name = result.row, result.row_id
         first = self.by_id.get(name)
@@ -159,7 +159,9 @@ class _Packer:
         return found
 
     def _score_columns(self, scores: Sequence[tuple[int, Sequence[Score]]]) -> dict[str, Any]:
-        """Positions of the questions; a measure: its values, and a letter a row for its state."""
+        """Positions of the questions; per measure its values, and one letter per row for its
+        state.
+        """
         columns = []
         rows = [{score.measure: score for score in row} for _, row in scores]
         for measure in self.measures:
@@ -177,7 +179,7 @@ class _Packer:
     def _group(
         self, group: Sequence[RowResult], first: int, told: list[list[int]], after: int
     ) -> bool:
-        """Keep rows whole; False, and nothing of them is kept, where they do not fit."""
+        """Include complete rows; False, with nothing included, if they do not fit."""
         start, self.fresh = len(self.known), []
         details = _block([self._detail(result) for result in group])
         texts = _block(self.fresh) if self.fresh else ""
@@ -213,10 +215,12 @@ class _Packer:
         return [answer, about, hits, prompt, None if made is None else _took(made), said]
 
     def _hits(self, row: Row, result: RowResult) -> list[list[Any]]:
-        """``[document, text, start, end, source, page, score]`` of each passage, what is known."""
+        """``[document, text, start, end, source, page, score]`` of each passage, as far as
+        known.
+        """
         if not row.retrieved_contexts:
             return [[name] for name in result.ranking[:_RANKED]]
-        # Only newer runs say where a passage stands and how it scored.
+        # Only newer runs store the place and score of a passage.
         places: Sequence[Sequence[Any]] = getattr(result.made, "hits", ())
         found = []
         for at, text in enumerate(row.retrieved_contexts):
@@ -229,7 +233,7 @@ class _Packer:
         return found
 
     def _prompt(self, row: Row, made: Made) -> list[list[Any]]:
-        """``[role, pieces]`` of each message; passages and question stand in it by number."""
+        """``[role, pieces]`` of each message; passages and question are referred to by number."""
         whole = [text.strip() for text in (*row.retrieved_contexts, row.user_input)]
         cut = sorted({text for text in whole if len(text) >= _SHORT}, key=lambda t: (-len(t), t))
         found = []
@@ -261,7 +265,7 @@ class _Packer:
 
 
 def prompt_pieces(text: str, cut: Sequence[str]) -> list[str]:
-    """A prompt cut at its passages, the rest at the ends of lines; together they are the prompt."""
+    """A prompt cut at its passages, and the rest at line ends; joined they give the prompt."""
     parts = [(text, False)]
     for passage in cut:
         if passage not in text:
@@ -295,7 +299,7 @@ def _asked(result: RowResult) -> list[Any]:
 
 
 def _took(made: Made) -> dict[str, Any]:
-    """What an answer took, and what its reader was told."""
+    """Usage and notes of an answer."""
     usage = made.usage
     return {
         "calls": usage.calls,
@@ -309,7 +313,7 @@ def _took(made: Made) -> dict[str, Any]:
 
 
 def _weight(result: RowResult) -> int:
-    """Characters of a row, about."""
+    """Approximate characters of a row."""
     row = result.row
     size = 200 + sum(len(score.detail) for score in result.scores)
     if row is not None:

@@ -14,7 +14,7 @@ from ._text import number, with_scale
 from ._views import sensitivity
 
 _SHOWN = 25
-"""Lines of a leaderboard before the rest is folded away."""
+"""Lines of a leaderboard that are not folded."""
 
 SECTIONS = {
     "findings": "What was found",
@@ -22,13 +22,13 @@ SECTIONS = {
     "rows": "What the rows show",
     "relations": "What goes together",
 }
-"""Parts of a report that hold charts, in order."""
+"""Sections of a report with charts, in order."""
 
 _MARKS = {"better": "▲", "worse": "▼", "open": "◆", "plain": "●"}
 
 
 def head_section(subject: Subject, verdict: Headline) -> Html:
-    """Title, verdict, and what it rests on."""
+    """Title, verdict, and its evidence."""
     facts = [
         tag("div", tag("dt", label), tag("dd", text, dir="auto"))
         for label, text in subject.facts.items()
@@ -82,7 +82,7 @@ def _confirmed(subject: Subject) -> Html | None:
 
 
 def board_sections(subject: Subject) -> Html:
-    """A leaderboard a judge; several judges are shown side by side after them."""
+    """One leaderboard per judge, then several judges side by side."""
     if subject.kind != "study":
         return _section("measures", "Measures", *_measures(subject))
     boards: list[Html | None] = [
@@ -118,7 +118,7 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
         tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
         for m in measures
     ]
-    # What the order is by stands first: on a phone the rest is beyond the edge.
+    # The ordering columns come first: on a phone the others are off screen.
     heads = [
         tag("th", tag("span", "place", class_="hidden"), scope="col", class_="num"),
         tag("th", _sorter("trial"), scope="col"),
@@ -176,12 +176,12 @@ def _sorter(name: str) -> Html:
 
 
 def _goal_measures(subject: Subject) -> list[str]:
-    """Measures that the order is by."""
+    """Measures that determine the order."""
     return [goal.name for goal in subject.goals if goal.name in subject.measures]
 
 
 def _span(measures: Sequence[str], entries: Sequence[Entry]) -> tuple[float, float] | None:
-    """Ends of the axis that the intervals of the first measure share."""
+    """Ends of the common axis of the first measure's intervals."""
     if not measures:
         return None
     found = [entry.summary(measures[0]) for entry in entries]
@@ -196,7 +196,7 @@ def _span(measures: Sequence[str], entries: Sequence[Entry]) -> tuple[float, flo
 
 
 def _measure_cell(one: Summary | None, span: tuple[float, float] | None) -> Html:
-    """Mean, interval, and where they are not all scored n and coverage."""
+    """Mean, interval, and n and coverage if not all rows are scored."""
     if one is None or one.mean is None:
         return tag("td", "-", class_="num", data_v="")
     sure = between(one.low, one.high)
@@ -217,7 +217,7 @@ def _measure_cell(one: Summary | None, span: tuple[float, float] | None) -> Html
 
 
 def _strip(one: Summary, span: tuple[float, float]) -> Html:
-    """The interval drawn on the axis that all lines share."""
+    """The interval drawn on the common axis."""
     low, high = span
     assert one.mean is not None
 
@@ -306,7 +306,7 @@ def _measures(subject: Subject) -> Iterable[Inside]:
 
 
 def chart_sections(charts: Sequence[Chart]) -> Html:
-    """Charts by section, each with its table folded behind it."""
+    """Charts by section, each with a folded table."""
     found = []
     for section, title in SECTIONS.items():
         mine = [chart for chart in charts if chart.section == section]
@@ -317,7 +317,7 @@ def chart_sections(charts: Sequence[Chart]) -> Html:
 
 
 def _figure(chart: Chart) -> Html:
-    # Columns after the first of which every cell looks like a number stand flush right.
+    # Columns after the first are right-aligned if all their cells look like numbers.
     right = [
         at
         for at in range(1, len(chart.head))
@@ -337,11 +337,11 @@ def _figure(chart: Chart) -> Html:
 
 
 def rows_section(subject: Subject, left_out: Mapping[str, int], measures: Sequence[str]) -> Html:
-    """Controls over the rows; a script fills the list."""
+    """Controls of the row list, which a script fills."""
     entries = [entry for entry in subject.entries if entry.rows]
     if not entries:
         return Html("")
-    shown = "Every row with its question, gold, answer, passages, prompt and what judges said."
+    shown = "Every row with its question, gold, answer, passages, prompt and judges' reasoning."
     told = None
     if left_out:
         told = tag("p", _left_out(subject, left_out), class_="note warn")
@@ -368,7 +368,9 @@ def rows_section(subject: Subject, left_out: Mapping[str, int], measures: Sequen
         tag("button", "Show more", type="button", class_="more", id="more", hidden=True),
         tag(
             "noscript",
-            tag("p", "The list of rows is drawn by a script of this file, which is switched off."),
+            tag(
+                "p", "The list of rows needs the script of this file, but scripts are switched off."
+            ),
         ),
     )
 
@@ -389,7 +391,7 @@ def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
         else f"ragwright report {run} --trial {names[0]}"
     )
     return (
-        f"To keep this file small, {rows:,} rows of {some} are here with their scores alone, "
+        f"To keep this file small, {rows:,} rows of {some} are included with scores only, "
         f"without answers, passages and prompts. Get them with `{how}`."
     )
 

@@ -1,4 +1,4 @@
-"""Personas by generators, for people and for programs."""
+"""Personas by generators, as text and JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def generators_table(found: PersonaModelGrid, *, run: str = "", width: int = WID
 
 
 def reader_verdicts(found: PersonaModelGrid) -> list[str]:
-    """In plain words: who is best served by whom, and whether facts drop."""
+    """The verdict: the best generator for each persona, and whether facts are lost."""
     said = []
     if len(found.generators) > 1:
         for persona in found.personas:
@@ -48,13 +48,15 @@ def reader_verdicts(found: PersonaModelGrid) -> list[str]:
         fewer = pair.b if c.difference < 0 else pair.a
         other = pair.a if c.difference < 0 else pair.b
         said.append(
-            f"Facts drop for {fewer}: {abs(c.difference):.3f} of the gold facts fewer than for "
+            f"Facts drop for {fewer}: {abs(c.difference):.3f} fewer of the gold facts than for "
             f"{other}, on the same questions ({pair.within or _OWN}): proven."
         )
     if found.facts and not any(line.startswith("Facts") for line in said):
         least = [p.comparison.smallest for p in found.facts if p.comparison.smallest]
-        from_ = f"; differences from about {max(least):.3f} on would show" if least else ""
-        said.append(f"That facts drop for any persona is not proven{from_}.")
+        from_ = (
+            f"; differences of at least about {max(least):.3f} would be detected" if least else ""
+        )
+        said.append(f"No loss of facts is proven for any persona{from_}.")
     return said
 
 

@@ -1,4 +1,4 @@
-"""Which numbers go together: Spearman's rank correlation of measures and of swept keys."""
+"""Spearman's rank correlation of measures and of swept keys."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from ._subject import FACT_NAMES, Subject
 
 _FEWEST = 4
-"""Fewer pairs say nothing."""
+"""Least number of pairs for a correlation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How two columns of numbers go together: Spearman's rho over ``n`` pairs.
+    """The correlation of two columns: Spearman's rho over ``n`` pairs.
 
-    ``rho`` is None where it is undefined: too few pairs, or one side does not vary.
+    ``rho`` is None if undefined: too few pairs, or one side does not vary.
     """
 
     first: str
@@ -29,7 +29,7 @@ class Relation:
 
 
 def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> Relation:
-    """Spearman's rho of the pairs where both are known; ties share the mean of their ranks."""
+    """Spearman's rho of the complete pairs; ties share their mean rank."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     n = len(pairs)
     if n < _FEWEST:
@@ -46,8 +46,8 @@ def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> R
 def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
     """Every measure and fact against every swept key, over the trials of the first judge.
 
-    Keys with numbers are taken as they are; of others each value becomes a column that is 1 where
-    a trial has it. The current settings are left out: nobody chose its values to be swept.
+    Numeric keys are used directly; each value of other keys becomes a column that is 1 for trials
+    with it. The current settings are left out, since their values were not chosen by the sweep.
     """
     chosen = set(subject.boards[0].entries) if subject.boards else set()
     trials = [entry for entry in subject.entries if entry.values and entry.id in chosen]
@@ -75,14 +75,14 @@ def measure_relations(
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """Whether values are numbers, so that a line through them means something."""
+    """True if values are numbers, so that a line through them makes sense."""
     return bool(values) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in values
     )
 
 
 def value_text(value: Any) -> str:
-    """A swept value as people write it."""
+    """A swept value as text."""
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool):
@@ -106,7 +106,7 @@ def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | No
             continue
         texts = [value_text(value) for value in values]
         distinct = sorted(set(texts))
-        # Of two values, the second says all that the first does.
+        # With two values, the second column is redundant.
         for text in distinct[1:] if len(distinct) == 2 else distinct:
             found[f"{key} = {text}"] = [float(one == text) for one in texts]
     return found

@@ -22,21 +22,21 @@ from ._verdicts import verdict_json
 from ._views import relation_charts, row_charts, setting_charts
 
 SIZE = 15.0
-"""Megabytes that a report may have, unless it is asked to have more."""
+"""Default limit of a report in megabytes."""
 
 _PICTURE_WIDTH = 640
 _FIXED = 900_000
-"""Characters kept for what is no row: style, scripts, licences."""
+"""Characters reserved for everything except rows: style, scripts, licences."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A report on stored runs; its parts are made when they are asked for.
+    """A report on stored runs; its parts are made on demand.
 
     Attributes:
-        subject: What it is about.
-        size: Megabytes that its file should stay under; rows of the entries at the end of the
-            order are left out, and said to be, where it would not.
+        subject: Its subject.
+        size: Limit of its file in megabytes; if needed, rows of the last entries are left out, with
+            a note.
     """
 
     subject: Subject
@@ -44,12 +44,12 @@ class Report:
 
     @cached_property
     def headline(self) -> Headline:
-        """What it says first."""
+        """The headline."""
         return headline_of(self.subject)
 
     @cached_property
     def charts(self) -> tuple[Chart, ...]:
-        """Every chart that the runs give something to draw for."""
+        """Every chart for which the runs have data."""
         subject = self.subject
         found = (
             *setting_charts(subject),
@@ -109,7 +109,7 @@ class Report:
         }
 
     def csv(self) -> str:
-        """One line an entry and measure, best first: settings, mean, interval, n, facts."""
+        """One line per entry and measure, best first: settings, mean, interval, n, facts."""
         subject = self.subject
         keys, facts = subject.keys, ("cost", "seconds", "context_tokens")
         numbers = ("mean", "low", "high", "median", "sd", "n", "coverage")
@@ -132,10 +132,10 @@ class Report:
         return "\n\n".join(blocks)
 
     def pictures(self, folder: Path, kind: str = "png") -> Iterator[Path]:
-        """Write each chart as a picture; the paths, as they are written.
+        """Write each chart as a picture; yields the paths as they are written.
 
         Args:
-            folder: Where to; made where it is missing.
+            folder: Output folder; created if missing.
             kind: ``png`` or ``svg``.
 
         Raises:
@@ -157,7 +157,7 @@ class Report:
 
 
 def _with_names(charts: Sequence[Chart]) -> Iterator[Chart]:
-    """Charts under names that can stand in links and file names, no two alike."""
+    """Charts under unique names that are valid in links and file names."""
     taken: dict[str, int] = {}
     for chart in charts:
         plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in chart.name).strip("-")

@@ -52,10 +52,10 @@ _SETTING = "judge."
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """What a report is asked to hold.
+    """Settings of a report.
 
     Attributes:
-        trials: Trials of a study that are to be kept whole, before all others; T007, ….
+        trials: Trials of a study whose complete rows are included first; T007, ….
         seed: Seed of intervals.
     """
 
@@ -66,15 +66,15 @@ class Reporting:
 def report_subject(
     folder: ProjectFolder, runs: Runs, names: Sequence[str], how: Reporting | None = None
 ) -> Subject:
-    """What a report on stored runs tells.
+    """The subject of a report on stored runs.
 
     Args:
-        folder: The project: its log of opened confirm splits is read too.
+        folder: The project folder, with its log of openings.
         runs: Its runs.
         names: One run, or two to be shown side by side: ``latest``, a name, the beginning of an
             id. Of a study as the second one, its best trial is taken; an ablation beside a study
             adds its verdict and its charts.
-        how: What the report is to hold.
+        how: Settings of the report.
 
     Raises:
         StoreError: There is no such run, or no such trial.
@@ -95,7 +95,7 @@ def report_subject(
 
 @dataclass(slots=True)
 class _Reader:
-    """Runs read for one report; scores are read once and kept."""
+    """Runs read for one report; scores are read once and cached."""
 
     folder: ProjectFolder
     runs: Runs
@@ -123,14 +123,14 @@ class _Reader:
             with suppress(StoreError):
                 return by_id[find_run(self.runs, name)]
         lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(shown[-6:]))
-        what = f"{len(exact)} runs answer to {name!r}" if exact else f"there is no run {name!r}"
+        what = f"{len(exact)} runs have the name {name!r}" if exact else f"there is no run {name!r}"
         hint = f"the newest:{lines}" if lines else "there is none yet: run `ragwright eval` first"
         raise StoreError(what, hint=hint)
 
     # -- one run, or two -------------------------------------------------------------------
 
     def pair(self, found: Sequence[Run]) -> Subject:
-        """Evaluations: one, or the second against the first."""
+        """Evaluations: one, or the second compared with the first."""
         entries = [self._evaluated(run) for run in found]
         if len(entries) == 2 and entries[0].id == entries[1].id:
             entries = entries[:1]
@@ -181,7 +181,7 @@ class _Reader:
         return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
 
     def _curves(self, run: Run) -> tuple[Curve, ...]:
-        """Capability curves, where rows of the run belong to a suite."""
+        """Capability curves, if rows of the run belong to a suite."""
         results = [
             result
             for result in self._rows(run.id, True)
@@ -198,7 +198,7 @@ class _Reader:
     # -- a study ---------------------------------------------------------------------------
 
     def study(self, run: Run, others: Sequence[Run]) -> Subject:
-        """A sweep with all its trials; other runs stand beside them, outside the ranking."""
+        """A sweep with all its trials; other runs are shown too, outside the ranking."""
         trials = [trial_of(row.body) for row in self.runs.rows(run.id) if row.body]
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
@@ -246,7 +246,7 @@ class _Reader:
         )
 
     def _chosen(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Entries, the rows of all but the chosen trials left out."""
+        """Entries, with rows of the chosen trials only."""
         known = {entry.id for entry in entries}
         unknown = [name for name in self.how.trials if name not in known]
         if unknown:
@@ -261,7 +261,7 @@ class _Reader:
     def _verdict(
         self, run: Run, trials: Sequence[TrialResult], objective: Objective
     ) -> StudyVerdict | None:
-        """What the tune split says of the best trial, and the confirm split if it did."""
+        """Results of the best trial on the tune split, and on the confirm split if available."""
         candidates = [t for t in trials if t.number and t.value(objective.name) is not None]
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
@@ -284,11 +284,11 @@ class _Reader:
         return StudyVerdict(selection)
 
     def _clusters(self, run: str) -> Mapping[str, Hashable]:
-        """Which rows of a run belong together; empty where each stands for itself."""
+        """Clusters of a run's rows; empty if rows are independent."""
         return clusters_of_results(list(self._rows(run, True)))
 
     def _openings(self, run: Run) -> int | None:
-        """How often a confirm split of the run's testset was opened."""
+        """Number of openings of the confirm split of the run's testset."""
         asked = run.manifest.get("study", {}).get("options", {}).get("testset")
         testset = str(asked or run.manifest.get("testset", ""))
         log = self.folder.openings
@@ -303,7 +303,7 @@ class _Reader:
     # -- diagnosis, ablation ---------------------------------------------------------------
 
     def diagnosis(self, run: Run) -> Subject:
-        """A diagnosis: its rows as they were answered, and what each oracle recovers."""
+        """A diagnosis: its answered rows, and the points recovered by each oracle."""
         measures = parse_measures(run.manifest["measures"])
         stages = run.manifest.get("stages", ())
         rows = [diagnosed_of(row.body) for row in self.runs.rows(run.id) if row.state == "done"]
@@ -333,7 +333,7 @@ class _Reader:
         )
 
     def ablation(self, run: Run) -> Subject:
-        """An ablation: what each part does, and the variants of the prompt behind it."""
+        """An ablation: the effect of each part, and the prompt variants."""
         found = stored_ablation(self.runs, run.id)
         known = {one.id: one for one in self.runs.list(SWEEP)}
         sweep = known.get(str(run.manifest.get("sweep", "")))
@@ -387,7 +387,7 @@ class _Reader:
 def _boards(
     trials: Sequence[TrialResult], entries: Sequence[Entry], objectives: Sequence[Objective]
 ) -> list[Board]:
-    """A leaderboard a judge, that of the current settings first."""
+    """One leaderboard per judge, that of the current settings first."""
     judged: dict[str, list[TrialResult]] = {}
     for trial, entry in zip(trials, entries, strict=True):
         if entry.run:
@@ -405,7 +405,7 @@ def _boards(
 
 
 def _judge_name(group: Sequence[TrialResult]) -> str:
-    """What sets a judge apart: the swept keys of the section ``judge``."""
+    """Description of a judge: the swept keys of the section ``judge``."""
     told = {
         ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith(_SETTING))
         for trial in group
@@ -415,7 +415,7 @@ def _judge_name(group: Sequence[TrialResult]) -> str:
 
 
 def _judge(run: Run) -> str:
-    """What judged a run, as a key; equal for all where nothing was judged."""
+    """Key of a run's judge; equal for all runs without a judge."""
     models = run.manifest.get("judge_models", "")
     return value_hash([run.manifest.get("judge", {}), run.manifest.get("rubrics", {}), models])
 
@@ -441,11 +441,11 @@ def _facts(run: Run, rows: int) -> dict[str, str]:
 def _stopped(run: Run) -> str:
     if run.state == "stopped":
         return "the run was stopped (a budget, or by hand)"
-    return "the run is still open, or was cut off" if run.state == "open" else ""
+    return "the run is still open, or was interrupted" if run.state == "open" else ""
 
 
 def _took(results: Sequence[RowResult]) -> dict[str, float]:
-    """Means of what answers took; a cost that is unknown for one is unknown."""
+    """Mean usage of answers; a cost that is unknown for one is unknown."""
     made = [one.made for one in results if one.made is not None]
     if not made:
         return {}
@@ -496,7 +496,7 @@ def _bare(read: Callable[[bool], Iterable[RowResult]], _texts: bool) -> Iterable
 
 
 def _plain_rows(rows: Sequence[DiagnosedRow], _texts: bool) -> Iterable[RowResult]:
-    """Rows as they were answered; where each is lost stands among what is known of it."""
+    """Rows as answered, with the place where each is lost in its metadata."""
     for row in rows:
         plain = row.plain
         if plain.row is None:

@@ -1,7 +1,7 @@
-"""What a report is about: entries that hold rows, and what was found out about them.
+"""The subject of a report: entries with rows, and findings on them.
 
-Everything here is read from stored runs by whoever opens them; a report computes only what these
-records allow, so that clearing a cache never changes one.
+Everything here is read from stored runs; a report is computed only from these records, so that
+clearing a cache never changes it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..measure import MeasureScale, Summary
 SubjectKind: TypeAlias = Literal["run", "pair", "study"]
 
 FACT_NAMES = {"cost": "cost", "seconds": "seconds", "context_tokens": "context tokens"}
-"""Facts of an answer -> their words; of each, less is better."""
+"""Facts of an answer -> their names; less is better for all."""
 
 
 def no_rows(_texts: bool) -> Iterable[RowResult]:
-    """Rows of an entry that has none."""
+    """Rows of an entry without rows."""
     return ()
 
 
@@ -29,17 +29,17 @@ class Entry:
     """One set of rows with scores: an evaluation, or a trial of a study.
 
     Attributes:
-        id: How it is called, in links too: ``T007``, or the name of a run.
+        id: Name, also used in links: ``T007``, or the name of a run.
         summaries: One a measure.
-        label: What a person knows it by; the id where empty.
+        label: Display name; the id if empty.
         values: Swept key -> value; empty for the current settings.
-        state: How it ended; ``done`` where there are results.
+        state: How it ended; ``done`` if there are results.
         rows: Rows it was measured on.
         facts: Mean per answer of ``cost``, ``seconds`` and ``context_tokens``, those known.
         reason: Why there is no result.
         run: Run that holds its rows.
-        judge: What judged it, as a key; numbers of two judges are never ranked together.
-        read: Gives its rows; for False without their texts, which is quicker.
+        judge: Key of its judge; scores of different judges are never ranked together.
+        read: Reads its rows; with False without their texts, which is faster.
     """
 
     id: str
@@ -67,7 +67,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What entries are ordered by."""
+    """An ordering criterion of entries."""
 
     name: str
     higher_is_better: bool = True
@@ -75,12 +75,12 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Entries that may be ranked against each other: those of one judge.
+    """Entries that can be ranked together: those of one judge.
 
     Attributes:
         entries: Their ids, best first.
         front: Ids on the Pareto front of the objectives.
-        judge: What sets this judge apart, in words; empty where there is but one.
+        judge: Description of this judge; empty if there is only one.
     """
 
     entries: tuple[str, ...]
@@ -90,27 +90,27 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """All that one report tells.
+    """The content of a report.
 
     Attributes:
         title: Its heading.
         kind: ``run`` (one entry), ``pair`` (the second against the first), or ``study``.
         entries: Every entry; boards hold their order.
-        boards: Entries of one judge each, that of the current settings first.
-        goals: What the order is by, the first first.
+        boards: One per judge, that of the current settings first.
+        goals: Ordering criteria, the most important first.
         measures: Measures in order.
-        facts: What it rests on, label -> text: testset, run, time, settings.
-        incumbent: Id of the entry that is the current settings, empty where there is none.
-        verdict: What the tune split says of the best trial, and the confirm split where it
-            was asked.
+        facts: Its evidence, label -> text: testset, run, time, settings.
+        incumbent: Id of the entry of the current settings, empty if there is none.
+        verdict: Results of the best trial on the tune split, and on the confirm split if it was
+            opened.
         openings: How often the confirm split of the testset was opened, None where unknown.
-        stopped: Why not everything was run, empty where it was.
-        ablation: What each part of the prompt does.
+        stopped: Why the run is incomplete, empty if it is complete.
+        ablation: Effects of the parts of the prompt.
         beside: The ablation is a further part of a report on a study.
         curves: Curves of capability suites.
-        diagnosis: Where points are lost.
+        diagnosis: Diagnosis of lost points.
         notes: What the reader should know.
-        clusters: Row id -> cluster of rows that are not independent; empty where all are.
+        clusters: Row id -> cluster of rows that are not independent; empty if all are.
     """
 
     title: str
@@ -132,12 +132,12 @@ class Subject:
     clusters: Mapping[str, Hashable] = field(default_factory=dict)
 
     def entry(self, name: str) -> Entry | None:
-        """The entry of an id."""
+        """The entry with an id."""
         return next((entry for entry in self.entries if entry.id == name), None)
 
     @property
     def best(self) -> Entry | None:
-        """The first of the first board."""
+        """The first entry of the first board."""
         found = self.boards[0].entries if self.boards else ()
         return self.entry(found[0]) if found else None
 
@@ -148,7 +148,7 @@ class Subject:
 
     @property
     def focus(self) -> tuple[Entry, ...]:
-        """Entries that charts look into: what is told against first, what is told of last."""
+        """Entries shown in charts: the baseline first, the compared entry last."""
         if self.kind != "study":
             return self.entries[:2]
         chosen = (self.entry(self.incumbent), self.best)
@@ -156,7 +156,7 @@ class Subject:
         return tuple(found.values())
 
     def scale(self, measure: str) -> MeasureScale | None:
-        """Range and direction of a measure, where one entry knows them."""
+        """Range and direction of a measure, if an entry knows them."""
         for entry in self.entries:
             found = entry.summary(measure)
             if found is not None and found.scale is not None:
@@ -164,7 +164,7 @@ class Subject:
         return None
 
     def upward(self, name: str) -> bool:
-        """Whether more of a measure or fact is better."""
+        """True if higher is better for a measure or fact."""
         goal = next((goal for goal in self.goals if goal.name == name), None)
         if goal is not None:
             return goal.higher_is_better

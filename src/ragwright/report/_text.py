@@ -1,4 +1,4 @@
-"""Numbers for people: tables of plain text."""
+"""Results as plain text tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from ..measure import Calibration, Comparisons, Estimate, GateOutcome, MeasureScale, Summary
 
 WIDTH = 100
-"""Characters of the widest line, where it can be helped: a terminal, a log, a mail."""
+"""Most characters of a line if possible: a terminal, a log, a mail."""
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int = WIDTH) -> str:
-    """Columns two spaces apart, the first row underlined; those named in ``right`` end flush.
+    """Columns two spaces apart, the first row underlined; those in ``right`` are right-aligned.
 
-    Where lines would be longer than ``width``, cells are broken: heads first, then texts.
+    If lines would exceed ``width``, cells are wrapped: heads first, then texts.
     """
     widths = _column_widths(rows, right, width)
     lines = []
@@ -37,7 +37,7 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: 
 
 
 def _column_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
-    """The width of each column: what its cells need, the widest made narrower until all fit."""
+    """The width of each column: as needed, with the widest narrowed until all fit."""
     columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
     widths = [max(column) for column in columns]
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
@@ -51,14 +51,14 @@ def _column_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: i
 
 
 def _broken(cell: str, width: int) -> list[str]:
-    """A cell in lines; words are cut only where one is wider than its column."""
+    """A cell in lines; words are cut only if wider than the column."""
     if len(cell) <= width:
         return [cell]
     return textwrap.wrap(cell, width) or [""]
 
 
 def _line(text: str, width: int) -> str:
-    """A sentence below a table, further lines of it indented."""
+    """A sentence below a table, with further lines indented."""
     found = textwrap.wrap(
         text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
@@ -74,8 +74,8 @@ def summary_table(
 ) -> str:
     """Measures with scale, mean, interval, n and coverage.
 
-    Below: the states of rows without a score, with the bounds that the mean would have with
-    them at the ends of the scale, and the histograms of judged measures.
+    Below: the states of rows without a score, the bounds of the mean with them at the ends of the
+    scale, and the histograms of judged measures.
     """
     rows = [["measure", "mean", "95 % interval", "median", "sd", "n", "coverage"]]
     below: dict[str, list[str]] = {}
@@ -100,7 +100,7 @@ def summary_table(
 
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
-    """What a mean leaves out: rows without a score, the histogram, clusters."""
+    """Details of a mean: rows without a score, histogram, clusters."""
     missing = [f"{state} {count}" for state, count in s.lost.items()]
     if missing:
         bounds = ""
@@ -109,7 +109,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
             bounds = f"; mean {low:.4f} to {high:.4f} whatever their scores"
         yield f"without a score: {', '.join(missing)}{bounds}"
     if s.no_gold:
-        yield f"without gold for it, not counted: {s.no_gold} of {sum(s.states.values())} rows"
+        yield f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"
     if s.unanswerable:
         yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
     if s.histogram:
@@ -157,7 +157,7 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
 def comparison_table(
     found: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
 ) -> str:
-    """B against A, measure by measure, and a sentence for each of them."""
+    """B compared with A, measure by measure, with a sentence for each."""
     a, b = names
     rows = [["measure", a, b, f"{b} - {a}", "95 % interval", "p (Holm)", "wins/ties/losses", "n"]]
     for c in found.measures:
@@ -199,7 +199,7 @@ def comparison_table(
 
 
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
-    """Each rule with what became of it, the outcome last."""
+    """Each rule with its outcome, and the overall outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
@@ -209,7 +209,7 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
 
 
 def calibration_table(found: Calibration, width: int = WIDTH) -> str:
-    """Judge against people: agreement, bias, the corrected mean, and who confused what."""
+    """Judge compared with people: agreement, bias, corrected mean, confusion matrix."""
     parts: list[tuple[str, Estimate]] = [
         ("equal", found.agreement),
         ("kappa", found.kappa),
@@ -251,9 +251,8 @@ def calibration_table(found: Calibration, width: int = WIDTH) -> str:
 
 
 def with_scale(measure: str, scale: MeasureScale | None) -> str:
-    """A measure with its scale: others use some of its names for another one.
-
-    It also says where lower is better.
+    """A measure with its scale, as other tools use some names for another scale; notes if lower is
+    better.
     """
     if scale is None:
         return measure
@@ -261,7 +260,7 @@ def with_scale(measure: str, scale: MeasureScale | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Four digits, or a dash for what is undefined."""
+    """Four digits, or a dash if undefined."""
     return "-" if value is None else f"{value:.4f}"
 
 

@@ -1,4 +1,4 @@
-"""The leaderboard of a sweep, as text and as numbers for programs."""
+"""The leaderboard of a sweep, as text and JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._subject import Entry
 from ._text import text_table, with_scale
 
 _FEW = 3
-"""Trials without a result that are named, of each reason."""
+"""Trials without a result that are listed for each reason."""
 
 _FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "s"}
 
@@ -21,16 +21,16 @@ _WIDTH = 120
 
 
 TrialLike: TypeAlias = "TrialResult | Entry"
-"""A trial of a sweep, as the sweep or a report holds it."""
+"""A trial of a sweep, from the sweep or a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoardView:
-    """How a leaderboard is shown.
+    """Display settings of a leaderboard.
 
     Attributes:
-        objectives: Measures and facts that trials are ordered by: their intervals are shown.
-        front: Names of trials that no other beats on every objective, where there are several.
+        objectives: Measures and facts that trials are ordered by: with intervals.
+        front: Names of trials on the Pareto front, if there are several objectives.
         most: Trials shown; the current settings are always shown.
         width: Characters of a line.
     """
@@ -48,13 +48,13 @@ def leaderboard_table(
     notes: Iterable[str] = (),
     view: BoardView | None = None,
 ) -> str:
-    """Trials in their order: swept values, each measure, n, what an answer took.
+    """Trials in order: swept values, each measure, n, usage per answer.
 
     Args:
         board: Trials with results, best first.
-        rest: Trials without; why is said below.
+        rest: Trials without results; the reasons are listed below.
         notes: What the reader should know.
-        view: What is shown of them.
+        view: Display settings.
     """
     how = view or BoardView()
     keys = _telling(board)
@@ -86,7 +86,7 @@ def leaderboard_table(
 
 
 def _cell(summary: Summary, objectives: Sequence[str]) -> str:
-    """Mean, for an objective with its interval, and the coverage where rows are missing."""
+    """Mean, for an objective with its interval, and the coverage if rows are missing."""
     if summary.mean is None:
         return "-"
     shown = f"{summary.mean:.3f}"
@@ -96,7 +96,7 @@ def _cell(summary: Summary, objectives: Sequence[str]) -> str:
 
 
 def _telling(board: Sequence[TrialLike]) -> list[str]:
-    """Keys by which trials of the board differ; all where there is one trial."""
+    """Keys on which trials of the board differ; all if there is one trial."""
     keys = dict.fromkeys(key for trial in board for key in trial.values)
     swept = [trial.values for trial in board if trial.values]
     return [
@@ -107,7 +107,7 @@ def _telling(board: Sequence[TrialLike]) -> list[str]:
 
 
 def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) -> list[str]:
-    """By what trials are ordered that have no score for some of their rows."""
+    """A note on the order of trials with unscored rows."""
     lines = []
     for name in objectives:
         mine = [(t, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1]
@@ -123,7 +123,7 @@ def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) ->
 
 
 def _short(keys: Sequence[str]) -> list[str]:
-    """Keys by as few of their last parts as tell them apart."""
+    """Keys shortened to the last parts that distinguish them."""
     found = []
     for key in keys:
         parts = key.split(".")
@@ -137,7 +137,7 @@ def _short(keys: Sequence[str]) -> list[str]:
 
 
 def _without_result(rest: Iterable[TrialLike]) -> list[str]:
-    """Trials without a result, those with one reason together."""
+    """Trials without a result, grouped by reason."""
     groups: dict[str, list[TrialLike]] = {}
     for trial in rest:
         groups.setdefault(f"{trial.state}: {trial.reason or 'not run'}", []).append(trial)

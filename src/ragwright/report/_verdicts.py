@@ -1,4 +1,4 @@
-"""The verdict of a study: in words, side by side, and as numbers for programs."""
+"""The verdict of a study: as text, table and JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._text import WIDTH, interval, number, text_table
 
 
 def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
-    """The verdict in words; below it, what the two splits say side by side."""
+    """The verdict as text; below it the two splits side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
     for one in verdict.confirmations:

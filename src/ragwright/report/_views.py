@@ -1,4 +1,4 @@
-"""Which charts a report has: what was swept, what it cost, who is served, what goes together."""
+"""The charts of a report: swept keys, cost, personas, correlations."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ._text import number, with_scale
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
-"""More distinct names of a key than this are no chart."""
+"""Most distinct values of a key in a chart."""
 
 _FEW_VALUES = 6
-"""So few distinct values are counted one by one."""
+"""Up to this number, distinct values are counted one by one."""
 
 
 def setting_charts(subject: Subject) -> Iterator[Chart]:
@@ -54,9 +54,10 @@ def relation_charts(subject: Subject) -> Iterator[Chart]:
     if found:
         yield _relation_chart(
             "keys-and-measures",
-            "What goes with which setting",
+            "Correlation of settings and measures",
             "Spearman's rank correlation over the trials; names count as 1 where a trial has them. "
-            "No cause: chunk size and top_k change the length of the context together.",
+            "Correlation is not causation: chunk size and top_k both change the length of the "
+            "context.",
             found,
             "trials",
         )
@@ -77,14 +78,14 @@ def relation_charts(subject: Subject) -> Iterator[Chart]:
             "measures",
             "Which measures agree",
             f"Spearman's rank correlation over the rows of {entry.label or entry.id}. Two measures "
-            "that go together closely are one witness, not two.",
+            "with a high correlation count as one piece of evidence, not two.",
             pairs,
             "rows",
         )
 
 
 def row_charts(subject: Subject, found: Comparisons | None) -> Iterator[Chart]:
-    """What the rows of the entries in focus show: differences, personas, histograms."""
+    """Charts of the rows of the entries in focus: differences, personas, histograms."""
     if found is not None and any(one.difference is not None for one in found.measures):
         yield _difference_chart(subject, found)
     entries = [entry for entry in subject.focus if entry.rows]
@@ -148,7 +149,7 @@ def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -
     yield Chart(
         f"key-{key.replace('.', '-')}",
         f"{goal} against {key}",
-        "A dot is a trial; the orange marks are means over the trials that share the value.",
+        "A dot is a trial; the orange marks are means over the trials with the same value.",
         dots(points, x=key, y=_named(subject, goal), line=means, numeric=numeric),
         (key, f"mean {goal}", "lowest", "highest", "trials", *(f"mean {m}" for m in others)),
         tuple(rows),
@@ -158,7 +159,7 @@ def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -
 def _heat_chart(
     subject: Subject, trials: Sequence[Entry], keys: Sequence[str], goal: str
 ) -> Iterator[Chart]:
-    """Chunk size by top_k where both are swept, else the first two keys with few values."""
+    """Chunk size by top_k if both are swept, else the first two keys with few values."""
     values = {
         key: ordered_values(trial.values[key] for trial in trials if key in trial.values)
         for key in keys
@@ -238,7 +239,7 @@ def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
     yield Chart(
         "pareto",
         f"{y} against {FACT_NAMES.get(x, x)}",
-        "No trial is better on both than one on the line: pick from these.",
+        "No trial is better on both axes than one on the line: choose among these.",
         front(points, x=_named(subject, x), y=_named(subject, y)),
         ("trial", "settings", y, FACT_NAMES.get(x, x), ""),
         tuple(rows),
@@ -246,7 +247,7 @@ def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
 
 
 def _front(placed: Sequence[tuple[Entry, float, float]], x_up: bool, y_up: bool) -> set[str]:
-    """Ids of trials that no other one beats on one side and equals or beats on the other."""
+    """Ids of trials on the Pareto front of two objectives."""
     signed = [
         (trial.id, round(a if x_up else -a, 6), round(b if y_up else -b, 6))
         for trial, a, b in placed
@@ -270,8 +271,8 @@ def _context_chart(subject: Subject, trials: Sequence[Entry], goal: str) -> Char
     return Chart(
         "context",
         f"{goal} against the length of the context",
-        "Chunk size and top_k both change how much is read. Where this cloud rises, a longer "
-        "context may be all that a larger chunk brings; hold retrieve.context_tokens to see.",
+        "Chunk size and top_k both change how much is read. If the points rise, larger chunks "
+        "may only help by a longer context; fix retrieve.context_tokens to test this.",
         dots(points, x="context tokens", y=_named(subject, goal)),
         ("trial", "settings", "context tokens", goal),
         tuple(rows),
@@ -373,8 +374,9 @@ def _persona_charts(subject: Subject, entries: Sequence[Entry]) -> Iterator[Char
         name = entry.label or entry.id
         yield Chart(
             f"personas-{entry.id}",
-            f"Who is served how well: {name}",
-            "Mean of each measure per persona; colour is the place on the measure's scale.",
+            f"Results per persona: {name}",
+            "Mean of each measure per persona; the colour shows the position on the measure's "
+            "scale.",
             heat(cells, x="", y=""),
             ("persona", "measure", "mean", "95 % interval", "n"),
             tuple(rows),
@@ -399,8 +401,8 @@ def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
         named = _named(subject, measure)
         yield Chart(
             f"histogram-{measure}",
-            f"How {measure} is spread",
-            "Number of rows; rows without a score are not in it.",
+            f"Distribution of {measure}",
+            "Number of rows; rows without a score are not included.",
             bars(drawn, x=named, y="rows", groups=names if len(names) > 1 else ()),
             (named, *names),
             tuple(table),

@@ -1,20 +1,20 @@
-"""How much each channel counts for one query, from what its words are and what was found.
+"""The weight of each channel for one query, from its words and the keyword results.
 
     keyword = base + (1 - base) * unknown * held,    dense = 1 - keyword
 
-``unknown``  share of the query's rarity (idf) in what the embedding model has no word for:
+``unknown``  share of the query's rarity (idf) in words unknown to the embedding model:
 
     unknown = sum over words of idf(w) * u(w) / sum over words of idf(w)
     u(w)    = 1 for a code, else (pieces of w that go on within a run of letters) / (pieces of w)
 
-``held``     how much of what the query asks for its best chunk holds, by the keyword channel:
+``held``     share of the query that its best chunk in the keyword channel holds:
 
     held    = (best BM25 score) / (greatest BM25 score this query could have)
 
-So words that a model cuts to pieces move weight to the keyword channel in so far as the index
-holds them, and no further: a misspelt word or a foreign one that stands nowhere does not. How
-sharp a channel is otherwise shows in its scores, which the sum of scores keeps
-(:func:`ragwright.retrieve.convex`): a flat list hardly orders anything.
+So words that a model splits into pieces move weight to the keyword channel, but only if the index
+holds them: misspelt or foreign words that are not in the index do not. Otherwise the scores
+themselves show how well a channel separates chunks, and their sum keeps this
+(:func:`ragwright.retrieve.convex`): a flat list hardly changes the order.
 
 The base is 0.2, the weight that Bruch et al. (2023) found best over nine collections. Formula
 and base were chosen on SciFact's training claims and PIAF (docs/decisions/0005-fusion.md).
@@ -30,17 +30,17 @@ from ..core import Term
 from ..models import Tokenizer, TokenSource, is_code, words
 
 _WORD_LIMIT = 60
-"""Characters after which a word is not cut to pieces: what a query may cost is bounded."""
+"""Longest word that is cut to pieces, which bounds the cost of a query."""
 
 _KNOWN: WeakKeyDictionary[Tokenizer, dict[str, float]] = WeakKeyDictionary()
-"""Shares worked out before, as long as their tokenizer lives."""
+"""Shares computed before, kept as long as their tokenizer."""
 
 _KNOWN_WORDS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Share of the keyword channel, 0 to 1, and the two figures it follows from."""
+    """Share of the keyword channel, 0 to 1, and the two figures it is computed from."""
 
     keyword: float
     unknown: float
@@ -48,14 +48,14 @@ class Balance:
 
     @property
     def reason(self) -> str:
-        """The balance for people."""
+        """The balance as text."""
         shares = f"keyword {self.keyword:.2f}, dense {1 - self.keyword:.2f}"
         if not self.held:
-            # How many words the model lacks does not matter then, and was not worked out.
-            return f"{shares}: the keyword channel found nothing that would move the weights"
+            # The unknown words do not matter then, and were not computed.
+            return f"{shares}: the keyword channel found nothing that would change the weights"
         return (
-            f"{shares}: the embedding model has no word for {self.unknown:.0%} of what the query "
-            f"asks for, and the best chunk by keyword holds {self.held:.0%} of it"
+            f"{shares}: {self.unknown:.0%} of the query is unknown to the embedding model, "
+            f"and the best chunk by keyword holds {self.held:.0%} of it"
         )
 
 
@@ -73,12 +73,12 @@ def held_share(best: float, terms: Sequence[Term]) -> float:
 def unknown_share(
     text: str, terms: Sequence[Term], analyzer: TokenSource | None, tokenizer: Tokenizer | None
 ) -> float:
-    """Share of the query's rarity in words that the embedding model has no piece for.
+    """Share of the query's rarity in words that are unknown to the embedding model.
 
     Args:
         text: The query.
-        terms: What the keyword channel looked for.
-        analyzer: Cuts a word into those terms; without one each term is taken as a word.
+        terms: The terms that the keyword channel looked for.
+        analyzer: Cuts a word into those terms; without one each term counts as a word.
         tokenizer: The embedding model's own; without one only codes are unknown.
     """
     idf = {term.token: term.idf for term in terms}

@@ -1,9 +1,8 @@
-"""A question to a chat model whose reply must have a form: checked, asked once more, then given up.
+"""A call of a chat model whose reply must have a form: checked, asked once more, then given up.
 
-A model on the query side may help and must never lose the question. What it does wrong (a
-reply without the form, an empty or cut one, no reply in time, a server that fails) ends in a
-note and the question as it was asked. What the user did wrong (no key, a model that the server
-does not know) is raised.
+A model that helps with the query must never lose it. If the model fails (a malformed, empty or cut
+reply, a timeout, a server error), the question is used as asked, with a note. Errors of the user
+(no key, an unknown model) are raised.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StructuredQuestion(Generic[T]):
-    """What is asked, and what a reply must look like.
+    """The prompt, and the form of its reply.
 
     Attributes:
         model: Chat model.
-        prompt: Name of the prompt file, without its ending.
-        values: What the prompt's templates see.
-        parse: The value of a reply's text; raises ValueError that says what is wrong with it.
+        prompt: Name of the prompt file, without its suffix.
+        values: Values for the prompt's templates.
+        parse: Returns the value of a reply's text; raises ValueError with the fault.
         stand_in: Value in a dry run.
         max_tokens: Longest reply.
         schema: JSON schema of the reply, empty for free text.
         sample: Number of an independent sample; from 1 on the temperature is 0.7.
-        sources: Documents whose text is shown.
-        whole: A reply cut by the token limit is refused.
+        sources: Documents whose text is in the prompt.
+        whole: Refuse a reply that the token limit cut.
     """
 
     model: str
@@ -58,14 +57,14 @@ class StructuredQuestion(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StructuredReply(Generic[T]):
-    """What came of it: a value, or None and why."""
+    """The result: a value, or None with the reason."""
 
     value: T | None
     why: str = ""
 
 
 def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
-    """The value of a model's reply; one re-ask shows the model its own reply and the fault.
+    """The value of a model's reply; one retry shows the model its own reply and the fault.
 
     Raises:
         MissingKeyError: The environment holds no key for the model.
@@ -76,7 +75,7 @@ def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
     turns = [Message(role, render(data.text(role), asking.values)) for role in ("system", "user")]
     try:
         reply = yield from _sent(asking, turns)
-        # Declared before the reply is read: a dry run counts at most one re-ask.
+        # Declared before the reply is read: a dry run counts at most one retry.
         planned = yield from branch(0, 0, 1)
         fault = _fault(asking, reply)
         if planned or (fault and planned is None):
@@ -99,10 +98,10 @@ _FENCE_LINE = re.compile(r"^[ \t]*```", re.MULTILINE)
 
 
 def unwrapped(text: str) -> tuple[str, str]:
-    """The language of the one code fence around a reply, and what it holds.
+    """The language of the code fence around a reply, and its content.
 
-    A thought before it is left out. The language is in small letters, and empty where the fence
-    names none, where there is no fence, and where there are several.
+    A thought before it is left out. The language is in lower case; it is empty without a language
+    or a fence, or with several fences.
     """
     bare = _THOUGHT.sub("", text, count=1) if _THOUGHT.match(text) else text
     bare = bare.strip()
@@ -113,12 +112,12 @@ def unwrapped(text: str) -> tuple[str, str]:
 
 
 def json_object(text: str, keys: Mapping[str, type]) -> dict[str, Any]:
-    """The one JSON object that a reply is, with exactly these keys and kinds of value.
+    """The JSON object of a reply, with exactly these keys and kinds of value.
 
-    One code fence around it and one ``<think>`` block before it are let pass.
+    A code fence around it and a ``<think>`` block before it are allowed.
 
     Raises:
-        ValueError: It is something else; the message says what.
+        ValueError: It is not such an object; the message says why.
     """
     language, inner = unwrapped(text)
     if language not in {"", "json"}:
@@ -182,7 +181,7 @@ def _sent(asking: StructuredQuestion[T], turns: Sequence[Message]) -> Flow[ChatR
 
 
 def _fault(asking: StructuredQuestion[T], reply: ChatReply) -> str:
-    """What is wrong with a reply, empty where nothing is."""
+    """The fault of a reply, empty if there is none."""
     if reply.finish == "forecast":
         return ""
     if reply.finish == "content_filter":

@@ -1,8 +1,8 @@
-"""Searching the channels and fusing what they find, before any chunk is fetched.
+"""Searches the channels and fuses their results, before any chunk is fetched.
 
 A query may come in several wordings. Each wording is searched in its channels and fused on its
-own; the wordings' rankings are then fused by reciprocal ranks, weighted. Soft filters rank
-before all scores: the heavier rung first, within a rung by fused score, then id.
+own; the wordings' rankings are then fused by reciprocal ranks, weighted. Soft filters come before
+scores: the heavier relaxation level first, within a level by fused score, then id.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Mode, Ranking, Target, Variant
 
 Asked: TypeAlias = str | Variant | Sequence[Variant]
-"""A query: its text, or one or several wordings of it, the first as it was asked."""
+"""A query: its text, or wordings of it, the first as it was asked."""
 
 
 _SHOWN_CHARS = 40
 _SHOWN_TOKENS = 10
 
 
-# Not frozen: that costs three times as much, and one is made twice a wording.
+# Not frozen: that takes three times as long, and two are made per wording.
 @dataclass(slots=True, eq=False)
 class _Found:
-    """What one wording found: replies by channel, its vector, the fusion and its weights."""
+    """The results of one wording: replies by channel, its vector, the fusion and its weights."""
 
     replies: Mapping[str, SearchReply]
     vector: Vector | None = None
@@ -48,8 +48,8 @@ class _Found:
 def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[Candidates]:
     """Search the channels and fuse them, without fetching any chunk.
 
-    Takes ``pool`` candidates a channel (``top_k`` where that is more); the arguments and the
-    errors are those of :func:`retrieve`, but that a query may come in several wordings.
+    Takes ``pool`` candidates per channel (``top_k`` if that is more). Arguments and errors are
+    those of :func:`retrieve`, except that a query may have several wordings.
     """
     wordings, notes = _wordings(query, options.max_query_chars)
     asked = wordings[0].keyword or wordings[0].dense
@@ -109,12 +109,12 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
             keyword, dense = made.get("keyword", ""), made.get("dense", "")
             wordings.append(replace(one, keyword=keyword, dense=dense))
     if not wordings:
-        raise RetrieveError("the query is empty", hint="ask something in words")
+        raise RetrieveError("the query is empty", hint="write a question")
     return wordings, notes
 
 
 def _searchable(wordings: Sequence[Variant], mode: Mode) -> list[Variant]:
-    """Those with something for the channels of this mode, equal ones as one of their weights."""
+    """The wordings for the channels of this mode; equal ones are merged and their weights added."""
     merged: dict[tuple[str, str, bool], Variant] = {}
     for one in wordings:
         keyword = "" if mode == "dense" else one.keyword
@@ -138,7 +138,7 @@ def _search(
     pool = max(options.pool, options.top_k)
     replies: dict[str, SearchReply] = {}
     if mode != "dense" and wording.keyword:
-        # A threshold is a similarity wherever there are similarities.
+        # With vectors a threshold is a similarity.
         bound = relax if mode == "keyword" or relax is None else replace(relax, threshold=None)
         asked = Search(
             target.snapshot, "keyword", pool, wording.keyword, filters=options.filters, relax=bound
@@ -163,9 +163,9 @@ def _near(
 ) -> Flow[tuple[list[_Found], tuple[str, ...]]]:
     """Without the keyword hits that are less similar than ``least`` to every wording.
 
-    A threshold is a similarity wherever there are similarities, and the dense channel gives
-    those of its pool alone: the others are worked out from the chunks' own vectors. Where no
-    wording is for the dense channel, the question is embedded for this.
+    With vectors a threshold is a similarity, and the dense channel gives only those of its pool:
+    the others are computed from the chunks' vectors. If no wording is for the dense channel, the
+    question is embedded for this.
     """
     near = {key for one in found for key, _ in _reply(one, "dense").candidates}
     hits = (key for one in found for key, _ in _reply(one, "keyword").candidates)
@@ -191,7 +191,7 @@ def _near(
 
 
 def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
-    """What one wording found as one ranking."""
+    """The results of one wording as one ranking."""
     replies, vector = found.replies, found.vector
     if len(replies) < 2:
         only = next(iter(replies.values()), SearchReply(()))
@@ -223,7 +223,7 @@ def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOpt
 
 
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
-    """The weights for this wording, from its words and what the keyword channel found."""
+    """The weights for this wording, from its words and the keyword results."""
     best = max((score for _, score in keyword.candidates), default=0.0)
     held = held_share(best, keyword.terms)
     if not held:
@@ -243,7 +243,7 @@ def _over_wordings(
 def _weighing(
     found: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
 ) -> tuple[Mapping[str, float], str]:
-    """How much each channel counted, and why; of several wordings the mean by their weights."""
+    """The weight of each channel, and why; for several wordings the weighted mean."""
     if len(found) == 1:
         return found[0].weights, found[0].reason
     total = sum(wording.weight for wording in wordings)
@@ -254,7 +254,7 @@ def _weighing(
         whole = sum(own.values())
         for name, share in own.items():
             weights[name] = weights.get(name, 0.0) + wording.weight / total * share / whole
-        why = one.reason or f"{' '.join(one.replies) or 'nothing'} alone"
+        why = one.reason or f"{' '.join(one.replies) or 'nothing'} only"
         told.append(f"{number} (weight {wording.weight:g}): {why}")
     return weights, "; ".join(told)
 
@@ -264,7 +264,7 @@ def _reply(found: _Found, channel: str) -> SearchReply:
 
 
 def _channels(found: Sequence[_Found]) -> dict[str, Ranking]:
-    """What each channel found, and by further wordings: those are numbered from 2."""
+    """The results of each channel; those of further wordings are numbered from 2."""
     if len(found) == 1:
         return {name: reply.candidates for name, reply in found[0].replies.items()}
     channels: dict[str, Ranking] = {}
@@ -277,14 +277,14 @@ def _channels(found: Sequence[_Found]) -> dict[str, Ranking]:
 
 
 def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
-    """The reply with these candidates alone."""
+    """The reply with these candidates only."""
     at = [n for n, (key, _) in enumerate(reply.candidates) if key in ids]
     rungs = tuple(reply.rungs[n] for n in at) if reply.rungs else ()
     return replace(reply, candidates=tuple(reply.candidates[n] for n in at), rungs=rungs)
 
 
 def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLevel]:
-    """The rung of every candidate: the same in each channel and wording."""
+    """The relaxation level of every candidate: the same in each channel and wording."""
     bits: dict[str, int] = {}
     for one in found:
         for reply in one.replies.values():
@@ -297,10 +297,10 @@ def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLe
 def _ladder(
     found: Sequence[_Found], relax: Relaxation | None
 ) -> tuple[tuple[tuple[str, ...], float, int], ...]:
-    """Rungs as the dense channel counted them, else the keyword channel, heaviest first."""
+    """Levels as counted by the dense channel, else the keyword channel, heaviest first."""
     if relax is None or not relax.soft:
         return ()
-    # Similarities exist for every chunk: the dense channel's counts leave none out.
+    # Every chunk has a similarity: the dense channel's counts are complete.
     dense = [one.replies["dense"] for one in found if "dense" in one.replies]
     replies = dense or [_reply(one, "keyword") for one in found]
     ladder = replies[0].ladder
@@ -312,7 +312,7 @@ def _ladder(
 
 
 def _terms(found: Sequence[_Found]) -> tuple[Term, ...]:
-    """What the keyword channel looked for over all wordings, each token once."""
+    """The terms that the keyword channel looked for in all wordings, each once."""
     if len(found) == 1:
         return _reply(found[0], "keyword").terms
     return tuple(
@@ -321,7 +321,7 @@ def _terms(found: Sequence[_Found]) -> tuple[Term, ...]:
 
 
 def prepared(query: str, limit: int) -> tuple[str, list[str]]:
-    """The query as documents are normalised (NFC), cut to the limit, and a note where cut."""
+    """The query, normalised like documents (NFC), cut to the limit, and a note if it was cut."""
     length = len(query)
     text = query[:limit]
     if length > limit and not query[limit].isspace():
@@ -331,16 +331,16 @@ def prepared(query: str, limit: int) -> tuple[str, list[str]]:
         text = unicodedata.normalize("NFC", well_formed(text))
     text = text.strip()
     if not text:
-        raise RetrieveError("the query is empty", hint="ask something in words")
+        raise RetrieveError("the query is empty", hint="write a question")
     if length <= limit:
         return text, []
     return text, [f"query of {length} characters cut to the first {len(text)} (limit {limit})"]
 
 
 def _mode(target: Target, options: RetrieveOptions) -> tuple[Mode, list[str]]:
-    """The channels to search, and a note where the settings leave one out.
+    """The channels to search, and a note if the settings leave one out.
 
-    ``auto`` without vectors needs none: the mode on the result says it.
+    ``auto`` without vectors needs no note: the result shows the mode.
     """
     asked = options.search
     if not target.model:
@@ -350,7 +350,7 @@ def _mode(target: Target, options: RetrieveOptions) -> tuple[Mode, list[str]]:
             raise RetrieveError(
                 f"{asked} search needs vectors, and this index has none",
                 where=f"snapshot {target.snapshot}",
-                hint="name an embedding model under embed and ingest again, or search by keyword",
+                hint="name an embedding model under embed and ingest again, or use search: keyword",
             )
     if asked in ("keyword", "dense"):
         return cast("Mode", asked), []
@@ -390,9 +390,9 @@ def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
 
 
 def _lost_codes(terms: Sequence[Term]) -> list[str]:
-    """Codes that the index holds neither whole nor by all of their pieces.
+    """Codes that are not in the index, neither whole nor in all their pieces.
 
-    ``lnk-2019`` finds ``LNK2019`` by its pieces, and needs no warning.
+    ``lnk-2019`` finds ``LNK2019`` by its pieces, so it needs no warning.
     """
     held = {term.token for term in terms if term.chunks}
     lost = []
@@ -406,7 +406,7 @@ def _lost_codes(terms: Sequence[Term]) -> list[str]:
 
 
 def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
-    """Why the keyword channel found nothing, and which codes the index does not hold."""
+    """Why the keyword channel found nothing, and the codes that are not in the index."""
     terms = _terms(found)
     absent = [term.token for term in terms if not term.chunks]
     notes = []
@@ -419,7 +419,7 @@ def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
             least = f"the threshold of {options.threshold:g}"
             reason = f"no chunk with a word of the query reaches {least}"
         else:
-            reason = "no chunk with a word of the query may be found"
+            reason = "no chunk with a word of the query is allowed"
         under = " under these filters" if options.filters else ""
         notes.append(f"no keyword hits: {reason}{under}")
     elif codes := _lost_codes(terms):

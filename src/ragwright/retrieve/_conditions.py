@@ -1,4 +1,4 @@
-"""Filters as people type them: ``party=D``, ``topic!=health|tax``, ``year=2019..2021``."""
+"""Filters as typed: ``party=D``, ``topic!=health|tax``, ``year=2019..2021``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..core import Filter, FilterError
 from ._options import SoftFilterOptions
 
 _BOUNDS = re.compile(r"(?P<low>.*[^./|])?\.\.(?P<high>[^./|].*)?", re.DOTALL)
-"""Two dots that no further dot, slash or bar touches: ``../a``, ``Wait...`` and ``..`` are not."""
+"""Two dots without a further dot, slash or bar next to them: not ``../a``, ``Wait...``, ``..``."""
 
 
 def parse_filter(text: str) -> Filter:
     """A hard filter from a text.
 
     ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
-    bounds of which one may be missing; what holds ``|``, or ``..`` in another way, is plain
-    values. ``!=`` in place of ``=`` excludes: hits must not meet it. Values are compared by their
-    spelling, so that ``2021`` finds the number too, and ``true`` the truth value.
+    bounds, one of which may be missing; other uses of ``|`` or ``..`` are plain values. ``!=`` in
+    place of ``=`` excludes: hits must not match. Values are compared as text, so that ``2021`` also
+    matches the number, and ``true`` the boolean.
 
     Raises:
         FilterError: The text is of another form, or the field's name ends in ``!``.
@@ -43,7 +43,7 @@ def parse_soft_filter(text: str) -> SoftFilterOptions:
     """A soft filter: a filter with its weight behind a caret, ``lang!=fr^3``; 1 without.
 
     Raises:
-        FilterError: The text is of another form, or the weight is no number from 0.
+        FilterError: The text is of another form, or the weight is not a number from 0.
     """
     condition, caret, weight = text.rpartition("^")
     if not caret:
@@ -54,7 +54,7 @@ def parse_soft_filter(text: str) -> SoftFilterOptions:
         number = math.nan
     if not 0 <= number < math.inf:
         raise FilterError(
-            f"the weight {weight!r} of {condition!r} is not a number from 0",
+            f"the weight {weight!r} of {condition!r} must be a number of at least 0",
             hint="write field=value^3",
         )
     found = parse_filter(condition)

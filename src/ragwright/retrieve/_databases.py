@@ -41,7 +41,7 @@ class Databases:
         """The entry of a database.
 
         Raises:
-            DatabaseError: Nobody configured it.
+            DatabaseError: It is not configured.
         """
         if name not in self._options:
             raise DatabaseError(
@@ -50,11 +50,11 @@ class Databases:
         return self._options[name]
 
     def reader(self, name: str) -> DatabaseReader:
-        """What reads a database; nothing is opened yet.
+        """The reader of a database; opens nothing yet.
 
         Raises:
-            ConfigError: The address is of no known kind, or names a variable that is not set.
-            DatabaseError: Nobody configured it.
+            ConfigError: The address is of an unknown kind, or names a variable that is not set.
+            DatabaseError: It is not configured.
         """
         options = self.options(name)
         with self._lock:
@@ -63,11 +63,11 @@ class Databases:
             return self._readers[name]
 
     def described(self) -> tuple[Database, ...]:
-        """All databases with their schemas; one that cannot be read says why."""
+        """All databases with their schemas, or the reason why one cannot be read."""
         return tuple(map(self._describe, self._options))
 
     def fingerprints(self) -> Mapping[str, str]:
-        """Name of a database -> hash of what it holds now (see :class:`DatabaseReader`).
+        """Name of a database -> hash of its present content (see :class:`DatabaseReader`).
 
         Empty for one that cannot be read.
         """
@@ -87,7 +87,7 @@ class Databases:
                 reader = self.reader(name)
                 found = Database(options, reader.schema(), reader.dialect)
                 self._described[name] = found
-            except RagwrightError as error:  # not kept: it may be up again next time
+            except RagwrightError as error:  # not cached: it may be available next time
                 found = Database(options, problem=error.what)
         return found
 
@@ -113,7 +113,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         return self._databases.options(request.database).timeout + _GRACE
 
     def durable(self, request: Sql) -> bool:
-        """Tables change: rows live inside their own run."""
+        """False: tables change, so rows are only kept in their run."""
         return False
 
     async def send(self, request: Sql, on_delta: OnDelta | None = None) -> SqlReply:
@@ -121,7 +121,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
 
         Raises:
             StatementError: It is refused, rejected or stopped.
-            DatabaseError: The database cannot be asked.
+            DatabaseError: The database cannot be queried.
         """
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._pool, self._read, request)
@@ -132,7 +132,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         return self._databases.reader(request.database).read(statement, most)
 
     async def aclose(self) -> None:
-        """Let go of the threads; statements under way end by their own limit."""
+        """Release the threads; statements under way end at their time limit."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -145,6 +145,6 @@ def _open(options: DatabaseOptions, root: Path) -> DatabaseReader:
     if scheme in {"postgresql", "postgres"}:
         return PostgresReader(options, from_variables)
     raise ConfigError(
-        f"the database {options.name!r} has an address of no known kind",
+        f"the database {options.name!r} has an address of an unknown kind",
         hint="sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME",
     )

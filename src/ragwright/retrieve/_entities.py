@@ -1,11 +1,10 @@
-"""What a passage names: names, quoted titles and codes, found without a model or a word list.
+"""Names, quoted titles and codes in passages, found without a model or a word list.
 
-What marks a name is the same in every language with capital letters: words that begin with
-one and stand together, perhaps with a particle between them (*Treaty of Rome*, *Ludwig van
-Beethoven*). A sentence or a heading begins with a capital too: a single word there is a name
-only where it is one within a sentence as well. German writes every noun so; there the rarity
-of a name in the corpus decides.
-Scripts without capitals still have codes and quotation marks.
+A name looks the same in every language with capital letters: adjacent capitalised words, perhaps
+with a particle between them (*Treaty of Rome*, *Ludwig van Beethoven*). A sentence or a heading
+begins with a capital too: a single word there counts as a name only if it is also one within a
+sentence. German capitalises every noun; there the rarity of a name in the corpus decides. Scripts
+without capitals still have codes and quotation marks.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ of the de la le les du des del della di da do dos das der den van von zu zum zur
 el y & for
 """
 _PARTICLES = frozenset(_SMALL.split())
-"""Small words that stand inside a name; a name neither begins nor ends with one."""
+"""Particles within a name; a name neither begins nor ends with one."""
 
 _WORD = late_pattern(r"[^\W_][\w’'&./+-]*[\w+#]|[^\W_]|&")
 _QUOTED = late_pattern(
@@ -30,7 +29,7 @@ _QUOTED = late_pattern(
 _SENTENCE = late_pattern(r"(?<=[.!?…。！？])[\s\"”»)]+(?=\S)|\n+")
 _BEGINS = ":：|•"
 _LONGEST = 8
-"""Words of a name; longer runs are headings in capitals."""
+"""Most words of a name; longer runs are headings in capitals."""
 
 _READ = 6_000
 """Characters of a passage that are searched for names."""
@@ -38,7 +37,7 @@ _READ = 6_000
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """A name to follow: where it was read, and how promising it is (higher is better)."""
+    """A name to follow: where it was found, and its score (higher is better)."""
 
     name: str
     weight: float
@@ -50,10 +49,10 @@ def named(
 ) -> Iterator[tuple[str, int]]:
     """Names, quoted texts and codes of a text, as written, with the number of their sentence.
 
-    A name that is nothing but function words (*The*, *In*) is none; such words at its head are
-    left out (*The Beatles* gives *Beatles*). A single word that begins a sentence is one where
-    ``inside``, the capitalised words within sentences, holds it (those of this text where
-    None). One name may come several times.
+    Function words alone (*The*, *In*) are not a name; at the start of a name they are left out
+    (*The Beatles* gives *Beatles*). A single word that begins a sentence is a name if it is in
+    ``inside``, the capitalised words within sentences (of this text if None). A name may appear
+    several times.
     """
     inside = within([text]) if inside is None else inside
     for number, sentence in enumerate(_SENTENCE.split(text[:_READ])):
@@ -67,7 +66,7 @@ def named(
 
 
 def within(texts: Iterable[str]) -> frozenset[str]:
-    """The capitalised words that stand within a sentence of the texts, not at its beginning."""
+    """The capitalised words within sentences of the texts, not at their beginning."""
     found: set[str] = set()
     for text in texts:
         for sentence in _SENTENCE.split(text[:_READ]):
@@ -82,7 +81,7 @@ def within(texts: Iterable[str]) -> frozenset[str]:
 def _parts(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
     """The names in a run that begins a sentence or a heading.
 
-    Codes there are labels: what stands beside one is not part of its name.
+    Codes there are labels: words next to one are not part of its name.
     """
     codes = [at for at, word in enumerate(run) if _is_label(word)]
     starts = sorted({0, *codes, *(at + 1 for at in codes)})
@@ -94,21 +93,21 @@ def _parts(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
 
 
 def _is_marked(word: str, inside: frozenset[str]) -> bool:
-    """True where a word is a name wherever it stands: by its capitals, or as elsewhere."""
+    """True if a word is a name in any position: by its capitals, or as found elsewhere."""
     return word in inside or any(letter.isupper() for letter in word[1:])
 
 
 def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) -> tuple[Lead, ...]:
-    """The names worth following: named by the hits, not by the question.
+    """The names worth following: in the hits, but not in the question.
 
     A name counts by the rank of the passages that hold it, more where its sentence shares words
-    with the question, and more where it has several words. Rarity is left to the caller, who
-    knows the corpus.
+    with the question, and more where it has several words. The caller, which knows the corpus,
+    handles rarity.
 
     Args:
-        question: What is asked.
+        question: The question.
         hits: Passages found so far, best first.
-        analyzer: Says which words are equal.
+        analyzer: Normalises words for comparison.
         most: Names to return.
 
     Returns:
@@ -142,7 +141,7 @@ def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) 
 
 
 def uncovered(question: str, texts: Sequence[str], analyzer: TokenSource) -> str:
-    """The words of the question that none of the texts holds, in their order."""
+    """The words of the question that are in none of the texts, in order."""
     held = {token for text in texts for token in analyzer.tokens(text)}
     rest: list[str] = []
     for match in _WORD.finditer(question):
@@ -155,7 +154,7 @@ def uncovered(question: str, texts: Sequence[str], analyzer: TokenSource) -> str
 def _runs(sentence: str) -> Iterator[tuple[list[str], bool]]:
     """Runs of capitalised words with particles between them, and codes.
 
-    With each run whether it begins the sentence, a line of a table or what a colon announces.
+    Each with whether it begins a sentence, a table row or the text after a colon.
     """
     run: list[str] = []
     end, first, begins = 0, True, True

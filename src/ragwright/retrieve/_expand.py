@@ -1,4 +1,4 @@
-"""Expansion: hits with their surroundings, so that a small chunk is found and read in context."""
+"""Expansion: hits with their surroundings, so that small chunks are found, but read in context."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ def expand_hits(
 ) -> Flow[Expanded]:
     """The hits with their surroundings, in their order, ranks from 1, and notes.
 
-    Text and span grow; rank, score, channels, rung and chunk id stay those of the hit. Where
-    expanded hits of one document overlap, they become one hit in the place of the best ranked,
-    so that no character is shown twice. A hit whose surroundings exceed ``max_words`` stays as
-    it is, and a note says so. Surroundings never reach into a chunk that misses one of the hard
-    ``filters``.
+    Text and span grow; rank, score, channels, relaxation level and chunk id stay those of the hit.
+    Expanded hits of one document that overlap are merged into the best ranked one, so that no
+    character is shown twice. A hit whose surroundings exceed ``max_words`` is not expanded, with a
+    note. Surroundings never reach into a chunk that misses one of the hard ``filters``.
 
     Raises:
-        RetrieveError: The index lacks a chunk that it had found.
+        RetrieveError: The index lacks a chunk that it has found.
     """
     if not options.by or not hits:
         return tuple(hits), ()
@@ -37,7 +36,7 @@ def expand_hits(
     reply = yield from send(request, LookupReply)
     if len(reply.hits) != len(hits):
         raise RetrieveError(
-            f"{len(hits)} chunks were to be expanded, {len(reply.hits)} of them could be fetched",
+            f"{len(hits)} chunks were to be expanded, {len(reply.hits)} could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
@@ -65,16 +64,15 @@ def expand_hits(
     if len(merged) < len(hits):
         gone = len(hits) - len(merged)
         named = "1 hit is" if gone == 1 else f"{gone} hits are"
-        notes.append(f"{named} part of a better one's surroundings and not shown again")
+        notes.append(f"{named} merged into the surroundings of a better one")
     return merged, tuple(notes)
 
 
 def merge_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Hits of which no two hold one character: those that overlap become one.
+    """Hits without overlaps: those that overlap are merged.
 
-    The one keeps what was said of the best ranked of them, over the span of all; ranks are
-    numbered anew from 1. Hits that only touch stay apart. Texts must be exactly those of
-    their spans.
+    The merged hit keeps the scores of the best ranked one and spans all; ranks are renumbered from
+    1. Hits that only touch stay separate. Texts must be exactly those of their spans.
     """
     groups: list[list[int]] = []
     end, document = 0, None

@@ -1,4 +1,4 @@
-"""Why hits were found: what people ask of a ranking, worked out only when they ask."""
+"""Explanations of why hits were found, computed on demand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..models import Tokenizer, TokenSource, sentence_spans
 from ._target import Explanation, Retrieved
 
 _BEGINNING = 160
-"""Characters of what was embedded of a hit whose pieces are shown."""
+"""Characters of a hit's embedded text whose tokens are shown."""
 
 _HITS = 3
 """First hits whose sentences are compared with the query."""
@@ -35,11 +35,11 @@ def explain(
     """The explanation of a result, with the model's pieces and the tokens each hit shares.
 
     Args:
-        found: What a search returned; its own explanation names terms, weights and ladder.
+        found: The result of a search; its explanation holds terms, weights and levels.
         analyzer: That of the index; without it no tokens can be compared and ``matched`` stays
             empty.
-        tokenizer: The embedding model's own; without it no pieces can be shown. Of a hit that
-            was expanded none are shown: its text is not what was embedded.
+        tokenizer: The embedding model's own; without it no pieces are shown. Expanded hits show
+            none: their text is not the embedded one.
     """
     known = found.explanation
     if tokenizer is not None:
@@ -96,7 +96,7 @@ def _unit(vectors: Vector) -> Vector:
 
 
 def _embedded(hit: Hit) -> str:
-    """What the model embedded of a hit; empty where the hit has grown beyond its chunk."""
+    """The embedded text of a hit; empty if the hit was expanded beyond its chunk."""
     place = _PLACE.search(hit.chunk_id)
     if place is not None and (int(place[1]), int(place[2])) != (hit.start, hit.end):
         return ""

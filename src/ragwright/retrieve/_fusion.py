@@ -19,12 +19,12 @@ def rrf(
     """Reciprocal rank fusion: the sum over lists of ``weight / (k + rank)``, rank from 1.
 
     Cormack, Clarke and Buettcher, SIGIR 2009. Scores are rounded to 6 digits and ties broken
-    by id, so that ranks past about 900 in a list of weight 1 are no longer told apart.
+    by id, so that ranks past about 900 in a list of weight 1 get equal scores.
 
     Args:
         lists: Ids, best first; an id named twice in one list counts at its first rank.
         k: Constant that damps the first ranks, 0 or more.
-        weights: One per list, 0 or more; 1 each where None.
+        weights: One per list, 0 or more; 1 each if None.
         limit: Most ids to return, None for all.
 
     Returns:
@@ -63,13 +63,14 @@ def convex(
     ``scaled = (score - floor) / (best - floor)``, the theoretical min-max normalisation of
     Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM TOIS
     2023: ``floor`` is the least score there could be (0 for BM25, -1 for a cosine), ``best``
-    the greatest in the list. Who is not in a list of ``pool`` ids or more has the list's least
-    score, the most it can have; who is not in a shorter list, which is complete, the floor.
+    the greatest in the list. An id that is not in a list of ``pool`` ids or more gets the list's
+    least score, the most it can have; an id that is not in a shorter list, which is complete, gets
+    the floor.
 
     Args:
-        lists: (id, score) each, every id once; by whatever order.
+        lists: (id, score) each, every id once, in any order.
         shares: One per list, 0 or more; they are divided by their sum.
-        floors: Per list the least score there could be; scores under it count as it.
+        floors: Per list the least possible score; lower scores count as this.
         pool: Length from which a list may have been cut.
         limit: Most ids to return, None for all.
 
@@ -107,11 +108,11 @@ def convex(
 def _best(
     millionths: Mapping[str, float], limit: int | None, base: float = 0.0
 ) -> list[tuple[str, float]]:
-    """Scores in millionths, each ``base`` more, as (id, score): rounded, best first, ties by id."""
+    """Scores in millionths plus ``base`` as (id, score): rounded, best first, ties by id."""
     least = -math.inf
     if limit is not None and 0 < limit < len(millionths):
-        # Only what may reach the limit after rounding is rounded and sorted: fusion is most
-        # of what a hybrid query costs in Python.
+        # Only ids that may reach the limit after rounding are rounded and sorted: fusion takes most
+        # of a hybrid query's Python time.
         least = sorted(millionths.values(), reverse=True)[limit - 1] - 1
     base += 0.5
     best = sorted((-int(score + base), key) for key, score in millionths.items() if score >= least)
@@ -120,5 +121,5 @@ def _best(
 
 @lru_cache(maxsize=256)
 def _shares(length: int, k: int, weight: float) -> tuple[float, ...]:
-    """What each rank of a list adds to a score, in millionths."""
+    """The score that each rank of a list adds, in millionths."""
     return tuple(weight * 1e6 / (k + rank) for rank in range(1, length + 1))

@@ -1,7 +1,7 @@
-"""What codes and terms mean: given in a file, or mined from the corpus; and queries that say it.
+"""Meanings of codes and terms, given in a file or mined from the corpus, and their use in queries.
 
 An embedding model has never seen ``APP_w304``; it has seen "accelerator pedal position sensor".
-A query that carries the meaning beside the code is one that the dense channel understands.
+A query with the meaning beside the code is understood by the dense channel.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from ..core import ConfigError, read_yaml
 from ..models import Analyzer, TokenSource, words
 
 RULES = ("given", "heading", "row", "line", "below", "sentence", "acronym")
-"""Where a meaning stood, the most reliable first."""
+"""Kinds of places of a meaning, the most reliable first."""
 
 _LONGEST = 2_000
-"""Characters of a meaning in a file; a longer one would drown the question."""
+"""Characters of a meaning in a file; a longer one would dominate the question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a term means in one place.
+    """The meaning of a term in one place.
 
     Attributes:
         text: The words that define it.
-        rule: Where it stood, one of ``given`` (a glossary file), ``heading``, ``row``, ``line``,
+        rule: Kind of place, one of ``given`` (a glossary file), ``heading``, ``row``, ``line``,
             ``below`` (the line below one that is a code), ``sentence``, ``acronym``.
-        document_id: Document it was mined from, empty where it was given.
+        document_id: Document it was mined from, empty if it was given.
         start: First character of the words in that document; likewise ``end``, exclusive.
-        about: Title and metadata of the document: what tells meanings of one code apart.
-        also: Further documents that say the same, as many as are kept.
+        about: Title and metadata of the document, to distinguish meanings of the same code.
+        also: Further documents with the same meaning, up to a limit.
     """
 
     text: str
@@ -53,10 +53,10 @@ class Expansion:
     """A query with the meanings of its terms.
 
     Attributes:
-        texts: The query and meanings, one text per meaning of the term with most; empty where
-            no term of the glossary is in the query.
-        used: The terms and the meanings taken, in query order.
-        notes: Terms of which not every meaning was taken.
+        texts: The query with meanings, one text per meaning of the term with most meanings; empty
+            if the query has no term of the glossary.
+        used: The terms and the meanings used, in query order.
+        notes: Terms of which not every meaning was used.
     """
 
     texts: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Glossary:
-    """Terms and what they mean; a term may mean several things.
+    """Terms and their meanings; a term may have several.
 
     Attributes:
         entries: Term as written -> its meanings, the most reliable first.
@@ -79,7 +79,7 @@ class Glossary:
     _longest: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
-        """Index the terms by their words in small letters."""
+        """Index the terms by their words in lower case."""
         longest = 0
         for term in self.entries:
             parts = words(term)
@@ -88,11 +88,11 @@ class Glossary:
         object.__setattr__(self, "_longest", longest)
 
     def find(self, query: str, without: Container[str] = ()) -> tuple[str, ...]:
-        """Terms of the glossary in a query, as the glossary writes them, each once.
+        """Terms of the glossary in a query, as written in the glossary, each once.
 
-        Whatever the case and the marks around them; of overlapping terms the longest. A term of
-        capital letters alone must be in capitals (*IT* is not *it*), unless the query has none.
-        Terms in ``without`` are passed over.
+        Ignores case and punctuation around them; of overlapping terms the longest counts. A term of
+        capital letters alone must be in capitals (*IT* is not *it*), unless the query has no
+        capitals. Terms in ``without`` are skipped.
         """
         parts = words(query)
         small = query == query.lower()
@@ -112,11 +112,11 @@ class Glossary:
         return tuple(found)
 
     def expand(self, query: str, most: int = 3, analyzer: TokenSource | None = None) -> Expansion:
-        """The query and what its terms mean.
+        """The query with the meanings of its terms.
 
-        Of several meanings those count that come from the most reliable place, and of these
-        those whose document the query points at (its title and metadata hold words of the
-        query); at most ``most``.
+        Of several meanings those from the most reliable kind of place are used, and of these those
+        whose document the query points at (its title and metadata hold words of the query); at most
+        ``most``.
         """
         cut = analyzer or Analyzer()
         used: list[tuple[str, Meaning]] = []
@@ -146,11 +146,11 @@ def load_glossary(path: str | Path) -> Glossary:
     """The glossary in a file: YAML or JSON (term -> meaning, or a list of them), or CSV.
 
     A CSV file has two columns, term and meaning, separated by comma, semicolon or tab; a line
-    ``term, meaning`` (or ``code, meaning``) at its head is a header. JSON may hold what
-    :meth:`Glossary.to_json` wrote.
+    ``term, meaning`` (or ``code, meaning``) at the top is a header. JSON may be the output of
+    :meth:`Glossary.to_json`.
 
     Raises:
-        ConfigError: No such file, an unknown ending, or an entry that is not a term and its
+        ConfigError: No such file, an unknown suffix, or an entry that is not a term and its
             meaning; with file and line.
     """
     file = Path(path)
@@ -160,7 +160,7 @@ def load_glossary(path: str | Path) -> Glossary:
         return _from_mapping(placed.value, lambda *keys: placed.where(*keys), file)
     if kind not in {".json", ".csv", ".tsv"}:
         raise ConfigError(
-            f"a glossary file ends in .yaml, .json, .csv or .tsv, not in {kind or 'nothing'}",
+            f"a glossary file must end in .yaml, .json, .csv or .tsv, not in {kind or 'nothing'}",
             where=str(file),
         )
     try:
@@ -192,7 +192,7 @@ def _from_mapping(found: Any, where: Callable[..., str], file: Path) -> Glossary
     entries: dict[str, tuple[Meaning, ...]] = {}
     for term, value in found.items():
         listed = value if isinstance(value, list) else [value]
-        # where a term stands is searched for only where something is wrong with it
+        # the position of a term is only searched for in an error
         place = partial(where, str(term))
         made = tuple(_meaning(str(term), one, place) for one in listed)
         if not made:
@@ -227,7 +227,7 @@ def _checked(term: str, text: str, where: Callable[[], str]) -> str:
         raise ConfigError(
             f"the meaning of {term!r} has {len(plain)} characters, more than {_LONGEST}",
             where=where(),
-            hint="a sentence or two are searched with best",
+            hint="write one or two sentences",
         )
     return plain
 
@@ -235,7 +235,7 @@ def _checked(term: str, text: str, where: Callable[[], str]) -> str:
 def _term(term: str, where: Callable[[], str]) -> str:
     plain = " ".join(term.split())
     if not words(plain):
-        raise ConfigError(f"{term!r} holds no word to look for", where=where())
+        raise ConfigError(f"{term!r} contains no word to look for", where=where())
     return plain
 
 
@@ -274,13 +274,13 @@ def _reliability(meaning: Meaning) -> int:
 def _fitting(
     query: str, term: str, every: Sequence[Meaning], analyzer: TokenSource
 ) -> Sequence[Meaning]:
-    """The meanings from the best place whose documents the query points at."""
+    """The meanings from the best kind of place whose documents the query points at."""
     best = min(map(_reliability, every))
     level = [meaning for meaning in every if _reliability(meaning) == best]
     if len(level) < 2:
         return level
     asked = set(analyzer.tokens(query)) - set(analyzer.tokens(term))
-    # What the meaning itself says is no hint of where it holds: "error" stands in many.
+    # Words of the meaning itself are not evidence: many meanings contain "error".
     shared = [
         len(asked.intersection(analyzer.tokens(m.about)).difference(analyzer.tokens(m.text)))
         for m in level

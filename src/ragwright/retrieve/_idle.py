@@ -1,4 +1,4 @@
-"""Excluding filters that exclude nothing: no error, but told, since a slip looks the same."""
+"""Notes on excluding filters that exclude nothing, since a misspelt one looks the same."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def idle_exclusions(
 ) -> Flow[tuple[str, ...]]:
     """A note for each excluding filter whose values no chunk holds.
 
-    Looked for among the chunks that all other hard filters leave: what those hide is as unknown
-    as what is nowhere. A range is not judged. To be asked where a search under these filters was
-    answered, so that nothing else is wrong with them.
+    Values are looked up among the chunks under all other hard filters, so that hidden values count
+    as unknown. Ranges are not checked. Call it after a search under these filters succeeded, so
+    that they have no other fault.
     """
     hard = [(one, [*filters[:at], *filters[at + 1 :]]) for at, one in enumerate(filters)]
     wished = [(one.condition, list(filters)) for one in soft]
@@ -29,7 +29,7 @@ def idle_exclusions(
         try:
             yield from send(Search(target.snapshot, "keyword", 0, filters=asked), SearchReply)
         except FilterError as error:
-            among = " of what the other filters leave" if others else ""
+            among = " among the chunks that the other filters allow" if others else ""
             hint = f" ({error.hint})" if error.hint else ""
             notes.append(f"{one} excludes nothing{among}: {error.what}{hint}")
     return tuple(notes)

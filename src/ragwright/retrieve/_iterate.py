@@ -1,4 +1,4 @@
-"""Searching again with what was learned: by a model, or by following names without one."""
+"""Iterative search: by a model, or by following names without one."""
 
 from __future__ import annotations
 
@@ -19,47 +19,46 @@ Once: TypeAlias = Callable[[str], Flow[Retrieved]]
 """One round of retrieval for a query."""
 
 _DAMPING = 1
-"""Constant of the fusion, 1 / (1 + rank): what a follow-up search puts first is what it is for."""
+"""Constant of the fusion, 1 / (1 + rank), which favours the first hits of a follow-up search."""
 
 _LEAST_READ = 1_000
-"""Characters of a question that are read in any case."""
+"""Characters of a question that are always read."""
 
 _TITLE = 2.0
-"""How much more a hit counts whose title is the name that was followed."""
+"""Extra weight of a hit whose title is the name that was followed."""
 
 
 def iterate(
     query: str, target: Target, options: IterateOptions, once: Once, k: int | None = None
 ) -> Flow[Retrieved]:
-    """Retrieve, read, retrieve again with what was read, up to ``rounds`` times.
+    """Retrieve, read the passages, and retrieve again, up to ``rounds`` times.
 
     ``entities`` follows names that the passages hold and the question does not, each searched
     with the words of the question its passage leaves uncovered. ``model`` answers from the
     passages and searches for the question with that answer, or for a query that it writes, until
     it is satisfied (SPEC D3). The first ``keep`` of
-    the first round stay where they are; the other places go to the best of all rounds. With
-    soft filters each rung is put in order by itself, the heavier one first. A result has as
-    many hits as the largest round. What a later round's channels say of a hit is named ``hop
-    …``: it was asked for another query. The notes name what was searched, and hold those of
-    all rounds.
+    the first round stay where they are; the other places go to the best of all rounds. With soft
+    filters each relaxation level is ordered by itself, the heavier one first. A result has as many
+    hits as the largest round. Channels of later rounds are named ``hop …``, since they searched
+    another query. The notes list the searches, and include those of all rounds.
 
     Args:
         query: The question.
-        target: What is searched.
-        options: How.
+        target: The index to search.
+        options: Settings.
         once: One round of retrieval, without stages that need the final hits (selection,
             expansion).
-        k: Hits that are wanted in the end, where rounds give more of them; None for all.
+        k: Number of final hits, if rounds return more; None for all.
 
     Raises:
-        RagwrightError: What ``once`` raises in the first round; in later ones all but model
-            errors, which end the search with a note. MissingKeyError and ModelRefusedError of
-            the model that reads are always raised.
+        RagwrightError: Errors of ``once`` in the first round; in later rounds all except model
+            errors, which end the search with a note. MissingKeyError and ModelRefusedError of the
+            reading model are always raised.
     """
     first = yield from once(query)
     if options.method == "none" or options.rounds < 2 or not first.hits:
         return first
-    # A query that was cut for searching is not read at full length either.
+    # A query that was cut for the search is cut for the model too.
     question = query.strip()[: max(len(first.query), _LEAST_READ)]
     state = _State(question, first, options, k)
     if options.method == "entities":
@@ -71,7 +70,7 @@ def iterate(
 
 @dataclass(slots=True)
 class _State:
-    """Rounds so far and what they add up to."""
+    """The rounds so far and their fused result."""
 
     query: str
     first: Retrieved
@@ -86,7 +85,7 @@ class _State:
         self.add(self.first.hits, lambda hit: 1.0)
 
     def add(self, hits: Sequence[Hit], share: Callable[[Hit], float]) -> None:
-        """Fuse one round in; ``share`` is how much a hit of it counts."""
+        """Add one round to the fusion; ``share`` is the weight of each hit."""
         self.size = max(self.size, len(hits))
         for rank, hit in enumerate(hits, 1):
             if hit.chunk_id not in self.hits:
@@ -104,7 +103,7 @@ class _State:
         return [hit.chunk_id for hit in hits[: math.ceil(self.options.keep * len(hits))]]
 
     def order(self) -> list[str]:
-        """The final order: by rung, the head of the first round, then by fused score."""
+        """The final order: by relaxation level, the head of the first round, fused score."""
         head = dict.fromkeys(self.head())
         order = [*head, *(key for key in self.ranked() if key not in head)]
         order.sort(key=self._rung)
@@ -115,7 +114,7 @@ class _State:
         return 0.0 if rung is None else -rung.weight
 
     def result(self) -> Retrieved:
-        """All rounds as one result; within a rung scores fall with the rank."""
+        """All rounds as one result; within a level scores decrease with the rank."""
         order = self.order()
         head = set(self.head())
         top = max((self.scores[key] for key in order if key not in head), default=0.0)
@@ -127,7 +126,7 @@ class _State:
         return replace(self.first, hits=tuple(hits), notes=notes)
 
     def told(self, number: int, rounds: Sequence[Retrieved]) -> None:
-        """Keep the notes of one round's searches that no earlier one gave."""
+        """Keep the notes of one round that no earlier round gave."""
         known = set(self.first.notes)
         fresh = dict.fromkeys(note for found in rounds for note in found.notes)
         for note in fresh:
@@ -136,7 +135,7 @@ class _State:
 
 
 def _hopped(hit: Hit) -> Hit:
-    """A hit of a later round: its channels speak of another query than the question."""
+    """A hit of a later round: its channels are renamed, as they searched another query."""
     return replace(hit, channels={f"hop {name}": said for name, said in hit.channels.items()})
 
 
@@ -151,7 +150,7 @@ def _follow(state: _State, target: Target, once: Once) -> Flow[None]:
         known |= {hit.chunk_id for hit in read}
         chosen = yield from _chosen(state.query, target, read, options, seen)
         if not chosen:
-            state.notes.append(f"round {number}: the passages name nothing more to follow")
+            state.notes.append(f"round {number}: the passages contain no further names to follow")
             return
         seen |= {tuple(analyzer.tokens(lead.name)) for lead in chosen}
         queries = [_hop(state.query, lead, read, analyzer) for lead in chosen]
@@ -174,7 +173,7 @@ def _chosen(
     options: IterateOptions,
     seen: set[tuple[str, ...]],
 ) -> Flow[tuple[Lead, ...]]:
-    """The names to follow, by how promising and how rare they are."""
+    """The names to follow, by score and rarity."""
     analyzer = target.analyzer or Analyzer()
     found = leads(query, read, analyzer, 4 * options.names + len(seen))
     fresh = [lead for lead in found if tuple(analyzer.tokens(lead.name)) not in seen]
@@ -191,24 +190,24 @@ def _chosen(
 
 
 def _rarity(reply: SearchReply) -> float:
-    """Mean idf of a name's tokens, 1 where the index does not say."""
+    """Mean idf of a name's tokens, 1 if the index does not say."""
     if not reply.terms:
         return 1.0
     return max(0.0, sum(term.idf for term in reply.terms) / len(reply.terms))
 
 
 def _hop(query: str, lead: Lead, read: Sequence[Hit], analyzer: TokenSource) -> str:
-    """A name with the words of the question that its passage leaves open."""
+    """A name with the words of the question that its passage does not cover."""
     source = read[lead.hits[0]]
     rest = uncovered(query, (source.title, source.text), analyzer)
     return f"{lead.name} {rest}".strip()
 
 
 def _shares(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit], float]:
-    """How much a hit counts that a name led to: by how much of the name it holds.
+    """Weight of a hit found by a name: the share of the name that it holds.
 
     The share of the name's tokens in title and text, times one plus twice the overlap
-    (Jaccard) of the name with the title: a passage about what is named comes first.
+    (Jaccard) of the name with the title: a passage about the name comes first.
     """
     key = frozenset(analyzer.tokens(lead.name))
 
@@ -222,7 +221,7 @@ def _shares(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit],
 
 
 def _searched(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved], list[str]]]:
-    """Results of follow-up searches run side by side, and a note for each that a model failed."""
+    """Results of follow-up searches run side by side, and a note for each failed one."""
     outcomes = yield from gather([once(query) for query in queries], settle=True)
     found: list[Retrieved] = []
     faults: list[str] = []
@@ -237,7 +236,7 @@ def _searched(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved],
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a model says of the passages."""
+    """A model's verdict on the passages."""
 
     satisfied: bool
     answer: str
@@ -255,7 +254,7 @@ _SCHEMA = object_schema(
 
 
 def _read(state: _State, once: Once) -> Flow[None]:
-    """Rounds in which a model answers, and says what to search next."""
+    """Rounds in which a model answers and writes the next query."""
     more = state.options.rounds - 1
     planned = yield from branch(0, (more + 1) // 2, more)
     searched = [state.query]

@@ -1,4 +1,4 @@
-"""Which meanings of a glossary may be shown under hard filters."""
+"""The meanings of a glossary that hard filters allow."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from ._target import Target
 def visible_glossary(
     query: str, target: Target, filters: Sequence[Filter]
 ) -> Flow[Glossary | None]:
-    """The target's glossary as far as a query needs it and the filters let it through.
+    """The part of the target's glossary that a query needs and the filters allow.
 
-    A mined meaning stands in documents: it stays where a chunk of one of them meets all
-    filters. A given one belongs to no document, and stays. A wrong filter hides them all; the
-    search that follows says what is wrong with it. No trace shows these searches, since their
-    filters name documents of others.
+    A mined meaning stays if a chunk of one of its documents meets all filters. A given one has no
+    document, and always stays. An invalid filter hides them all; the search that follows reports
+    it. These searches are not traced, since their filters name other users' documents.
     """
     glossary = target.glossary
     if glossary is None or not filters:
@@ -41,13 +40,13 @@ def visible_glossary(
 
 
 def _visible(meaning: Meaning, target: Target, filters: Sequence[Filter]) -> Flow[Meaning | None]:
-    """The meaning, None where all of its documents are barred."""
+    """The meaning, None if all of its documents are hidden."""
     if not meaning.document_id:
         return meaning
     where = Filter("document_id", (meaning.document_id, *meaning.also))
     request = Search(target.snapshot, "all", 1, filters=(*filters, where), untraced=True)
     try:
         found = (yield from send(request, SearchReply)).candidates
-    except FilterError:  # as any filter on values that no chunk left by the others holds
+    except FilterError:  # like any filter on values that no chunk under the other filters has
         return None
     return meaning if found else None

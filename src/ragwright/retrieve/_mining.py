@@ -1,4 +1,4 @@
-"""A glossary mined from documents without a model: the places where texts define their codes.
+"""A glossary mined from documents without a model: it reads the places where texts define codes.
 
 Six places, the most reliable first: a heading (or title) that holds one code, with the sentence
 below it; a row of a table whose first cell is a code, also where blanks alone part its columns; a
@@ -23,19 +23,19 @@ _LONGEST = 240
 """Characters of a mined meaning."""
 
 _COUNTED = 100_000
-"""Terms that did not fit are counted up to here."""
+"""Most terms over the limit that are counted."""
 
 _ABOUT = 300
-"""Characters of title and metadata kept with it."""
+"""Characters of title and metadata kept with a meaning."""
 
 _NEAR = 600
 """Characters before a short form in which its long form is looked for."""
 
 _READ = 2_000
-"""Characters of a place that are read for a meaning."""
+"""Characters read at a place to find a meaning."""
 
 _ALSO = 50
-"""Further documents with the same meaning whose names are kept."""
+"""Most further documents with the same meaning that are kept."""
 
 _LONE_WORDS = 3
 """Words of a line that is a code, such as "Error code E42"."""
@@ -44,7 +44,7 @@ _BELOW = 3
 """Lines below such a line in which its sentence ends."""
 
 _HEADING_WORDS = 12
-"""Words of a heading that can name its code; a longer line is a sentence."""
+"""Most words of a heading that names a code; a longer line is a sentence."""
 
 _TOKEN = re.compile(r"(?<![\w/.-])[^\W_](?:[\w]|[-.:#](?=\w)|::(?=\w))*\w(?![\w/])")
 _LINE = re.compile(
@@ -90,12 +90,12 @@ class _Line:
 def mine_glossary(
     documents: Iterable[Document], *, most_terms: int = 100_000, most_meanings: int = 8
 ) -> Glossary:
-    """Codes, identifiers and acronyms of a corpus and the words that define them.
+    """Codes, identifiers and acronyms of a corpus and their definitions.
 
     Reads one document at a time and keeps at most ``most_terms`` terms with ``most_meanings``
-    distinct meanings of at most 240 characters each; what did not fit is counted. Per document
-    the most reliable place of a term counts, the first of several. The same documents in the
-    same order give the same glossary.
+    distinct meanings of at most 240 characters each; others are only counted. Per document the most
+    reliable place of a term is used, the first of several. The same documents in the same order
+    give the same glossary.
     """
     entries: dict[str, dict[str, Meaning]] = {}
     refused: set[str] = set()
@@ -121,7 +121,7 @@ def mine_glossary(
 
 
 def _of_document(document: Document) -> dict[str, Meaning]:
-    """Per term the best meaning that one document gives."""
+    """The best meaning of each term in one document."""
     found: dict[str, Meaning] = {}
     about = _about(document)
     for term, text, rule, start, end in _definitions(document):
@@ -184,7 +184,7 @@ def _span(line: _Line, match: re.Match[str], group: str) -> tuple[int, int]:
 
 
 def _under_title(document: Document, lines: list[_Line]) -> Iterator[_Definition]:
-    """The title's code, with the first sentence that is no heading."""
+    """The title's code, with the first sentence that is not a heading."""
     codes = _named(document.title)
     title = _plain(document.title)
     body = next((line for line in lines if not line.heading and _plain(line.text) != title), None)
@@ -209,14 +209,14 @@ def _under_heading(lines: list[_Line], number: int) -> Iterator[_Definition]:
 
 
 def _stage_hooks(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
-    """Headings that stand between a heading and a line below it."""
+    """Headings between a heading and a line below it."""
     return [
         one for one in lines[number + 1 : number + 3] if one.heading and one.start < below.start
     ]
 
 
 def _worded(heading: str, code: str, below: str) -> str:
-    """What a heading says beside its code, and the first sentence below."""
+    """The heading's text besides its code, and the first sentence below."""
     rest = _plain(heading).replace(code, " ")
     rest = " ".join(rest.split()).strip(" :–—-,.")
     rest = rest.replace("()", "").replace("[]", "").strip()
@@ -225,7 +225,7 @@ def _worded(heading: str, code: str, below: str) -> str:
 
 
 def _named(heading: str) -> tuple[str, ...]:
-    """The code of a heading; several where they are listed, none where they are a range."""
+    """The codes of a heading: several if it lists them, none if it is a range."""
     plain = _plain(heading)
     if len(plain.split()) > _HEADING_WORDS:
         return ()
@@ -299,7 +299,7 @@ def _below(lines: list[_Line], number: int, code: str) -> Iterator[_Definition]:
 
 
 def _acronyms(line: _Line) -> Iterator[_Definition]:
-    """Short forms with the long form before or behind them."""
+    """Short forms with the long form before or after them."""
     for match in _SHORT.finditer(line.text):
         short = match["short"]
         if not _is_acronym(short):
@@ -319,7 +319,7 @@ def _acronyms(line: _Line) -> Iterator[_Definition]:
 
 
 def best_long_form(short: str, text: str) -> str:
-    """The shortest end of a text that spells a short form; empty where none does.
+    """The shortest end of a text that matches a short form; empty if there is none.
 
     Algorithm of Schwartz and Hearst (PSB 2003): from the end, each letter or digit of the short
     form must be found in order, the first at the beginning of a word.
@@ -341,7 +341,7 @@ def best_long_form(short: str, text: str) -> str:
 
 
 def _is_acronym(word: str) -> bool:
-    """Two to ten characters that begin with a letter, most of them capitals."""
+    """True for two to ten characters that begin with a letter, mostly capitals."""
     letters = [c for c in word if c.isalpha()]
     return (
         2 <= len(word) <= 10
@@ -366,7 +366,7 @@ def _plain(text: str) -> str:
 
 
 def _about(document: Document) -> str:
-    """Title and metadata in words, as far as they are short."""
+    """Title and metadata as words, if they are short."""
     values: list[str] = [document.title]
     metadata: Mapping[str, object] = document.metadata
     for name in sorted(metadata):
@@ -378,7 +378,7 @@ def _about(document: Document) -> str:
 
 
 def _joined(known: Meaning, other: Meaning) -> Meaning:
-    """One meaning found twice: the first place, the documents of both."""
+    """Merge two equal meanings: the first place, the documents of both."""
     about = " ".join(dict.fromkeys(f"{known.about} {other.about}".split()))[:_ABOUT]
     better = min(known, other, key=lambda m: RULES.index(m.rule))
     every = dict.fromkeys((known.document_id, *known.also, other.document_id, *other.also))

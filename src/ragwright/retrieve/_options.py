@@ -15,7 +15,7 @@ ExpandMethod: TypeAlias = Literal["", "neighbours", "section"]
 
 @dataclass(frozen=True, slots=True)
 class ExpandOptions:
-    """What is shown around each hit."""
+    """Text shown around each hit."""
 
     by: ExpandMethod = option(
         "", "neighbours (adjacent chunks), section (all of it), or empty: only the chunk."
@@ -26,7 +26,7 @@ class ExpandOptions:
     )
 
     def __post_init__(self) -> None:
-        """Refuse an unknown way, also from Python."""
+        """Refuse an unknown method, also from Python."""
         if self.by not in get_args(ExpandMethod):
             raise ConfigError(
                 f"unknown expansion {self.by!r}", hint="one of neighbours, section, or empty"
@@ -41,7 +41,7 @@ NextQuery: TypeAlias = Literal["answer", "written"]
 
 @dataclass(frozen=True, slots=True)
 class IterateOptions:
-    """Whether and how retrieval goes on from what it found."""
+    """Iterative retrieval: searching again with what was found."""
 
     method: IterateMethod = option(
         "none",
@@ -56,14 +56,12 @@ class IterateOptions:
     )
     passages: int = option(5, "Passages read for names, or shown to the model, each round.", ge=1)
     names: int = option(6, "Names followed in a round, for the method entities.", ge=1, le=50)
-    keep: float = option(
-        0.5, "Share of the first round's hits that keep their ranks, so none is lost.", ge=0, le=1
-    )
+    keep: float = option(0.5, "Share of the first round's hits that keep their ranks.", ge=0, le=1)
     max_query_chars: int = option(300, "Longest query a model may write.", ge=20)
     max_passage_chars: int = option(2000, "Characters shown of one passage.", ge=100)
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, what would silently not iterate."""
+        """Refuse settings that would silently not iterate, also from Python."""
         if self.method not in get_args(IterateMethod):
             kinds = ", ".join(get_args(IterateMethod))
             raise ConfigError(f"unknown iterate method {self.method!r}", hint=f"one of {kinds}")
@@ -72,7 +70,7 @@ class IterateOptions:
             raise ConfigError(f"unknown next query {self.next_query!r}", hint=f"one of {kinds}")
         if self.method == "model" and not self.model:
             raise ConfigError(
-                "iterating with a model needs one",
+                "iterating with a model needs a chat model",
                 where="retrieve.iterate.model",
                 hint="name a chat model there, or set retrieve.iterate.method to entities",
             )
@@ -83,7 +81,7 @@ QueryMethod: TypeAlias = Literal["rewrite", "subqueries", "hyde", "query2doc", "
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """How a question is put in other words before it is searched."""
+    """Rewording of a question before the search."""
 
     methods: tuple[QueryMethod, ...] = option(
         (), "Any of rewrite, subqueries, hyde, query2doc, glossary; all but glossary need a model."
@@ -93,12 +91,12 @@ class QueryOptions:
     subqueries: int = option(4, "Most subqueries.", ge=1, le=20)
     passages: int = option(1, "Passages that hyde has written, each an independent sample.", ge=1)
     words: int = option(100, "Length of a written passage, in words.", ge=10, le=1000)
-    separator: str = option(" [SEP] ", "What parts question and passage for query2doc.")
+    separator: str = option(" [SEP] ", "Separator of question and passage for query2doc.")
     max_chars: int = option(300, "Longest rewritten query or subquery, in characters.", ge=20)
-    meanings: int = option(3, "Most meanings searched of a code that has several.", ge=1)
+    meanings: int = option(3, "Most meanings of a code that are searched.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, what would silently leave the question as it is."""
+        """Refuse settings that would silently leave the question as it is, also from Python."""
         unknown = [name for name in self.methods if name not in get_args(QueryMethod)]
         if unknown:
             raise ConfigError(
@@ -118,12 +116,12 @@ RerankMethod: TypeAlias = Literal["auto", "score", "embed", "listwise"]
 
 
 EMBED_PREFIX = "embed:"
-"""What a model's name begins with that reranks by embedding."""
+"""Prefix of the names of embedding models used for reranking."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerankOptions:
-    """A second, stronger model that orders what the search found."""
+    """A second, stronger model that reorders the hits."""
 
     model: str = option(
         "",
@@ -136,9 +134,13 @@ class RerankOptions:
     )
     candidates: int = option(30, "Hits that are searched for and reranked.", ge=1)
     window: int = option(20, "Passages that a chat model orders in one call.", ge=2)
-    step: int = option(10, "Passages by which that window moves to the front; up to it.", ge=1)
+    step: int = option(
+        10, "Passages by which that window moves to the front; at most the window.", ge=1
+    )
     max_words: int | None = option(
-        None, "Most words of a passage the model is shown; empty: 300 for listwise, else all.", ge=1
+        None,
+        "Most words of a passage that the model reads; empty: 300 for listwise, else all.",
+        ge=1,
     )
     search_weight: float = option(
         0.0, "Weight of the search's own order, fused by ranks with the model's (1); 0: none.", ge=0
@@ -146,18 +148,18 @@ class RerankOptions:
     max_tokens: int = option(500, "Most tokens of a chat model's reply.", ge=1)
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, what would rerank wrongly rather than not at all."""
+        """Refuse settings that would rerank wrongly, also from Python."""
         if self.method not in get_args(RerankMethod):
             kinds = ", ".join(get_args(RerankMethod))
             raise ConfigError(f"unknown rerank method {self.method!r}", hint=f"one of {kinds}")
         if self.model.startswith(EMBED_PREFIX) and self.method not in ("auto", "embed"):
             raise ConfigError(
                 f"{self.model!r} reranks by embedding, not by {self.method}",
-                hint="leave method at auto, or take embed: away from the model's name",
+                hint="leave method at auto, or remove embed: from the model's name",
             )
         if not 1 <= self.step <= self.window:
             raise ConfigError(
-                f"rerank.step ({self.step}) must lie between 1 and rerank.window ({self.window})",
+                f"rerank.step ({self.step}) must be between 1 and rerank.window ({self.window})",
                 hint="half the window is usual: passages near a border are then judged twice",
             )
 
@@ -177,7 +179,7 @@ class RouteOptions:
     model: str = option("", "Chat model that routes; empty for that of answer.model.")
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, a method that is none."""
+        """Refuse an unknown method, also from Python."""
         if self.method not in get_args(RouteMethod):
             raise ConfigError(
                 f"unknown route method {self.method!r}",
@@ -203,58 +205,59 @@ class SelectOptions:
     max_per: Mapping[str, int] = option(
         dict, "Field -> most hits with one value of it, such as document_id: 1."
     )
-    balance: str = option("", "Field whose values take turns, so that every side is heard.")
+    balance: str = option("", "Field whose values take turns, so that every value is represented.")
     watch: tuple[str, ...] = option(
-        (), "Fields for which a note is shown if all hits have one value and others were found."
+        (),
+        "Fields for which a note is shown if all hits have the same value and others were found.",
     )
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, what would select wrongly rather than not at all."""
+        """Refuse settings that would select wrongly, also from Python."""
         if self.method not in get_args(SelectMethod):
             raise ConfigError(
                 f"unknown select method {self.method!r}", hint="one of mmr, dissimilar, or empty"
             )
         if not 0 <= self.relevance <= 1:
-            raise ConfigError(f"select.relevance must lie between 0 and 1, not {self.relevance}")
+            raise ConfigError(f"select.relevance must be between 0 and 1, not {self.relevance}")
         for name, most in self.max_per.items():
             if most < 1:
                 raise ConfigError(
                     f"select.max_per: {name} must be at least 1, not {most}",
-                    hint="to leave a value out altogether, filter it",
+                    hint="to exclude a value, use a filter",
                 )
 
     @property
     def active(self) -> bool:
-        """True where any of it may change which hits are kept."""
+        """True if any setting may change which hits are kept."""
         return bool(self.method or self.max_per or self.balance)
 
 
 @dataclass(frozen=True, slots=True)
 class DatabaseOptions:
-    """One SQL database that questions may be answered from, read-only.
+    """One SQL database for answering questions, read-only.
 
-    Give it a role of its own that may only read: what follows limits what a statement can do,
-    the role's rights limit what it can see.
+    Use a separate role that may only read: the limits here bound what a statement can do, the
+    role's rights what it can see.
     """
 
-    name: str = option("", "Name by which routes and citations call it.")
+    name: str = option("", "Name used in routes and citations.")
     address: str = option(
         "", "sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME; secrets by variable only."
     )
-    description: str = option("", "What it holds, in a sentence, for the model and the router.")
+    description: str = option("", "Its content in one sentence, for the model and the router.")
     tables: tuple[str, ...] = option(
-        (), "Tables and views the model is shown, and SQLite lets it read; all where empty."
+        (), "Tables and views that the model sees and may read; empty: all."
     )
-    keywords: tuple[str, ...] = option((), "Words that send a question here.")
+    keywords: tuple[str, ...] = option((), "Words that route a question here.")
     max_rows: int = option(100, "Most rows of one result.", ge=1, le=10_000)
     max_characters: int = option(100_000, "Most characters of one result.", ge=100)
     timeout: float = option(10.0, "Seconds one statement may take.", gt=0, le=600)
     examples: int = option(
-        0, "Values of each column that the model is shown; 0 shows names and types only.", ge=0
+        0, "Example values of each column that the model sees; 0: names and types only.", ge=0
     )
 
     def __post_init__(self) -> None:
-        """Refuse what could not be opened, and secrets in the file.
+        """Refuse databases that cannot be opened, and secrets in the file.
 
         Raises:
             ConfigError: No name, no address, or an address that holds a password.
@@ -280,7 +283,7 @@ FusionKind: TypeAlias = Literal["adaptive", "weighted", "rrf"]
 
 @dataclass(frozen=True, slots=True)
 class ChannelWeights:
-    """How much each search channel counts in the fusion; 0 leaves a channel out.
+    """Weights of the search channels in the fusion; 0 leaves a channel out.
 
     For ``rrf`` these are its weights. In sums of scores they multiply the channels' shares.
     """
@@ -289,7 +292,7 @@ class ChannelWeights:
     dense: float = option(1.0, "Weight of the vector channel.", ge=0)
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, what is no weight."""
+        """Refuse invalid weights, also from Python."""
         for name in ("keyword", "dense"):
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -301,19 +304,19 @@ class ChannelWeights:
 
 @dataclass(frozen=True, slots=True)
 class SoftFilterOptions:
-    """A metadata condition that hits should meet, and how much that counts."""
+    """A metadata condition that hits should meet, and its weight."""
 
     field: str = option("", "Metadata field.")
     values: tuple[str | int | float | bool, ...] = option((), "Any of these values.")
-    low: str | int | float | None = option(None, "Least value, where no values are given.")
-    high: str | int | float | None = option(None, "Greatest value, where no values are given.")
-    weight: float = option(1.0, "How much meeting it counts.", ge=0)
+    low: str | int | float | None = option(None, "Least value, if no values are given.")
+    high: str | int | float | None = option(None, "Greatest value, if no values are given.")
+    weight: float = option(1.0, "Weight of the condition.", ge=0)
     exclude: bool = option(
-        False, "Met by hits that hold none of these values, or nothing in the range."
+        False, "Invert: met by hits with none of these values, or nothing in the range."
     )
 
     def soft(self) -> SoftFilter:
-        """The condition as a search takes it.
+        """The condition as a filter.
 
         Raises:
             FilterError: It states no condition.
@@ -324,21 +327,22 @@ class SoftFilterOptions:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveOptions:
-    """How a query is answered with chunks; every key applies at query time."""
+    """Settings of retrieval; every key applies at query time."""
 
     top_k: int = option(5, "Number of chunks to return.", ge=1)
     context_tokens: int | None = option(
         None,
         "Tokens of chunks to return in place of top_k: as many of the best as fit, at least one, "
-        "so that chunk sizes compare at equal length.",
+        "for comparing chunk sizes at equal length.",
         ge=1,
     )
     search: SearchKind = option(
-        "auto", "Channels to search; auto is hybrid where the index has vectors, else keyword."
+        "auto", "Channels to search; auto: hybrid if the index has vectors, else keyword."
     )
     fusion: FusionKind = option(
         "adaptive",
-        "How hybrid search joins its channels: adaptive (sum of scores, weighted for each query), "
+        "How hybrid search combines its channels: adaptive (sum of scores, weighted for each "
+        "query), "
         "weighted (sum of scores, fixed weights), rrf (sum of reciprocal ranks).",
     )
     keyword_share: float = option(
@@ -352,10 +356,10 @@ class RetrieveOptions:
     pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
     filters: tuple[Filter, ...] = option(
         (),
-        "Hard metadata conditions that every hit meets; with exclude: true what no hit may hold.",
+        "Hard metadata conditions that every hit meets; with exclude: true, no hit meets it.",
     )
     soft: tuple[SoftFilterOptions, ...] = option(
-        (), "Soft metadata conditions: hits are ranked by the weights of those they meet first."
+        (), "Soft metadata conditions: hits are ranked first by the weights of those they meet."
     )
     threshold: float | None = option(
         None, "Least similarity of a hit (in keyword search: least BM25 score); none by default."
@@ -364,22 +368,24 @@ class RetrieveOptions:
     max_query_chars: int = option(
         10_000, "Longest query, in characters; a longer one is cut and the result says so.", ge=1
     )
-    query: QueryOptions = option(QueryOptions, "Other words for the question.")
+    query: QueryOptions = option(QueryOptions, "Rewording of the question.")
     glossary: str = option(
-        "corpus", "What codes mean, for the method glossary: a file, or corpus to mine the index."
+        "corpus", "Meanings of codes, for the method glossary: a file, or corpus to mine the index."
     )
-    iterate: IterateOptions = option(IterateOptions, "Searching again with what was read.")
-    rerank: RerankOptions = option(RerankOptions, "A stronger model that orders what was found.")
+    iterate: IterateOptions = option(IterateOptions, "Searching again with what was found.")
+    rerank: RerankOptions = option(RerankOptions, "A stronger model that reorders the hits.")
     select: SelectOptions = option(SelectOptions, "Which of the found chunks are kept.")
-    expand: ExpandOptions = option(ExpandOptions, "What is shown around each hit.")
-    route: RouteOptions = option(RouteOptions, "Where the answer to a question is looked for.")
-    databases: tuple[DatabaseOptions, ...] = option(
-        (), "SQL databases that questions may be routed to, read-only: name, address, description."
+    expand: ExpandOptions = option(ExpandOptions, "Text shown around each hit.")
+    route: RouteOptions = option(
+        RouteOptions, "Choice of the route: index, database, whole corpus or none."
     )
-    retriever: str = option("", "Own retriever as module:object, in place of all the above.")
+    databases: tuple[DatabaseOptions, ...] = option(
+        (), "SQL databases to which questions may be routed, read-only: name, address, description."
+    )
+    retriever: str = option("", "Custom retriever as module:object, in place of all the above.")
 
     def __post_init__(self) -> None:
-        """Refuse, also from Python, what would give wrong hits rather than none."""
+        """Refuse settings that would give wrong hits, also from Python."""
         if self.search not in get_args(SearchKind):
             kinds = ", ".join(get_args(SearchKind))
             raise ConfigError(f"unknown search {self.search!r}", hint=f"one of {kinds}")
@@ -394,7 +400,7 @@ class RetrieveOptions:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
 
     def relaxation(self) -> Relaxation | None:
-        """Soft filters and threshold as a search takes them, None where there are none.
+        """Soft filters and threshold of a search, None if there are none.
 
         Raises:
             FilterError: A soft filter states no condition.

@@ -1,4 +1,4 @@
-"""Reading a PostgreSQL database so that nothing but reading can happen."""
+"""Reads a PostgreSQL database so that nothing can be written."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SAMPLE = 1_000
 
 
 class PostgresReader(DatabaseReader):
-    """One connection a statement, in a read-only transaction that is always rolled back.
+    """One connection per statement, in a read-only transaction that is always rolled back.
 
-    The statement stands in parentheses as a subquery and goes by the extended protocol. So it
-    is one statement by construction, and the server's own grammar refuses a writing ``WITH``
-    and ``SELECT … INTO`` there; the transaction's first snapshot is taken before, after which
-    the server lets nobody make it writable. A superuser reads as ``pg_read_all_data``.
+    The statement is sent as a subquery in parentheses by the extended protocol. So it is one
+    statement by construction, and the server's grammar refuses a writing ``WITH`` and ``SELECT …
+    INTO`` there; the transaction's first snapshot is taken before, after which the server does not
+    allow making it writable. A superuser reads as ``pg_read_all_data``.
     """
 
     dialect = "PostgreSQL"
@@ -41,7 +41,7 @@ class PostgresReader(DatabaseReader):
         self._address = address
 
     def schema(self) -> tuple[Table, ...]:
-        """Tables and views that the role may read; only those named, where any are."""
+        """Tables and views that the role may read; only the named ones, if any are named."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
         with self._reading() as cursor:
             try:
@@ -98,7 +98,7 @@ class PostgresReader(DatabaseReader):
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
-        """A cursor in a read-only transaction with a time limit; closed whatever happens."""
+        """A cursor in a read-only transaction with a time limit; always closed."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
         limit = int(self._options.timeout * 1000)
         settings = {
@@ -133,7 +133,7 @@ class PostgresReader(DatabaseReader):
             connection.close()  # rolls back
 
     def _give_up_rights(self, cursor: Any) -> None:
-        """Read as a role without other rights where the user is a superuser.
+        """Read as a role without other rights if the user is a superuser.
 
         Raises:
             DatabaseError: The server has no such role (before version 14).
@@ -143,7 +143,7 @@ class PostgresReader(DatabaseReader):
         cursor.execute("SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = 'pg_read_all_data'")
         if cursor.fetchone() is None:
             raise DatabaseError(
-                f"the database {self._options.name!r} is opened as a superuser",
+                f"the database {self._options.name!r} would be opened as a superuser",
                 where=f"retrieve.databases: {self._options.name}",
                 hint="name a role that may only read (GRANT SELECT … TO …)",
             )
@@ -174,7 +174,7 @@ def _bounded(statement: str, kinds: list[int]) -> str:
         name if kind in _PLAIN else f"pg_catalog.left(CAST({name} AS pg_catalog.text), $1)"
         for name, kind in zip(names, kinds, strict=True)
     ]
-    # $1 is named once more, so that its type is known where no column is cut.
+    # $1 appears once more, so that its type is known if no column is cut.
     return (
         f"SELECT {', '.join(shown)} FROM (\n{statement}\n) "  # noqa: S608
         f"AS ragwright_rows({', '.join(names)}) WHERE $1::integer > 0 LIMIT $2::bigint"

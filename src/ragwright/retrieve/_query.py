@@ -1,21 +1,21 @@
 """A query in other words: by a chat model, or by the meanings of the codes in it.
 
-The methods, in the order in which they are applied whatever order they are named in:
+The methods, in the order in which they are always applied:
 
 ``rewrite``     a standalone search query in place of the question.
-``subqueries``  the searches that the question needs, each a wording of its own.
+``subqueries``  the searches that the question needs, each a separate wording.
 ``hyde``        passages that might answer it, embedded as passages for the dense channel; the
                 keyword channel keeps the question (Gao, Ma, Lin and Callan, 2022: there one
                 vector, the mean of passages and question; here rankings, fused).
 ``query2doc``   a passage, appended: the keyword channel gets the question five times and the
                 passage, the dense channel question, separator, passage (Wang, Yang and Wei, 2023).
 ``glossary``    the meaning of each code in the question, for the dense channel; the keyword
-                channel keeps the question, where the code itself is the best evidence. Both are
+                channel keeps the question, since the code itself is the best evidence. Both are
                 one wording for each meaning. No model.
 
-A rewrite, and subqueries together, must hold every code of the question, or they are refused.
-The question as asked stays in with a weight of its own. Whatever a model does wrong ends in a
-note, and the question is searched as asked.
+A rewrite, and subqueries together, must contain every code of the question, or they are refused.
+The question as asked is always searched too, with its own weight. If a model fails, the question is
+searched as asked, with a note.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ._options import QueryOptions
 from ._target import Target, Variant
 
 Variants: TypeAlias = tuple[tuple[Variant, ...], tuple[str, ...]]
-"""The wordings of a query, and what the reader should know of them."""
+"""The wordings of a query, and notes on them."""
 
 _REPEATS = 5
 """How often query2doc repeats the question for the keyword channel (section 3 of the paper)."""
@@ -51,14 +51,14 @@ def query_variants(
     glossary: Glossary | None = None,
     limit: int = 10_000,
 ) -> Flow[Variants]:
-    """The wordings in which a query is searched, and notes that say what they are.
+    """The wordings of a query for the search, and notes that list them.
 
-    Without methods, and where every method fails, that is the query alone with weight 1. Each
+    Without methods, or if every method fails, this is the query with weight 1. Each
     method counts as much as the question: n passages of hyde, or n meanings of a code, have a
-    weight of 1/n each; every subquery has 1, since each asks for something of its own. With
-    meanings the question is searched as it is by keyword and spelled out by vectors, as one
-    wording. Of a wording that would exceed ``limit`` characters the question's end is cut, so
-    that what was added to it stays.
+    weight of 1/n each; every subquery has 1, since each asks for something different. With meanings
+    the keyword channel searches the question as it is and the dense channel with meanings, as one
+    wording. If a wording would exceed ``limit`` characters, the end of the question is cut, not the
+    addition.
 
     Raises:
         MissingKeyError: The environment holds no key for the model.
@@ -96,12 +96,12 @@ def _with_original(
     meant: list[str],
     options: QueryOptions,
 ) -> list[Variant]:
-    """All wordings, the question as asked first; where nothing else is left, it counts 1."""
+    """All wordings, the question as asked first; alone it has weight 1."""
     weight = options.original if made else 1.0
     first: list[Variant] = []
     if weight > 0 and meant:
-        # One wording a meaning, so that its two channels are weighed against each other: ranks
-        # alone would let a meaning beat the code that a chunk holds.
+        # One wording per meaning, so that its two channels are weighted against each other: with
+        # ranks alone a meaning could beat the code that a chunk holds.
         first = [Variant(query, text, weight / len(meant)) for text in meant]
     elif weight > 0:
         first = [Variant(query, query, weight)]
@@ -196,8 +196,8 @@ def _expanded(
     short = _cut(query, (limit - len(passage)) // _REPEATS - 1)
     if short != query:
         notes.append(
-            f"query2doc: the question's first {len(short)} of {len(query)} characters stand "
-            f"{_REPEATS} times before the passage"
+            f"query2doc: the first {len(short)} of {len(query)} characters of the question are "
+            f"put {_REPEATS} times before the passage"
         )
     keyword = " ".join([short] * _REPEATS + [passage])
     added = f"{options.separator}{passage}"
@@ -205,7 +205,7 @@ def _expanded(
 
 
 def _cut(text: str, most: int) -> str:
-    """The beginning of a text, at most so many characters; no word is cut in two."""
+    """The beginning of a text, at most so many characters; words are not cut."""
     if len(text) <= most:
         return text
     short = text[: max(0, most)]
@@ -217,7 +217,7 @@ def _meant(
 ) -> list[str]:
     """The query with the meanings of its codes, for the dense channel."""
     if glossary is None or not glossary.entries:
-        notes.append("glossary left out: it has nothing on this question")
+        notes.append("glossary left out: it has no term of this question")
         return []
     found = glossary.expand(query, options.meanings)
     notes += [f"glossary: {term} = {meaning.text}" for term, meaning in found.used]
@@ -231,7 +231,7 @@ _SEVERAL = object_schema({"queries": {"type": "array", "items": {"type": "string
 
 
 def _codes(query: str) -> tuple[str, ...]:
-    """Codes and identifiers of a query: what a rewording must not lose."""
+    """Codes and identifiers of a query, which a rewording must keep."""
     coded = (word for word in words(query) if is_code(word, written=True))
     return tuple(dict.fromkeys(coded))
 
@@ -262,7 +262,7 @@ def _queries(text: str, asked_for: tuple[str, ...], options: QueryOptions) -> tu
 
 
 def _bounded(text: str, most: int) -> str:
-    """A passage on one line, its end cut where it runs on: only its gist is searched with."""
+    """A passage on one line, cut if it is too long, since only its gist matters for the search."""
     found = " ".join(text.split())
     if not found:
         raise ValueError("the passage is empty")

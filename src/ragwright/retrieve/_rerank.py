@@ -1,4 +1,4 @@
-"""Reranking: the hits of a cheap search, put in order by a stronger model."""
+"""Reranking: a stronger model reorders the hits of a cheap search."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from ._options import EMBED_PREFIX, RerankOptions
 Reordered: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
 _LISTWISE_WORDS = 300
-"""Words of a passage that a chat model is shown by default, as in RankGPT."""
+"""Words of a passage that a chat model reads by default, as in RankGPT."""
 
 
 def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise"]:
-    """How a model reranks, by its name where ``method`` is ``auto``.
+    """The method of a model, by its name if ``method`` is ``auto``.
 
     ``embed:MODEL`` embeds; ``extractive``, ``st:…`` and any name that holds "rank" or
     "cross-encoder" scores; every other model chats, and orders a list.
@@ -49,28 +49,28 @@ def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise
 
 
 def rerank_depth(top_k: int, options: RerankOptions) -> int:
-    """How many hits to search for, so that ``top_k`` are left after reranking."""
+    """Number of hits to search for before reranking to ``top_k``."""
     return max(options.candidates, top_k) if options.model else top_k
 
 
 def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow[Reordered]:
     """All these hits in the order of the reranking model, ranks from 1, and notes.
 
-    Every hit keeps what the search said of it (``channels["search"]``) beside what the model
-    says (``channels["rerank"]``); its score becomes the model's, or, for a listwise model,
-    the share of hits it is not behind. With ``search_weight`` both orders are fused by their
-    ranks (:func:`rrf`, k 60), for a model that is not surely better than the search. Ties
-    keep the order of the search. Hits on a higher rung of relaxed filters stay before those
-    on lower ones: each rung is reranked by itself. A model that fails (no reply in time, a
-    server error, a reply without the form) leaves the hits as they are, and a note says so.
+    Every hit keeps the search's rank and score (``channels["search"]``) beside the model's
+    (``channels["rerank"]``); its score becomes the model's, or, for a listwise model, the share of
+    hits not ranked above it. With ``search_weight`` both orders are fused by ranks (:func:`rrf`, k
+    60), for models that are not clearly better than the search. Ties keep the order of the search.
+    Hits on a heavier relaxation level stay before those on lighter ones: each level is reranked by
+    itself. If the model fails (a timeout, a server error, a malformed reply), the hits stay as they
+    are, with a note.
 
     Search for :func:`rerank_depth` hits, rerank them, then cut to the number wanted.
 
     Raises:
-        ConfigError: No such model, or one of another kind.
+        ConfigError: No such model, or a model of another kind.
         MissingKeyError: The environment holds no key for the model.
         ModelRefusedError: The server refuses the request itself.
-        RetrieveError: Scores or vectors that are no numbers.
+        RetrieveError: Scores or vectors that are not numbers.
     """
     if not options.model or not hits:
         return tuple(hits), ()
@@ -81,7 +81,7 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
         raise
     except ModelError as error:
         why = f"{type(error).__name__}: {error.what}"
-        return tuple(hits), (f"not reranked, the search's order stays: {why}",)
+        return tuple(hits), (f"not reranked, the order of the search is kept: {why}",)
     checked = _checked(scores, hits, options.model)
     return _reordered(hits, checked, options.search_weight), (*cut, *notes)
 
@@ -89,7 +89,7 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
 def _scored(
     query: str, hits: Sequence[Hit], options: RerankOptions
 ) -> Flow[tuple[Sequence[float], tuple[str, ...]]]:
-    """One score a hit by the model's method, and notes."""
+    """One score per hit by the model's method, and notes."""
     method = rerank_method(options)
     if method == "listwise":
         return (yield from _listwise(query, hits, options))
@@ -104,7 +104,7 @@ def _scored(
 
 
 def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
-    """Hits with as much of their text as the model is to see, and a note where that is less."""
+    """Hits with the text that the model will read, and a note if it was cut."""
     limit = options.max_words
     if limit is None and rerank_method(options) == "listwise":
         limit = _LISTWISE_WORDS
@@ -119,11 +119,11 @@ def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
     if not cut:
         return tuple(hits), ()
     named = "1 passage was" if cut == 1 else f"{cut} passages were"
-    return tuple(shown), (f"{named} reranked by the first {limit} words alone",)
+    return tuple(shown), (f"{named} reranked by the first {limit} words only",)
 
 
 def _passage(hit: Hit) -> str:
-    """What a model reads of a hit: the title, then the text, as they were embedded."""
+    """The text of a hit that a model reads: the title, then the text, as embedded."""
     title = hit.title.strip()
     if title and not hit.text.lstrip().startswith(title):
         return f"{title}\n{hit.text}"
@@ -135,12 +135,12 @@ def _documents(hits: Sequence[Hit]) -> list[str]:
 
 
 def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[float]:
-    """Scores rounded to 6 digits, one a hit and all finite."""
+    """Scores rounded to 6 digits, one per hit, all finite."""
     if len(scores) != len(hits) or not np.isfinite(scores).all():
         raise RetrieveError(
             f"{model} gave scores that are not numbers, or too few",
             where="retrieve.rerank.model",
-            hint="take another reranking model, or leave the key empty",
+            hint="use another reranking model, or leave the key empty",
         )
     return [round(float(score), 6) for score in scores]
 
@@ -148,7 +148,7 @@ def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[f
 def _reordered(
     hits: Sequence[Hit], scores: Sequence[float], search_weight: float
 ) -> tuple[Hit, ...]:
-    """Hits by rung, score and place, with their ranks."""
+    """Hits by relaxation level, score and position, with their ranks."""
     by_model = sorted(range(len(hits)), key=lambda at: (-scores[at], at))
     model_rank = {at: rank for rank, at in enumerate(by_model, 1)}
     final = dict(enumerate(scores))
@@ -177,8 +177,8 @@ def _reordered(
 def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[float]]:
     """Similarity of query and passages by an embedding model, in that model's own measure.
 
-    Its vectors have length 1 where its similarity is the cosine. Those of the passages are
-    made for this query alone and kept nowhere: vectors that are kept live in an index.
+    Its vectors have length 1 where its similarity is the cosine. Those of the passages are made for
+    this query only and not stored.
     """
     outcomes = yield from gather(
         [embed(model, (query,)), embed(model, [_passage(hit) for hit in hits], "passage")],
@@ -243,7 +243,7 @@ def _ordered(
 ) -> Flow[tuple[Sequence[int], str]]:
     """Places of some hits in a chat model's order, or as they are and what was wrong."""
     passages = [passage_values(number, hit) for number, hit in enumerate(hits, 1)]
-    # On one line, so that nothing but the prompt's own numbers opens a line.
+    # On one line, so that only the prompt's own numbers begin a line.
     passages = [{**values, "text": " ".join(values["text"].split())} for values in passages]
     values = {"question": query, "passages": passages, "count": len(hits)}
     messages = [Message("user", render(_templates().text("rank"), values))]
@@ -268,12 +268,11 @@ _CHAIN = re.compile(r"(?:[^\[\]>]*:)?\s*(\[\d{1,6}\](?:\s*>\s*\[\d{1,6}\])*)")
 
 
 def read_order(reply: ChatReply, count: int) -> tuple[tuple[int, ...], str]:
-    """Places 0 … ``count`` - 1 in the order that a reply states, and what is wrong with it.
+    """Positions 0 … ``count`` - 1 in the order of a reply, and the fault of the reply.
 
     The reply, or its last line with a number, must be a chain ``[2] > [1] > [3]`` of numbers
-    that exist; a label in front of it is allowed. What is named twice counts where it is named
-    first; what is not named follows in its old order. Anything else is a mistake: then the
-    order is the old one and the mistake is named.
+    that exist; a label in front of it is allowed. A repeated number counts at its first place;
+    missing ones follow in their old order. Anything else is a fault: then the old order is kept.
     """
     old = tuple(range(count))
     if reply.finish == "length":
@@ -288,7 +287,7 @@ def read_order(reply: ChatReply, count: int) -> tuple[tuple[int, ...], str]:
     named = [int(number) for number in re.findall(r"\d+", chain[1])]
     unknown = [number for number in named if not 1 <= number <= count]
     if unknown:
-        return old, f"the reply names [{unknown[0]}], and there are passages 1 to {count}"
+        return old, f"the reply names [{unknown[0]}], but there are only passages 1 to {count}"
     return tuple(dict.fromkeys([*(number - 1 for number in named), *old])), ""
 
 

@@ -1,4 +1,4 @@
-"""Where the answer to a question is looked for: index, database, whole corpus, or nowhere."""
+"""Routing: where the answer is looked for: index, database, whole corpus, or nowhere."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Route:
     Attributes:
         kind: ``index``, ``sql``, ``corpus`` or ``none``.
         reason: Why, for the reader.
-        rewrite: The question is worth rewriting before it is searched for.
-        split: It asks for several things that are better searched for one by one.
+        rewrite: The question should be rewritten before the search.
+        split: It asks for several things that should be searched separately.
         database: The database of the route ``sql``.
-        notes: What went wrong on the way.
-        instead: Other routes that a dry run has to count beside this one, at most.
+        notes: Notes on faults.
+        instead: Other routes that a dry run counts as the upper bound.
     """
 
     kind: RouteKind
@@ -42,9 +42,9 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class RouteScene:
-    """What routing may choose from: the databases, and the chat model that would answer.
+    """The options of routing: the databases, and the chat model that answers.
 
-    Without a chat model (empty, or ``extractive``) no statement could be written, so the rules
+    Without a chat model (empty, or ``extractive``) nothing can write a statement, so the rules
     never choose ``sql``.
     """
 
@@ -53,17 +53,17 @@ class RouteScene:
 
     @property
     def chats(self) -> bool:
-        """True where a chat model is there."""
+        """True if there is a chat model."""
         return self.model not in {"", ExtractiveReranker.name}
 
 
 def route(question: str, options: RouteOptions, scene: RouteScene | None = None) -> Flow[Route]:
     """The route of a question that stands alone.
 
-    With ``model``, the reply is read strictly; where it cannot be used even after one re-ask,
-    the rules decide and a note says so. A dry run counts the plain index at least, what the
-    rules say, and at most every route that the model may choose (their sum, since which is the
-    dearest is not known here), with rewriting and splitting.
+    With ``model``, the reply is read strictly; if it cannot be used even after one retry, the rules
+    decide, with a note. A dry run counts at least the plain index, as expected the route of the
+    rules, and at most every route that the model may choose (their sum, since the most expensive is
+    not known here), with rewriting and splitting.
     """
     shown = scene or RouteScene()
     if options.method in ("auto", "index"):
@@ -73,20 +73,20 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
         return ruled
     model = options.model or shown.model
     if model in {"", ExtractiveReranker.name}:
-        note = "no chat model is set that could route: the rules did"
+        note = "no chat model is set for routing: the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
     told = yield from asked(_question_for(model, question, shown, ruled))
     planned = yield from branch(0, 1, 2)
     if planned is not None:
         return (Route("index", ruled.reason), ruled, _dearest(ruled, shown))[planned]
     if told.value is None:
-        note = f"the router's reply could not be used ({told.why}): the rules did"
+        note = f"the router's reply could not be used ({told.why}): the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
     return replace(told.value, reason=f"{told.value.reason} ({model})")
 
 
 def _dearest(ruled: Route, scene: RouteScene) -> Route:
-    """All that a routed question may take: the index, every chunk, and a database that fails."""
+    """The upper bound of a routed question: the index, every chunk, and a failing database."""
     usable = [d for d in scene.databases if not d.problem and scene.chats]
     if not usable:
         return Route("index", ruled.reason, rewrite=True, split=True, instead=("corpus",))
@@ -112,7 +112,7 @@ def route_by_rules(question: str, scene: RouteScene) -> Route:
         return Route("none", _because(found))
     made = _looked_up(rest, scene)
     broken = tuple(
-        f"the database {d.options.name} cannot be asked: {d.problem}"
+        f"the database {d.options.name} cannot be queried: {d.problem}"
         for d in scene.databases
         if d.problem
     )
@@ -130,10 +130,14 @@ def _looked_up(text: str, scene: RouteScene) -> Route:
         database, why = named
         return Route("sql", why, database=database)
     found = rules.matched(rules.CORPUS, text)
-    made = Route("corpus", _because(found)) if found else Route("index", "no rule says otherwise")
+    made = (
+        Route("corpus", _because(found))
+        if found
+        else Route("index", "no rule for another route applies")
+    )
     if named is None:
         return made
-    instead = f"{named[1]}, but no chat model is set that could write a statement"
+    instead = f"{named[1]}, but no chat model is set to write a statement"
     return replace(made, reason=f"{made.reason}; {instead}", notes=(instead,))
 
 
@@ -142,7 +146,7 @@ def _because(found: tuple[str, str]) -> str:
 
 
 def _named(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]]:
-    """Databases that a question names something of, with the reason."""
+    """Databases of which a question names something, with the reason."""
     language = detect_language([text], least=2)
     analyzer = Analyzer(AnalyzerOptions(language=language))
     tokens = set(analyzer.tokens(text))
@@ -161,7 +165,7 @@ def _named(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]
         for table in database.tables if counts else ():
             for column in table.columns:
                 if _holds(analyzer, tokens, column.name):
-                    seen = f"it says {counts[0]!r}" if counts else ""
+                    seen = f"it contains {counts[0]!r}" if counts else ""
                     yield name, f"{seen} and names the column {table.name}.{column.name} of {name}"
 
 
@@ -175,7 +179,7 @@ def _holds(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
 def _question_for(
     model: str, question: str, scene: RouteScene, ruled: Route
 ) -> StructuredQuestion[Route]:
-    """What the router is asked, and what its reply must look like."""
+    """The router's prompt, and the form of its reply."""
     usable = [d for d in scene.databases if not d.problem and scene.chats]
     names = [database.options.name for database in usable]
     kinds = ["index", "corpus", "none", *(["sql"] if usable else [])]
@@ -183,10 +187,10 @@ def _question_for(
     def parse(text: str) -> Route:
         found = json_object(text, _KEYS)
         if found["route"] not in kinds:
-            raise ValueError(f"the route {found['route']!r} is none of {', '.join(kinds)}")
+            raise ValueError(f"the route {found['route']!r} is not one of {', '.join(kinds)}")
         chosen = found["database"] if found["route"] == "sql" else ""
         if found["route"] == "sql" and chosen not in names:
-            raise ValueError(f"the database {chosen!r} is none of {', '.join(names)}")
+            raise ValueError(f"the database {chosen!r} is not one of {', '.join(names)}")
         reason = one_line(found["reason"], 500)
         return Route(found["route"], reason, found["rewrite"], found["split"], chosen)
 

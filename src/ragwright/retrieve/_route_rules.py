@@ -1,7 +1,7 @@
-"""What the wording of a question says about where its answer is: rules, by language.
+"""Rules that choose the route from the wording of a question, by language.
 
-Every rule has a reason that a reader can check. They are written from the sense of the routes,
-not fitted to any collection, and where none applies the index answers.
+Every rule has a reason that users can check. The rules follow from the meaning of the routes, are
+not fitted to any collection, and if none applies the index answers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = (
     r"|dokumente?n?|dateien|seiten?|kapiteln?|abschnitte?n?|berichte?n?|artikeln?|texte?n?"
     r"|documentos?|archivos?|páginas?|artículos?|capítulos?|secciones|informes?|textos?)"
 )
-"""What a corpus is made of, in English, French, German and Spanish."""
+"""Names of the parts of a corpus, in English, French, German and Spanish."""
 
 _MENTIONS = (
     r"(?:mention\w*|discuss\w*|talk\w* about|refer\w* to|contain\w*|cite[sd]?|are about|is about"
@@ -30,13 +30,13 @@ _MENTIONS = (
 
 
 LONGEST = 1_000
-"""Characters of a question that the rules look at: they run on the loop, and some patterns take
-time that grows with the square of the text."""
+"""Characters of a question that the rules look at: they run on the loop, and the time of some
+patterns grows with the square of the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A pattern looked for anywhere in a question, and what it says."""
+    """A pattern searched for in a question, and its reason."""
 
     pattern: re.Pattern[str]
     reason: str
@@ -54,7 +54,7 @@ GREETING = late_pattern(
     r"[\s,.!;:–-]*){1,5}",
     re.IGNORECASE,
 )
-"""A greeting at the beginning; what stands behind it may be a question."""
+"""A greeting at the beginning; a question may follow it."""
 
 CHAT: tuple[Rule, ...] = (
     _rule(
@@ -91,7 +91,7 @@ CHAT: tuple[Rule, ...] = (
         "it is about the assistant",
     ),
 )
-"""Nothing to look up; each matches the whole message, or its beginning where said."""
+"""Messages with nothing to look up; each matches the whole message, or its beginning if noted."""
 
 UNITS: tuple[Rule, ...] = (
     _rule(
@@ -200,7 +200,7 @@ SPLIT = late_pattern(
     r"|vergleich\w*|im vergleich|diferencias? entre|compara\w*)(?!\w)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Several things are asked for, or set side by side."""
+"""Patterns of questions that ask for several things or a comparison."""
 
 WORDY = late_pattern(
     r"\b(?:i (?:was|am|'m) (?:just )?wondering|i would like to know|i'd like to know|can you"
@@ -213,11 +213,11 @@ WORDY = late_pattern(
 """Politeness around a question."""
 
 MANY_WORDS = 30
-"""Words from which a question is worth rewriting before it is searched for."""
+"""Number of words from which a question should be rewritten before the search."""
 
 
 def matched(rules: Sequence[Rule], question: str) -> tuple[str, str] | None:
-    """The reason of the first rule that applies and the words it was seen by, None without."""
+    """The reason of the first rule that applies and the words that match, None without one."""
     for rule in rules:
         found = rule.pattern.search(question)
         if found:

@@ -26,22 +26,21 @@ def retrieve(
 ) -> Flow[Retrieved]:
     """The ``top_k`` chunks that answer a query best, ranks from 1.
 
-    The stages, each of which the options may leave out: other wordings, search and fusion,
-    reranking, selection, expansion; all of it again with what was read. Each hit carries, per
-    channel that found it, its rank and score there. An own retriever (``options.retriever``) is
-    called with the first three arguments and is itself a flow. ``between`` may watch or change the
-    hits from stage to stage; without it they go through as they are.
+    The stages, all optional: rewording, search and fusion, reranking, selection, expansion; and
+    iterations of these. Each hit carries, per channel that found it, its rank and score there. A
+    custom retriever (``options.retriever``) is called with the first three arguments and is itself
+    a flow. ``between`` may observe or change the hits between stages.
 
     Raises:
-        RetrieveError: The query is empty, or asks for vectors that the index has not.
+        RetrieveError: The query is empty, or needs vectors that the index does not have.
         FilterError: A filter names an unknown field.
-        ConfigError: A stage's model is not there.
-        ModelError: The embedding model fails; of a chat or reranking model a key that is
-            missing, or a request that is refused. What else these two do wrong ends in a note.
-        PluginError: The own retriever fails, or is not a flow that returns ``Retrieved``.
+        ConfigError: A stage's model is missing.
+        ModelError: The embedding model fails, or a chat or reranking model has no key or refuses
+            the request. Other failures of these two become notes.
+        PluginError: The custom retriever fails, or is not a flow that returns ``Retrieved``.
     """
     through = between or StageHooks()
-    if options.context_tokens is not None:  # as many as fit: nobody knows yet how many those are
+    if options.context_tokens is not None:  # as many as fit; their number is not known yet
         options = replace(options, top_k=options.pool)
     if options.retriever:
         found = yield from _own(query, target, options)
@@ -56,7 +55,7 @@ def retrieve(
     if options.iterate.method == "none":
         found = yield from _round(query, target, options, through)
     else:
-        # A hop's query was written for the search: only the question is put in other words.
+        # A hop's query was written for the search: only the question is reworded.
         hop = replace(options, query=replace(options.query, methods=()))
 
         def asked(text: str) -> Flow[Retrieved]:
@@ -70,7 +69,7 @@ def retrieve(
 def _round(
     query: str, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
-    """One search: other wordings, channels, reranking; as many hits as selection reads."""
+    """One search: rewording, channels, reranking; as many hits as selection reads."""
     asked: str | tuple[Variant, ...] = query
     notes: tuple[str, ...] = ()
     if options.query.methods:
@@ -86,7 +85,7 @@ def _round(
     wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
     found = yield from candidates(asked, target, deep)
-    # Wordings are for searching: what was asked is the question, for every later stage.
+    # Wordings are for the search only: later stages use the question as asked.
     question = text if options.query.methods else found.query
     hits, more = yield from _fetched(found, target)
     notes += more
@@ -102,7 +101,7 @@ def _round(
 def _finished(
     found: Retrieved, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
-    """The hits to return of those that were found, and what is shown around them."""
+    """The hits to return, selected and expanded."""
     hits, notes = found.hits, found.notes
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
@@ -124,7 +123,7 @@ def _finished(
 
 
 def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple[Hit, ...]:
-    """The first hits that together have no more than so many tokens, at least one."""
+    """The first hits that together fit the number of tokens, at least one."""
     if tokens is None:
         return hits
     counter = target.tokenizer or WordTokenizer()
@@ -142,7 +141,7 @@ def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _fetched(found: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
-    """The chunks behind the candidates, and what is told of fetching them."""
+    """The chunks of the candidates, and notes on fetching them."""
     best = found.ranking
     if not best:
         return (), ()
@@ -160,9 +159,9 @@ def _fetched(found: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], t
 def _reranked(
     query: str, hits: tuple[Hit, ...], options: RerankOptions
 ) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
-    """The first hits reranked; those that the model is not shown stay behind them.
+    """The first hits reranked; those that the model does not read stay behind them.
 
-    They take the score of the last one before them, so that scores never rise.
+    They get the score of the last one before them, so that scores never rise.
     """
     shown, rest = hits[: options.candidates], hits[options.candidates :]
     ordered, notes = yield from rerank_hits(query, shown, options)
@@ -173,7 +172,7 @@ def _reranked(
 
 
 def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> tuple[Hit, ...]:
-    """Stored chunks with rank, score and what each channel said."""
+    """Stored chunks with rank, score and the results of each channel."""
     places = [
         (name, ranking, {key: at for at, (key, _) in enumerate(ranking)})
         for name, ranking in found.channels.items()
@@ -185,7 +184,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> t
             for name, ranking, at in places
             if key in at
         }
-        # Written out: dataclasses.replace costs three times as much, once per hit and query.
+        # Written out: dataclasses.replace takes three times as long, once per hit and query.
         hits.append(
             Hit(
                 rank,
@@ -209,7 +208,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> t
 
 
 def _own(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved]:
-    """Hand over to the retriever that the settings name; what it fails with names it."""
+    """Run the retriever of the settings; its errors name it."""
     own = load_object(options.retriever, where="retrieve.retriever")
     try:
         flow = own(query, target, options) if callable(own) else own
@@ -224,7 +223,7 @@ def _own(query: str, target: Target, options: RetrieveOptions) -> Flow[Retrieved
         ) from error
     if not isinstance(flow, Generator):
         raise PluginError(
-            f"{options.retriever} is not a flow: it gave {type(flow).__name__}",
+            f"{options.retriever} is not a flow: it returned {type(flow).__name__}",
             where="retrieve.retriever",
             hint=_OWN_FORM,
         )

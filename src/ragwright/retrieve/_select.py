@@ -1,4 +1,4 @@
-"""Selection: which of the hits are kept where the best ones say the same thing twice."""
+"""Selection: keeps varied hits if the best ones repeat each other."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ Selected: TypeAlias = tuple[tuple[Hit, ...], tuple[str, ...]]
 
 
 def select_depth(top_k: int, options: SelectOptions) -> int:
-    """How many hits to search for, so that there is something to select from."""
+    """Number of hits to search for, as a pool for the selection."""
     return max(options.pool, top_k) if options.active or options.watch else top_k
 
 
 def diversify(
     hits: Sequence[Hit], k: int, target: Target, options: SelectOptions
 ) -> Flow[Selected]:
-    """:func:`select_hits` with the vectors of the index, where the method compares hits.
+    """:func:`select_hits` with the vectors of the index, if the method compares hits.
 
     Hits are compared by the text that was indexed, so select before expanding them.
     """
@@ -53,18 +53,18 @@ def select_hits(
 ) -> Selected:
     """Up to ``k`` of the hits in the order they were chosen, ranks from 1, and notes.
 
-    The method chooses hit after hit, ``max_per`` bars those whose values are used up, then
+    The method chooses hits one by one, ``max_per`` excludes those whose values are used up, then
     ``balance`` lets the values of a field take turns. Scores stay the search's;
     ``channels["select"]`` holds the rank, and the value by which a method chose the hit. Notes
-    say what a cap kept out, by what texts were compared, and where a ``watch`` or ``balance``
-    field is one-sided.
+    report hits excluded by a cap, how texts were compared, and one-sided ``watch`` or ``balance``
+    fields.
 
     Args:
         hits: Best first.
         k: Most hits to keep.
-        options: What to do; with the default record, the first ``k`` hits are kept.
-        vectors: One row a hit, for the methods; else texts are compared by their words.
-        analyzer: Cuts texts into words where there are no vectors.
+        options: Settings; with the defaults the first ``k`` hits are kept.
+        vectors: One row per hit, for the methods; else texts are compared by their words.
+        analyzer: Cuts texts into words if there are no vectors.
     """
     notes: list[str] = []
     caps = _Caps(hits, options.max_per)
@@ -77,7 +77,7 @@ def select_hits(
         chosen = [(at, hits[at].score) for at in range(len(hits)) if caps.take(at)][:wanted]
     if len(chosen) < min(k, len(hits)):
         named = ", ".join(f"{name}: {most}" for name, most in options.max_per.items())
-        notes.append(f"{len(chosen)} of {k} hits: max_per ({named}) keeps the others out")
+        notes.append(f"{len(chosen)} of {k} hits: max_per ({named}) excludes the others")
     if options.balance:
         chosen = _in_turn(hits, chosen, options.balance)
     found = []
@@ -98,11 +98,11 @@ def mmr(
     """Maximal marginal relevance: up to ``k`` (position, value), in the order chosen.
 
     Each time the item with the largest ``share * relevance - (1 - share) * s`` is taken, s its
-    greatest similarity to what is taken already, 0 at first (Carbonell and Goldstein, SIGIR
+    greatest similarity to the items already taken, 0 at first (Carbonell and Goldstein, SIGIR
     1998). Values are rounded to 6 digits, ties go to the first.
 
     Args:
-        relevance: One value an item, on the scale of the similarities.
+        relevance: One value per item, on the scale of the similarities.
         similarity: Shape (items, items), symmetric.
         k: Most items to take.
         share: Lambda, 0 to 1; 1 ranks by relevance alone.
@@ -116,13 +116,13 @@ def dissimilar(similarity: Matrix, k: int, seed: int = 0) -> list[int]:
 
     The items are shuffled by the seed; the first is taken, then each time the one whose
     greatest similarity to those taken is smallest (farthest-first traversal; Gonzalez 1985).
-    Another seed starts elsewhere and gives another set.
+    Another seed gives another set.
     """
     return [at for at, _ in _dissimilar(similarity, k, seed, _Caps((), {}))]
 
 
 def similarities(vectors: Vector | Matrix) -> Matrix:
-    """Cosines of all pairs of rows, shape (rows, rows); a row without length is like none."""
+    """Cosines of all pairs of rows, shape (rows, rows); a zero row has similarity 0."""
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float64), posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     rows = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
@@ -142,7 +142,7 @@ def word_similarities(texts: Sequence[str], analyzer: TokenSource) -> Matrix:
 
 
 class _Caps:
-    """How many more items of each value of each capped field may be taken."""
+    """Remaining number of items for each value of each capped field."""
 
     def __init__(self, hits: Sequence[Hit], most: Mapping[str, int]) -> None:
         self._most = most
@@ -150,13 +150,13 @@ class _Caps:
         self._taken: Counter[tuple[str, str]] = Counter()
 
     def open(self, at: int) -> bool:
-        """True where no value of the item is used up; one without a value never is."""
+        """True if no value of the item is used up; always for items without a value."""
         return not self._most or all(
             self._taken[label] < self._most[label[0]] for label in self._labels[at]
         )
 
     def take(self, at: int) -> bool:
-        """Count the item in; False where it is barred."""
+        """Count the item; False if it is excluded."""
         free = self.open(at)
         if free and self._most:
             self._taken.update(self._labels[at])
@@ -188,7 +188,7 @@ def _greedy(
 ) -> list[tuple[int, float]]:
     """Up to k (position, value), each time the largest ``base - penalty * nearest``.
 
-    ``nearest`` is the greatest similarity to what was taken; ties go to the first in order.
+    ``nearest`` is the greatest similarity to the items taken; ties go to the first in order.
     """
     left = list(range(len(base)) if order is None else order)
     nearest = np.zeros(len(base))
@@ -204,7 +204,7 @@ def _greedy(
 
 
 def _relevance(hits: Sequence[Hit]) -> Matrix:
-    """Scores between 0 and 1; of hits on rungs the place, since there the rung comes first."""
+    """Scores between 0 and 1; with relaxation levels the position, since levels come first."""
     scores = np.array([hit.score for hit in hits], dtype=np.float64)
     if any(hit.rung is not None for hit in hits):
         scores = np.arange(len(hits), 0, -1, dtype=np.float64) / len(hits)
@@ -216,7 +216,7 @@ def _relevance(hits: Sequence[Hit]) -> Matrix:
 def _compared(
     hits: Sequence[Hit], vectors: Vector | None, analyzer: TokenSource | None
 ) -> tuple[Matrix, str]:
-    """Similarities of the hits, and by what they were found where not by vectors."""
+    """Similarities of the hits, and how they were compared if not by vectors."""
     if vectors is not None and len(vectors) == len(hits):
         return similarities(vectors), ""
     texts = [hit.text for hit in hits]
@@ -230,7 +230,7 @@ def _in_turn(
 ) -> list[tuple[int, float]]:
     """The same items, each value of a field giving its next best one in turn.
 
-    Values stand in the order of their best item; items without a value take turns as one.
+    Values are in the order of their best item; items without a value count as one value.
     """
     queues: dict[str, deque[tuple[int, float]]] = {}
     for item in chosen:

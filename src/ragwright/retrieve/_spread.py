@@ -1,7 +1,7 @@
-"""How hits are spread over documents, sections or the values of a field (SPEC C5).
+"""How hits are distributed over documents, sections or the values of a field.
 
-The right words from the wrong section, or one side of a debate alone, look like a good answer.
-What can be shown without a model is where the hits come from.
+The right words from the wrong section, or only one side of a debate, look like a good answer.
+Without a model ragwright can show where the hits come from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..core import FilterError, Hit
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How many hits hold each value of a field.
+    """Number of hits with each value of a field.
 
     Attributes:
         field: The field, as in :func:`values_of`.
@@ -39,7 +39,7 @@ class Spread:
     def effective(self) -> float:
         """Number of values if all were equally frequent: 1 over the sum of squared shares.
 
-        1 where all hits hold one value, up to the number of values (inverse Simpson index;
+        1 if all hits have the same value, up to the number of values (inverse Simpson index;
         Hill 1973); 0 without values.
         """
         total = sum(number for _, number in self.counts)
@@ -48,19 +48,21 @@ class Spread:
 
 
 def values_of(hit: Hit, field: str) -> tuple[str, ...]:
-    """The values that a hit holds of a field, as text; empty where it holds none.
+    """The values of a hit for a field, as text; empty if it has none.
 
     ``document_id``, ``source``, ``title`` and ``page`` are the hit's own; ``section`` are its
     headings, as an index knows them, ``section:2`` is the path of them down to the second
     level, as one value; all others are metadata.
 
     Raises:
-        FilterError: ``section:`` is not followed by a level from 1.
+        FilterError: ``section:`` is not followed by a level of at least 1.
     """
     name, colon, level = field.partition(":")
     if name == "section" and field not in hit.metadata:
         if colon and not (level.isascii() and level.isdigit() and int(level)):
-            raise FilterError(f"{field!r} names no level of headings", hint="write section:1, …")
+            raise FilterError(
+                f"{field!r} does not name a level of headings", hint="write section:1, …"
+            )
         if not colon:
             return tuple(dict.fromkeys(hit.headings))
         path = hit.headings[: int(level)]
@@ -75,7 +77,7 @@ def values_of(hit: Hit, field: str) -> tuple[str, ...]:
 
 
 def spread(hits: Sequence[Hit], field: str) -> Spread:
-    """How hits distribute over the values of a field (see :func:`values_of`)."""
+    """Distribution of hits over the values of a field (see :func:`values_of`)."""
     held = [values_of(hit, field) for hit in hits]
     counts = Counter(value for values in held for value in values)
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -83,7 +85,7 @@ def spread(hits: Sequence[Hit], field: str) -> Spread:
 
 
 def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
-    """A note where all hits hold one value of a field though the pool holds others; else empty.
+    """A note if all hits have the same value of a field but the pool has others; else empty.
 
     Args:
         hits: Two or more hits that were kept.
@@ -94,7 +96,7 @@ def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
         return ""
     held = [set(values_of(hit, field)) for hit in hits]
     around = [values for hit in pool if (values := values_of(hit, field))]
-    # Of a field of several values, such as section, only what the others lack is a side.
+    # For a field with several values, such as section, only values that others lack count.
     sides = sorted(
         value for value in set.intersection(*held) if any(value not in values for values in around)
     )

@@ -1,4 +1,4 @@
-"""Answering from a database: the model writes one SELECT, its rows become a passage."""
+"""Answering from a database: the model writes one SELECT, and its rows become a passage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._tables import Database, Table
 from ._target import Retrieved
 
 MOST_TABLES = 40
-"""Tables that the model is shown; of more, those that share the most words with the question."""
+"""Most tables that the model sees; of more, those that share the most words with the question."""
 
 _MAX_TOKENS = 600
 _SCHEMA = object_schema({"statement": {"type": "string"}})
@@ -25,13 +25,13 @@ _SCHEMA = object_schema({"statement": {"type": "string"}})
 def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved]:
     """One hit: a Markdown table of the rows that a model's statement fetches.
 
-    The schema is shown to the model; the question is a value of its prompt and never part of
-    a statement of ours. A statement that is refused or fails is shown to the model with the
-    reason, once. The hit's source is ``sql:NAME``, its metadata holds the statement.
+    The model sees the schema; the question is a value of its prompt and never part of our SQL. A
+    statement that is refused or fails is shown to the model with the reason, once. The hit's source
+    is ``sql:NAME``, its metadata holds the statement.
 
     Raises:
         StatementError: The model finds no table for it, or its second statement fails too.
-        DatabaseError: The database cannot be asked.
+        DatabaseError: The database cannot be queried.
     """
     data = shipped_mapping("retrieve", "prompts/sql.yaml")
     data.check_keys(("system", "user", "again"), "a prompt file")
@@ -66,10 +66,10 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
 
 
 def read_statement(reply: ChatReply) -> str:
-    """The statement in a reply: the JSON object asked for, or one fenced block of SQL.
+    """The statement in a reply: a JSON object, or one fenced block of SQL.
 
     Raises:
-        StatementError: It holds neither, or both, or says that the tables cannot answer.
+        StatementError: It contains neither or both, or says that the tables cannot answer.
     """
     if reply.finish == "length":
         raise StatementError(f"the reply was cut at {_MAX_TOKENS} tokens")
@@ -90,7 +90,7 @@ _NO_TABLE = "the model finds no table that answers the question"
 
 
 def _worth_another(reply: ChatReply) -> bool:
-    """False where the model said that there is nothing to ask the database for."""
+    """False if the model said that the database cannot answer."""
     try:
         read_statement(reply)
     except StatementError as error:
@@ -99,7 +99,7 @@ def _worth_another(reply: ChatReply) -> bool:
 
 
 def _once_more(turns: Sequence[Message], reply: ChatReply, fault: str) -> list[Message]:
-    """The turns that show the model its own statement and what was wrong with it."""
+    """The turns that show the model its own statement and the fault."""
     again = render(shipped_mapping("retrieve", "prompts/sql.yaml").text("again"), {"fault": fault})
     return [*turns, Message("assistant", reply.text), Message("user", again)]
 
@@ -110,7 +110,7 @@ def _written(model: str, turns: Sequence[Message]) -> Flow[ChatReply]:
 
 
 def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...], list[str]]:
-    """The tables a model is shown, in the database's order, and a note where some are not."""
+    """The tables that a model sees, in the database's order, and a note if some are left out."""
     if len(database.tables) <= MOST_TABLES:
         return database.tables, []
     asked = {word.casefold() for word in words(question)}
@@ -126,7 +126,7 @@ def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...],
 
 
 def _prompt_values(question: str, database: Database, tables: Sequence[Table]) -> dict[str, Any]:
-    """What the prompt sees; names and values of the database cannot pass for its own marks."""
+    """Values for the prompt; names and values of the database cannot imitate its marks."""
     return {
         "question": question,
         "dialect": database.dialect,

@@ -1,4 +1,4 @@
-"""Reading a SQLite file so that nothing but reading can happen."""
+"""Reads a SQLite file so that nothing can be written."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ _START_SECONDS = 5.0
 _GONE = "its process was ended by the system"
 
 _SAMPLE = 1_000
-"""Rows that example values are taken from."""
+"""Number of rows from which example values are taken."""
 
 
 class SqliteReader(DatabaseReader):
-    """Opens the file read-only; an authorizer lets reading through and nothing else.
+    """Opens the file read-only; an authorizer allows only reading.
 
-    A statement runs in a process of its own, which is ended when its time is over and whose
-    memory is bounded; limits bound the size of values, and no extension, attached file or pragma
-    can be reached.
+    A statement runs in a separate process with limits on time and memory; limits bound the size of
+    values, and no extension, attached file or pragma can be reached.
     """
 
     dialect = "SQLite"
@@ -49,7 +48,7 @@ class SqliteReader(DatabaseReader):
         self._path = path
 
     def fingerprint(self) -> str:
-        """Hash of the file and of what is written ahead of it; read again when it changes.
+        """Hash of the file and its write-ahead log; read again when it changes.
 
         Raises:
             DatabaseError: It cannot be read.
@@ -63,10 +62,10 @@ class SqliteReader(DatabaseReader):
             ) from error
 
     def schema(self) -> tuple[Table, ...]:
-        """Tables and views with their columns; only those named, where any are.
+        """Tables and views with their columns; only the named ones, if any are named.
 
-        Example values are taken while the time limit allows: a slow view costs those that are
-        left, not the schema.
+        Example values are read until the time limit: after a slow view they are missing, but the
+        schema is complete.
         """
         with self._opened() as connection:
             names = [str(name) for name, _ in connection.execute(_NAMES)]
@@ -126,7 +125,7 @@ class SqliteReader(DatabaseReader):
         return buffer.reply(columns)
 
     def _lines(self, job: Mapping[str, Any]) -> list[list[Any]]:
-        """Columns and rows as the child process tells them.
+        """Columns and rows from the child process.
 
         Raises:
             StatementError: It was rejected, or took too long.
@@ -149,10 +148,10 @@ class SqliteReader(DatabaseReader):
         return [json.loads(line) for line in lines]
 
     def _views_to_read(self, connection: sqlite3.Connection, statement: str) -> frozenset[str]:
-        """Views on whose behalf any table may be read, in small letters.
+        """Views through which any table may be read, in lower case.
 
-        SQLite tells the authorizer the name of a view and that of a subquery named by ``WITH``
-        in the same way, so that the second must not equal any of the first.
+        SQLite passes the name of a view and that of a ``WITH`` subquery to the authorizer in the
+        same way, so the second must not equal any of the first.
 
         Raises:
             StatementError: A subquery is named like a table or view.
@@ -163,8 +162,8 @@ class SqliteReader(DatabaseReader):
         hiding = sorted(named_subqueries(statement) & kinds.keys())
         if hiding:
             raise StatementError(
-                f"the statement was not run: WITH gives the name of the table {hiding[0]!r} "
-                "to something else",
+                "the statement was not run: a WITH subquery has the same name as the table "
+                f"{hiding[0]!r}",
                 hint="name the subquery differently",
             )
         allowed = {name.lower() for name in self._options.tables}
@@ -175,7 +174,8 @@ class SqliteReader(DatabaseReader):
         where = f"retrieve.databases: {self._options.name}"
         if not self._path.is_file():
             raise DatabaseError(
-                f"there is no SQLite file {self._path.name!r} for {self._options.name!r}",
+                f"the SQLite file {self._path.name!r} of the database {self._options.name!r} does "
+                "not exist",
                 where=where,
                 hint="sqlite:///PATH starts from the project folder, sqlite:////PATH from the root",
             )
@@ -200,12 +200,12 @@ class SqliteReader(DatabaseReader):
 
 
 def _value(told: Any) -> Any:
-    """A value as the child told it; of bytes it tells how many there are."""
+    """A value from the child process; bytes are replaced by their number."""
     return f"<{told['bytes']} bytes>" if isinstance(told, dict) else told
 
 
 def _age(path: Path) -> tuple[int, int]:
-    """When a file was changed, and its size; 0 where there is none: nothing is written ahead."""
+    """Time of change and size of a file; 0 if there is none (no write-ahead log)."""
     if path.name.endswith("-wal") and not path.is_file():
         return 0, 0
     stat = path.stat()
@@ -214,7 +214,7 @@ def _age(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, changed: int, size: int) -> str:
-    """Hash of a file of this age and size, empty of one without bytes."""
+    """Hash of a file with this time and size, empty for an empty file."""
     if not size:
         return ""
     with path.open("rb") as file:

@@ -1,9 +1,9 @@
-"""Runs one statement on a SQLite file in a process of its own, which can be ended at any moment.
+"""Runs one statement on a SQLite file in a separate process, which can be killed at any time.
 
-SQLite looks at the clock between its own steps and not within a function: ``instr`` of two long
-values alone can run for hours. A process is ended from outside, and its memory is bounded by the
-system. This file is run by its path and imports nothing of the package: it starts in the time of
-a bare interpreter. It reads a job from standard input and writes a line of JSON for each row.
+SQLite checks the time between its steps but not within a function: ``instr`` of two long values can
+run for hours. A process can be killed, and the system bounds its memory. This file is run by its
+path and imports nothing of the package, so that it starts as fast as a bare interpreter. It reads a
+job from standard input and writes a line of JSON for each row.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if sys.platform != "win32":
     import resource
 
 STEPS = 1_000
-"""Machine instructions of SQLite between two looks at the clock."""
+"""Instructions of SQLite's virtual machine between two checks of the time."""
 
 MEMORY = 512 * 2**20
-"""Bytes of address space beyond which the process gets no more."""
+"""Most bytes of address space of the process."""
 
 _GRACE = 0.25
 """Seconds that SQLite has to stop by itself."""
 
 _LIMITS = (
-    # Bytes of one value, on the way to a result too.
+    # Most bytes of one value, also of intermediate ones.
     (sqlite3.SQLITE_LIMIT_LENGTH, 4_000_000),
     (sqlite3.SQLITE_LIMIT_ATTACHED, 0),
     (sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 200),
@@ -42,8 +42,8 @@ _REFUSED = {"load_extension", "readfile", "writefile", "edit"}
 
 
 def opened(address: str, timeout: float) -> sqlite3.Connection:
-    """A connection that reads, for so many seconds."""
-    # not `immutable`: another program may be writing, and its locks must be kept
+    """A read-only connection with a time limit in seconds."""
+    # not `immutable`: another program may be writing, and its locks must be respected
     connection = sqlite3.connect(address, uri=True, timeout=timeout)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     end = time.monotonic() + timeout
@@ -60,9 +60,9 @@ def _allowed(
     base: str | None,
     by: str | None,
 ) -> int:
-    """SQLite's question before each step of a statement; anything not named is denied."""
+    """SQLite's authorizer callback; anything not listed is denied."""
     if action == sqlite3.SQLITE_READ:
-        # `by` is the view on whose behalf a table is read: who may read the view may do so
+        # `by` is the view through which a table is read: allowed if the view is
         open_to = not tables or (first or "") in tables or (by or "").lower() in views
         return sqlite3.SQLITE_OK if open_to or not first else sqlite3.SQLITE_DENY
     if action in {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE}:
@@ -74,7 +74,7 @@ def _allowed(
 
 
 def _bounded() -> None:
-    """Let the system refuse memory beyond the limit, where it can."""
+    """Set the system's limit on memory, if it has one."""
     if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
@@ -87,7 +87,7 @@ def _plain(value: Any, longest: int) -> Any:
 
 def _run(job: dict[str, Any]) -> None:
     connection = opened(job["address"], job["timeout"])
-    connection.execute("PRAGMA temp_store = MEMORY")  # what is sorted must not fill the disk
+    connection.execute("PRAGMA temp_store = MEMORY")  # sorting must not fill the disk
     for limit, most in _LIMITS:
         connection.setlimit(limit, most)
     connection.set_authorizer(partial(_allowed, job["tables"], job["views"]))
@@ -107,7 +107,7 @@ def _tell(line: object) -> None:
 
 
 def _end() -> None:
-    """End the process within whatever function it is."""
+    """Kill the process, whatever function it is in."""
     os.write(1, b'\n{"error": "interrupted"}\n')
     os._exit(0)
 
@@ -117,7 +117,7 @@ def main() -> None:
     try:
         _bounded()
         job = json.load(sys.stdin)
-        # SQLite gives the interpreter free while it works: this thread is not held up.
+        # SQLite releases the GIL while it works, so this thread is not blocked.
         timer = threading.Timer(job["timeout"] + _GRACE, _end)
         timer.daemon = True
         timer.start()

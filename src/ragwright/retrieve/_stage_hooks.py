@@ -1,4 +1,4 @@
-"""Between the stages of a search: where a diagnosis looks on, and puts in what a stage lost."""
+"""Hooks between the stages of a search, for diagnosis."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Hits: TypeAlias = tuple[Hit, ...]
 
 
 class StageHooks:
-    """What is done to the hits between two stages; this one leaves them as they are.
+    """Hooks that may change the hits between stages; this one leaves them as they are.
 
     One is made for each search. Where the search goes in rounds (``retrieve.iterate``),
     ``pooled`` and ``ordered`` are called in each of them.
 
     Attributes:
-        depth: Least number of candidates the search fetches; what more it fetches than the
-            settings ask for changes no hit by itself.
+        depth: Least number of candidates that the search fetches; fetching more than configured
+            does not change hits by itself.
     """
 
     depth: int = 0
@@ -27,9 +27,9 @@ class StageHooks:
         return hits
 
     def ordered(self, hits: Hits) -> Hits:
-        """The candidates as the reranker left them, before selection and cut."""
+        """The reranked candidates, before selection and cut."""
         return hits
 
     def kept(self, hits: Hits) -> Hits:
-        """The hits that selection and ``top_k`` leave, before they are expanded."""
+        """The hits after selection and ``top_k``, before they are expanded."""
         return hits

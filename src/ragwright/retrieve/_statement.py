@@ -1,9 +1,9 @@
 """A statement that may be sent to a database: one SELECT in a small, unambiguous dialect.
 
-This is the second line of defence, and the one with good messages. The first is the
-connection: read-only, one statement by protocol, limited in time, rows and rights. What two
-databases would cut into tokens differently (comments, dollar quotes, Unicode escapes,
-backticks) is refused, so that nothing can hide from the list of functions below.
+This is the second line of defence, and gives clear messages. The first is the
+connection: read-only, one statement by protocol, limited in time, rows and rights. Syntax that
+databases tokenise differently (comments, dollar quotes, Unicode escapes, backticks) is refused, so
+that nothing can bypass the list of functions below.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from ..core import StatementError, late_pattern
 
 LONGEST = 20_000
-"""Characters a statement may have."""
+"""Most characters of a statement."""
 
 _TOKEN = late_pattern(
     r"(?P<space>\s+)"
@@ -41,7 +41,7 @@ _SECRET = {"pg_authid", "pg_shadow", "pg_user_mapping", "pg_user_mappings", "pg_
 
 
 def checked_statement(text: str) -> str:
-    """The statement without its last semicolon, if it may be sent at all.
+    """The statement without its last semicolon, if it is allowed.
 
     Raises:
         StatementError: It is empty or too long, not one statement, does not begin with SELECT,
@@ -50,12 +50,12 @@ def checked_statement(text: str) -> str:
     """
     statement = text.strip()
     if len(statement) > LONGEST:
-        raise _refused(f"it has {len(statement)} characters, {LONGEST} are allowed")
+        raise _refused(f"it has {len(statement)} characters; at most {LONGEST} are allowed")
     words: list[tuple[str, str]] = []
     for found in _TOKEN.finditer(statement):
         kind, token = str(found.lastgroup), found[0]
         if kind == "refused":
-            raise _refused(f"it holds {token!r}: write it without comments and special quotes")
+            raise _refused(f"it contains {token!r}: write it without comments and special quotes")
         if kind == "open":
             raise _refused(f"a quote {token} is not closed")
         if kind != "space":
@@ -66,7 +66,7 @@ def checked_statement(text: str) -> str:
     if not words:
         raise _refused("it is empty")
     if ("mark", ";") in words:
-        raise _refused("it holds more than one statement")
+        raise _refused("it contains more than one statement")
     first = next((word for _, word in words if word != "("), "")
     if first.lower() not in {"select", "with", "values"}:
         raise _refused(f"it begins with {first[:40]!r}, not with SELECT")
@@ -75,19 +75,19 @@ def checked_statement(text: str) -> str:
 
 
 def named_subqueries(statement: str) -> frozenset[str]:
-    """Names that a checked statement gives to subqueries by ``WITH``, in small letters.
+    """Names of the ``WITH`` subqueries of a checked statement, in lower case.
 
-    As SQLite reads it, which takes strings for names too. May hold names of windows as well.
+    As SQLite reads it, which accepts strings as names too. May include names of windows.
 
     Raises:
-        StatementError: It holds what SQLite cuts into tokens in another way than is done here:
-            brackets, ``e'…'``, or signs outside ASCII that are no letters.
+        StatementError: It contains syntax that SQLite tokenises differently: brackets, ``e'…'``, or
+            characters outside ASCII that are not letters.
     """
     words = [(str(f.lastgroup), f[0]) for f in _TOKEN.finditer(statement)]
     for kind, token in words:
         odd = kind in {"space", "number", "mark"} and not token.isascii()
         if odd or token in {"[", "]"} or (kind == "string" and token[0] in "eE"):
-            raise _refused(f"it holds {token[:40]!r}: write it with plain names and strings")
+            raise _refused(f"it contains {token[:40]!r}: write it with plain names and strings")
     words = [word for word in words if word[0] != "space"]
     return frozenset(
         _bare(words[before][1])
@@ -97,7 +97,7 @@ def named_subqueries(statement: str) -> frozenset[str]:
 
 
 def _before_as(words: list[tuple[str, str]], at: int) -> int:
-    """Where the name of ``name [(columns)] AS [[NOT] MATERIALIZED] (`` stands, -1 for nowhere."""
+    """Position of the name in ``name [(columns)] AS [[NOT] MATERIALIZED] (``, -1 if none."""
     at -= 1
     while at >= 0 and words[at][1].lower() in {"not", "materialized"}:
         at -= 1
@@ -133,5 +133,5 @@ def _check_names(words: list[tuple[str, str]]) -> None:
 
 def _refused(why: str) -> StatementError:
     return StatementError(
-        f"the statement was not run: {why}", hint="one SELECT that reads tables of the schema"
+        f"the statement was not run: {why}", hint="write one SELECT that reads tables of the schema"
     )

@@ -1,4 +1,4 @@
-"""What is known of a SQL database: its entry in the settings, its tables, its reader."""
+"""A SQL database: its settings, its tables, its reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..flow import SqlReply
 from ._options import DatabaseOptions
 
 CELL = 2_000
-"""Characters of one value; a longer one is cut, and the reply says so."""
+"""Characters of one value; a longer one is cut, with a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database as routing and prompts see it; ``problem`` says why it cannot be asked."""
+    """A database for routing and prompts; ``problem`` says why it cannot be queried."""
 
     options: DatabaseOptions
     tables: tuple[Table, ...] = ()
@@ -43,7 +43,7 @@ class Database:
 
 
 class DatabaseReader(ABC):
-    """Reads one database; a fresh connection for every call, so that no state outlives one."""
+    """Reads one database, with a new connection for every call, so that no state is kept."""
 
     dialect: str = "SQL"
 
@@ -56,7 +56,7 @@ class DatabaseReader(ABC):
         """
 
     def fingerprint(self) -> str:
-        """Hash of what it holds, as far as that can be told: of its schema alone here.
+        """Hash of its content, as far as possible: here of its schema only.
 
         Raises:
             DatabaseError: It cannot be opened or read.
@@ -75,7 +75,7 @@ class DatabaseReader(ABC):
 
 @dataclass(slots=True)
 class RowBuffer:
-    """Rows taken one by one until a limit is reached; values are made plain and short."""
+    """Collects rows until a limit is reached; values are converted to plain, short ones."""
 
     max_rows: int
     max_characters: int
@@ -85,7 +85,7 @@ class RowBuffer:
     _used: int = 0
 
     def take(self, row: Sequence[Any]) -> bool:
-        """Add a row; False where there is no room for it or any further one."""
+        """Add a row; False if there is no room for it."""
         plain = tuple(map(self._plain, row))
         self._used += sum(len(str(value)) for value in plain)
         if len(self.rows) >= self.max_rows or self._used > self.max_characters:
@@ -95,13 +95,14 @@ class RowBuffer:
         return True
 
     def reply(self, columns: Sequence[str]) -> SqlReply:
-        """What was taken, as a reply."""
+        """The collected rows as a reply."""
         notes = []
         if self.truncated and len(self.rows) >= self.max_rows:
             notes.append(f"only the first {self.max_rows} rows were read")
         elif self.truncated:
             notes.append(
-                f"only {len(self.rows)} rows fit {self.max_characters} characters; more were found"
+                f"only {len(self.rows)} rows fit in {self.max_characters} characters; there are "
+                "more"
             )
         if self.cut:
             notes.append(f"values longer than {CELL} characters were cut")

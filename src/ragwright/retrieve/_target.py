@@ -1,4 +1,4 @@
-"""What is searched, what it is searched with, and what comes of it."""
+"""The index to search, the wordings of a query, and the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ranking: TypeAlias = tuple[tuple[str, float], ...]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is searched: one snapshot of an index and the model that embeds queries for it.
+    """The index to search: a snapshot and the model that embeds queries for it.
 
     Attributes:
         snapshot: Name of the snapshot, as the index gave it.
@@ -25,8 +25,8 @@ class Target:
         similarity: ``cosine`` or ``dot``.
         analyzer: Cuts texts into the keyword index's tokens; needed to explain a hit and to
             judge a query's words.
-        tokenizer: The embedding model's own, None where it has none or is remote.
-        glossary: What codes and abbreviations mean, where one is in use.
+        tokenizer: The embedding model's own, None if it has none or is remote.
+        glossary: Meanings of codes and abbreviations, if a glossary is used.
     """
 
     snapshot: str
@@ -40,9 +40,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One wording of a query: what each channel searches for, and how much it counts.
+    """One wording of a query: the texts for each channel, and its weight.
 
-    ``keyword`` or ``dense`` is empty where the wording is not for that channel. ``passage``
+    ``keyword`` or ``dense`` is empty if the wording is not for that channel. ``passage``
     says that ``dense`` is written like a document (HyDE), and is embedded as one.
     """
 
@@ -54,14 +54,15 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a query was answered as it was, for people.
+    """Explanation of a search, for display.
 
     Attributes:
-        terms: What the keyword channel looked for, and how rare each is in the index.
-        pieces: The embedding model's tokens of the query, as it sees them.
+        terms: Terms of the keyword channel, and how rare each is in the index.
+        pieces: The embedding model's tokens of the query.
         weights: Weight of each channel in the fusion.
-        reason: Why the weights are what they are.
-        ladder: With soft filters: (conditions met, weight, chunks over the threshold), per rung.
+        reason: The reason for the weights.
+        ladder: With soft filters: (conditions met, weight, chunks over the threshold), per
+            relaxation level.
         matched: Chunk id -> tokens of the query that the chunk holds.
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
@@ -80,17 +81,17 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What the channels found, before any chunk is fetched.
+    """The results of the channels, before any chunk is fetched.
 
     Attributes:
         query: Query as it was searched.
         mode: Channels that were searched.
         ranking: The ``top_k`` best (chunk id, score) over all channels: BM25 scores for
             ``keyword``, similarities for ``dense``, fused scores for ``hybrid``.
-        channels: All that each channel found, best first, by its own scores.
-        notes: What the reader should know: a query cut, a channel that found nothing.
-        explanation: Terms, weights and ladder; :func:`ragwright.retrieve.explain` adds the rest.
-        rungs: With soft filters: chunk id -> what it meets and misses, of every candidate.
+        channels: The results of each channel, best first, with its own scores.
+        notes: Notes for the user: a query that was cut, a channel that found nothing.
+        explanation: Terms, weights and levels; :func:`ragwright.retrieve.explain` adds the rest.
+        rungs: With soft filters: chunk id -> relaxation level, of every candidate.
     """
 
     query: str

@@ -1,4 +1,4 @@
-"""The log of opened confirm splits: a file under version control that only grows."""
+"""The log of openings of confirm splits: an append-only file under version control."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Opening:
     Attributes:
         time: ISO 8601, UTC.
         testset: Address of the testset.
-        fingerprint: Hash of the whole confirm split, whatever share of it was read.
+        fingerprint: Hash of the whole confirm split, regardless of the part read.
         rows: Rows that were read.
-        purpose: What for.
-        by: Who.
+        purpose: Purpose of the opening.
+        by: User.
     """
 
     time: str
@@ -37,13 +37,13 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """Leave to open confirm splits: each opening is written down before rows are given.
+    """Permission to open confirm splits: each opening is logged before rows are returned.
 
     Attributes:
         path: The log, JSONL; made where it is missing.
-        purpose: What the rows are wanted for: ``confirm``, ``eval``, a sentence.
-        by: Who asks; the user of this machine where left out.
-        rehearsal: The rows are only counted, for a dry run: nothing is written down.
+        purpose: Purpose of the rows: ``confirm``, ``eval``, a sentence.
+        by: User; by default the user of this machine.
+        rehearsal: The rows are only counted, for a dry run: nothing is logged.
     """
 
     path: Path
@@ -52,13 +52,13 @@ class Openings:
     rehearsal: bool = False
 
     def record(self, testset: str, fingerprint: str, rows: int) -> tuple[Opening, ...]:
-        """Write an opening down; returns the earlier ones of this testset, oldest first.
+        """Log an opening; returns the earlier ones of this testset, oldest first.
 
-        Those of the same rows (equal fingerprint) and, since a row that was edited makes another
-        fingerprint, those of a testset of the same file name.
+        Those of the same rows (equal fingerprint) and, since an edited row changes the fingerprint,
+        those of a testset of the same file name.
 
         Raises:
-            TestsetError: The log cannot be read or written; the rows must then not be given.
+            TestsetError: The log cannot be read or written; the rows must then not be returned.
         """
         earlier = self.touching(self.path, testset, fingerprint)
         if self.rehearsal:
@@ -77,7 +77,7 @@ class Openings:
                 os.fsync(file.fileno())
         except OSError as error:
             raise TestsetError(
-                f"the opening cannot be written down: {error.strerror}",
+                f"the opening cannot be logged: {error.strerror}",
                 where=str(self.path),
                 hint="the confirm split stays closed until the log can be written",
             ) from error
@@ -88,7 +88,7 @@ class Openings:
         """Openings of these rows or of a testset of the same file name, oldest first.
 
         Raises:
-            TestsetError: A line is no opening; file and line are named.
+            TestsetError: A line is not an opening; with file and line.
         """
         name = _file_name(testset)
         return tuple(
@@ -99,10 +99,10 @@ class Openings:
 
     @staticmethod
     def of(path: str | Path, fingerprint: str = "") -> tuple[Opening, ...]:
-        """Openings in a log, oldest first: those of a fingerprint, all where it is empty.
+        """Openings in a log, oldest first: those of a fingerprint, all if it is empty.
 
         Raises:
-            TestsetError: A line is no opening; file and line are named.
+            TestsetError: A line is not an opening; with file and line.
         """
         source = Path(path)
         if not source.exists():
@@ -115,11 +115,11 @@ class Openings:
 
 
 def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> str:
-    """What every report must say of the rows it rests on.
+    """The note on earlier openings that every report must contain.
 
     Args:
         earlier: Openings of the same rows, or of other versions of their testset, oldest first.
-        fingerprint: That of the rows.
+        fingerprint: Fingerprint of the rows.
         path: The log.
     """
     if not earlier:
@@ -127,10 +127,10 @@ def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> 
     first, times = earlier[0], len(earlier)
     others = sum(one.fingerprint != fingerprint for one in earlier)
     often = "once" if times == 1 else f"{times} times"
-    versions = f", {others} of them in another version of the rows" if others else ""
+    versions = f", {others} of them with another version of the rows" if others else ""
     return (
         f"the confirm split was opened {often} before{versions}, first on {first.time[:10]} for "
-        f"{first.purpose!r} by {first.by}: what it says is worth less each time"
+        f"{first.purpose!r} by {first.by}; each opening makes its results less independent"
     )
 
 
@@ -148,13 +148,13 @@ def _opening(value: dict[str, Any], where: str) -> Opening:
         raise TestsetError(
             f"not a valid opening: {', '.join(missing or wrong or ['rows'])}",
             where=where,
-            hint="this log is written by ragwright alone; take it back from version control",
+            hint="only ragwright writes this log; restore it from version control",
         )
     return Opening(**{name: value[name] for name in names})
 
 
 def _file_name(testset: str) -> str:
-    """What stays the same where a project is moved; a split of a BEIR folder is its address."""
+    """The part of an address that stays when a project is moved."""
     return testset if testset.startswith("beir:") else Path(testset).name
 
 

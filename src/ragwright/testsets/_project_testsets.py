@@ -1,4 +1,4 @@
-"""Testsets of a project: which split is read, who is told, and gold that still holds."""
+"""Testsets of a project: choice of the split, log of openings, and check of gold."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def project_testset(
 
     Args:
         folder: The project; openings are written to ``testsets/openings.jsonl`` in it.
-        address: As :func:`ragwright.experiment.load_testset`; a path that is not there is looked
-            for in the project's folder.
-        split: ``all``, ``tune`` or ``confirm``; where left out, the tune split of a testset
-            whose rows name splits, else all rows.
-        purpose: What the rows are wanted for.
-        rehearsal: Nothing is measured: an opening is not written down.
+        address: As :func:`ragwright.experiment.load_testset`; a path that does not exist is also
+            tried in the project folder.
+        split: ``all``, ``tune`` or ``confirm``; by default the tune split if rows name splits, else
+            all rows.
+        purpose: Purpose of the rows.
+        rehearsal: Nothing is measured: the opening is not logged.
         limit: Most questions, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
 
@@ -41,7 +41,7 @@ def project_testset(
     address = _found(folder, address)
     declared = declared_splits(address)
     wanted = split or ("tune" if declared else "all")
-    # All rows of a testset that names no splits are no opening, unless they are asked for.
+    # Reading all rows of a testset without splits is an opening only if requested.
     closed = wanted == "tune" or not (split or declared)
     log = Openings(folder.openings, purpose, rehearsal=rehearsal)
     opened = None if closed else log
@@ -53,7 +53,7 @@ def project_testset(
 
 
 def _found(folder: ProjectFolder, address: str) -> str:
-    """The address, in the project's folder where it is there alone."""
+    """The address, in the project folder if it exists only there."""
     if address.startswith(("beir:", "rgb:")) or Path(address).exists():
         return address
     inside = folder.root / address
@@ -61,7 +61,7 @@ def _found(folder: ProjectFolder, address: str) -> str:
 
 
 def with_current_gold(store: Store, testset: Testset) -> Testset:
-    """The testset as it can be measured against the documents that are stored now.
+    """The testset, checked against the stored documents.
 
     Raises:
         TestsetError: The documents of all rows changed.

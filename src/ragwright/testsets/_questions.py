@@ -1,4 +1,4 @@
-"""Rows that are one question: the same words and one gold, for one persona or for several."""
+"""Groups rows into questions: the same words and gold, for one or several personas."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Question:
     """One question.
 
     Attributes:
-        own: Persona -> the row that asks it for this persona, in the order of the rows.
-        elsewhere: Personas for whom the same words have rows, though none with this gold.
+        own: Persona -> the row with this question for the persona, in the order of the rows.
+        elsewhere: Personas with rows of the same words, but other gold.
     """
 
     own: Mapping[str, Row]
@@ -23,22 +23,22 @@ class Question:
 
     @property
     def first(self) -> Row:
-        """Its first row, which stands in for personas that have none."""
+        """Its first row, used for personas without a row."""
         return next(iter(self.own.values()))
 
     def row_for(self, persona: str) -> Row | None:
-        """The row that asks it for a persona; None where the same words ask that one elsewhere."""
+        """The row for a persona; None if the persona's row with the same words has other gold."""
         if persona in self.elsewhere:
             return None
         return self.own.get(persona) or replace(self.first, persona_name=persona)
 
 
 def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ...]]:
-    """The questions of rows in their order, with a note where rows only repeat another one.
+    """The questions of rows in order, with a note if rows only repeat another one.
 
     Rows of the same words for different personas are one question, each with the gold of its
-    persona. A second row of the same words for the same persona is another question where its
-    gold is another, and a repetition where it is not.
+    persona. A second row with the same words for the same persona is another question if its gold
+    differs, else a repetition.
     """
     by_words: dict[str, dict[str, dict[str, Row]]] = {}
     read = repeated = 0

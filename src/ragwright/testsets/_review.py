@@ -1,4 +1,4 @@
-"""People accept, edit and reject the rows of a testset: one by one, or on a sheet."""
+"""Review of testsets: people accept, edit and reject rows one by one, or on a sheet."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ROUND_TRIP = (".jsonl", ".json")
 
 
 def review_status(row: Row) -> str:
-    """``accepted``, ``edited`` or ``rejected``; empty where nobody has looked at the row.
+    """``accepted``, ``edited`` or ``rejected``; empty if the row is not reviewed.
 
     Raises:
-        TestsetError: The row holds another word.
+        TestsetError: The row has another value.
     """
     status = row.metadata.get("review", "")
     if status not in ("", *_STATUSES):
@@ -54,17 +54,17 @@ def reviewed(
     answer: str = "",
     time: str = "",
 ) -> Row:
-    """A row with a decision: who, when, and what was put in place of question or answer.
+    """A row with a decision: reviewer, time, and a new question or answer.
 
     ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
 
     Args:
         row: The row.
         status: The decision.
-        by: Who decides.
+        by: Reviewer.
         question: New question, empty to keep.
         answer: New gold answer, empty to keep.
-        time: ISO 8601; now where left out.
+        time: ISO 8601; now by default.
     """
     new = (question.strip() or row.user_input, answer.strip() or row.reference)
     if status == "rejected":
@@ -83,16 +83,16 @@ def reviewed(
 class TestsetReview:
     """A testset under review: each decision is on disk before the next row is shown.
 
-    The file itself holds the decisions, so a review is left and taken up at any time. A file
-    that somebody else changed meanwhile is read again; only a change of the very row that is
-    decided is a conflict.
+    The file itself holds the decisions, so a review can be interrupted and continued. If another
+    process changed the file, it is read again; only a change of the row being decided is a
+    conflict.
 
     Args:
         path: The testset, JSONL.
-        by: Who reviews.
+        by: Reviewer.
 
     Raises:
-        TestsetError: The file cannot be read, or is of a form that cannot be written back.
+        TestsetError: The file cannot be read, or has a format that cannot be written back.
     """
 
     __test__ = False  # the name is the field's; pytest must not collect it
@@ -101,7 +101,7 @@ class TestsetReview:
         self.path = Path(path)
         if self.path.suffix.lower() not in _ROUND_TRIP:
             raise TestsetError(
-                "only JSONL testsets are reviewed",
+                "only JSONL testsets can be reviewed",
                 where=str(path),
                 hint="make one with `ragwright synth --from FILE -o testsets/NAME.jsonl`",
             )
@@ -116,18 +116,18 @@ class TestsetReview:
 
     @property
     def open(self) -> tuple[Row, ...]:
-        """Rows that nobody has looked at, in file order."""
+        """Rows without a decision, in file order."""
         return tuple(row for row in self._rows.values() if not review_status(row))
 
     def counts(self) -> dict[str, int]:
-        """How many rows are accepted, edited, rejected and open."""
+        """Number of accepted, edited, rejected and open rows."""
         found = Counter(review_status(row) or "open" for row in self._rows.values())
         return {name: found[name] for name in (*_STATUSES, "open")}
 
     def decide(
         self, row: Row, status: ReviewStatus, *, question: str = "", answer: str = ""
     ) -> Row:
-        """Write a decision on a row down; returns the row as it is now.
+        """Store a decision on a row; returns the new row.
 
         Args:
             row: The row as it was shown.
@@ -136,8 +136,8 @@ class TestsetReview:
             answer: New gold answer, empty to keep.
 
         Raises:
-            TestsetError: Somebody changed or removed the row meanwhile, or the file cannot be
-                written; the file is left as it is.
+            TestsetError: Another process changed or removed the row meanwhile, or the file cannot
+                be written; the file is left as it is.
         """
         made = reviewed(row, status, self.by, question=question, answer=answer)
         self._write(row, made)
@@ -145,7 +145,7 @@ class TestsetReview:
         return made
 
     def undo(self) -> Row | None:
-        """Take the last decision of this session back; the row as it is again, None without.
+        """Undo the last decision of this session; returns the restored row, None if there is none.
 
         Raises:
             TestsetError: As :meth:`decide`.
@@ -168,7 +168,7 @@ class TestsetReview:
             raise TestsetError(
                 f"row {shown.id!r} was changed by another process; nothing was written",
                 where=str(self.path),
-                hint="look at it again",
+                hint="review it again",
             )
         rows = {**self._rows, made.id: made}
         write_rows(rows.values(), self.path)
@@ -178,12 +178,12 @@ class TestsetReview:
 
 @dataclass(frozen=True, slots=True)
 class SheetOutcome:
-    """What came of a sheet that was read back.
+    """Result of reading a filled-in sheet.
 
     Attributes:
-        rows: All rows of the testset, with the decisions that hold.
+        rows: All rows of the testset, with the valid decisions.
         counts: Decisions of the sheet: accepted, edited, rejected, open (left empty), unchanged
-            (already there).
+            (already stored).
         conflicts: Lines that were not applied, each with its place and the reason.
     """
 
@@ -195,11 +195,11 @@ class SheetOutcome:
 def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
     """Write rows as a table to fill in: ``review``, and question and answer to be edited in place.
 
-    The last column tells the row as it was; a text that a spreadsheet would take for a formula
-    gets an apostrophe before it, which :func:`read_review_sheet` takes away.
+    The last column is a hash of the row; text that a spreadsheet would read as a formula gets an
+    apostrophe, which :func:`read_review_sheet` removes.
 
     Raises:
-        TestsetError: The file is there already, or cannot be written.
+        TestsetError: The file exists already, or cannot be written.
     """
     lines: list[Sequence[str]] = [_COLUMNS]
     for row in rows:
@@ -218,7 +218,7 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
         replace_text(Path(path), text, fresh=True, encoding="utf-8-sig")
     except FileExistsError as error:
         raise TestsetError(
-            "the sheet is there already; nothing was changed",
+            "the sheet exists already; nothing was changed",
             where=str(path),
             hint="it may contain someone's work: choose another name",
         ) from error
@@ -229,12 +229,12 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
 def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOutcome:
     """Apply a sheet to the rows it was written from; reading it twice changes nothing.
 
-    A question or answer that was changed makes the row ``edited``. What cannot be applied is
-    named and left: a row that is not in the testset, is twice on the sheet, was changed in the
-    testset since the sheet was written, or whose evidence was changed on the sheet.
+    A changed question or answer makes the row ``edited``. Lines that cannot be applied are
+    reported: a row that is not in the testset, is twice on the sheet, was changed in the testset
+    since the sheet was written, or whose evidence was changed on the sheet.
 
     Raises:
-        TestsetError: The file is no such sheet, or holds an unknown decision; with its line.
+        TestsetError: The file is not such a sheet, or has an unknown decision; with its line.
     """
     known = {row.id: row for row in rows}
     counts: Counter[str] = Counter()
@@ -263,18 +263,20 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
 def _applied(
     row: Row, status: ReviewStatus | None, cells: Mapping[str, str], by: str
 ) -> tuple[Row | None, str]:
-    """The row with its line of the sheet, and what that was; None and why where it conflicts."""
+    """The row with its line applied, and the kind of change; None and the reason if it
+    conflicts.
+    """
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
     edited = question != _lines(row.user_input) or answer != _lines(row.reference)
     own = review_status(row)
     if cells.get("row", "") != _state(row):
-        # A sheet that was read before, or says nothing of the row, clashes with nothing.
+        # A sheet that was applied before, or has no entry for the row, causes no conflict.
         known = (None, own, "accepted") if own == "edited" else (None, own)
         if (status == own == "rejected") or (not edited and status in known):
             return row, "unchanged"
         return None, "was changed in the testset since the sheet was written"
     if _lines(cells.get("evidence", "")) != _lines(_evidence(row)):
-        return None, "has another evidence: spans cannot be edited on a sheet"
+        return None, "has changed evidence: spans cannot be edited on a sheet"
     if status == "rejected":
         if own == "rejected":
             return row, "unchanged"
@@ -288,7 +290,7 @@ def _applied(
     if own == status:
         return row, "unchanged"
     if status == "edited":
-        return None, "is called edited, and nothing in it is"
+        return None, "is marked as edited, but nothing is changed"
     return reviewed(row, status, by), status
 
 
@@ -311,14 +313,14 @@ def _evidence(row: Row) -> str:
 
 
 def _state(row: Row) -> str:
-    """Hash of a row as it is, who and when left out."""
+    """Hash of a row, without reviewer and time."""
     record = row_record(row)
     metadata = {k: v for k, v in row.metadata.items() if k not in _MARKS[1:]}
     return value_hash({**record, "metadata": metadata})[:12]
 
 
 def _lines(text: str) -> str:
-    """A text as spreadsheets hand it back: line ends and outer space may differ."""
+    """A text normalised like in spreadsheets: line ends and outer space may differ."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 

@@ -9,30 +9,31 @@ from typing import Literal, TypeAlias, get_args
 from ..core import Row, TestsetError, text_hash
 
 Split: TypeAlias = Literal["all", "tune", "confirm"]
-"""What a testset holds rows of."""
+"""Splits of a testset."""
 
 CONFIRM_SHARE = 0.4
-"""Share of the clusters that are kept for confirmation."""
+"""Share of the clusters in the confirm split."""
 
 _NAMED = ("tune", "confirm")
 
 
 def split_of(row: Row) -> str:
-    """The split that a row names in its metadata, empty where it names none.
+    """The split in a row's metadata, empty if there is none.
 
     Raises:
-        TestsetError: It names something else.
+        TestsetError: It has another value.
     """
     named = row.metadata.get("split", "")
     if named != "" and named not in _NAMED:
         raise TestsetError(
-            f"row {row.id!r} names the split {named!r}", hint="write tune or confirm, or nothing"
+            f"row {row.id!r} names the split {named!r}",
+            hint="write tune or confirm, or leave it empty",
         )
     return str(named)
 
 
 def names_splits(rows: Iterable[Row]) -> bool:
-    """True where at least one row names its split."""
+    """True if at least one row names its split."""
     return any(split_of(row) for row in rows)
 
 
@@ -44,10 +45,10 @@ def gold_documents(row: Row) -> tuple[str, ...]:
 def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     """Row id -> name of the cluster that is kept together.
 
-    Rows that share a gold document, or ask the same question, are of one cluster, through
-    whatever chain of rows. Its name is its first gold document by id; without gold, its first
-    row id. Where such a chain would hold more than half of the rows (multi-hop collections), only
-    the first gold document of each row counts.
+    Rows that share a gold document or a question, directly or through other rows, are one cluster.
+    Its name is its first gold document by id; without gold, its first row id. If a cluster would
+    hold more than half of the rows (multi-hop collections), only the first gold document of each
+    row is used.
     """
     found = joined({row.id: _ties(row) for row in rows})
     largest = max(Counter(found.values()).values(), default=0)
@@ -59,9 +60,9 @@ def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
 def assign_splits(rows: Sequence[Row], *, share: float = CONFIRM_SHARE) -> dict[str, str]:
     """Row id -> ``tune`` or ``confirm``, the same on every machine.
 
-    A row that names its split keeps it, and the rest of its cluster follows; where a cluster
-    names both, its unnamed rows are for tuning. Every other cluster is placed by the hash of its
-    name alone, so rows that are added later move no others.
+    A row that names its split keeps it, and the rest of its cluster follows; if a cluster names
+    both, its unnamed rows are for tuning. Other clusters are assigned by the hash of their name, so
+    later rows do not move others.
 
     Args:
         rows: All rows of a testset.
@@ -88,7 +89,7 @@ def assign_splits(rows: Sequence[Row], *, share: float = CONFIRM_SHARE) -> dict[
 
 
 def shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[str, ...]:
-    """Gold documents that stand in both splits, sorted: what is tuned there is known here."""
+    """Gold documents in both splits, sorted: a leak from tuning to confirmation."""
     seen: dict[str, set[str]] = {}
     for row in rows:
         for document in gold_documents(row):
@@ -100,23 +101,23 @@ def known_split(split: str) -> Split:
     """A split by its name.
 
     Raises:
-        TestsetError: There is no such split.
+        TestsetError: The split is unknown.
     """
     for name in get_args(Split):
         if split == name:
             known: Split = name
             return known
-    raise TestsetError(f"there is no split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
+    raise TestsetError(f"unknown split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
 
 
 def _ties(row: Row) -> tuple[str, ...]:
-    """What ties a row to others: its gold documents, then its question."""
+    """Keys that link a row to others: its gold documents, then its question."""
     documents = tuple(f"document\x00{name}" for name in gold_documents(row))
     return (*documents, f"question\x00{' '.join(row.user_input.casefold().split())}")
 
 
 def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Row id -> cluster name, by following ties (union-find over what rows are tied by)."""
+    """Row id -> cluster name, by union-find over shared keys."""
     parents: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -141,5 +142,5 @@ def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def _uniform(name: str) -> float:
-    """A number in [0, 1) that depends on the name alone."""
+    """A number in [0, 1) that depends only on the name."""
     return int(text_hash(f"split\x00{name}")[:12], 16) / 16**12

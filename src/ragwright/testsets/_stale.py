@@ -1,4 +1,4 @@
-"""Testsets whose documents changed: which rows no longer point at what they quote."""
+"""Stale testsets: rows whose gold no longer matches the documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core import GoldSpan, Row, TestsetError
 from ._testsets import Testset
 
 TextOf: TypeAlias = Callable[[str], str | None]
-"""The text of a document by its id, None where there is no such document."""
+"""The text of a document by its id, None if it does not exist."""
 
 Staleness: TypeAlias = Literal["moved", "several", "gone", "outside"]
 
@@ -19,20 +19,20 @@ _REASONS: dict[Staleness, str] = {
     "moved": "its text has moved",
     "several": "its text has moved, and occurs in several places",
     "gone": "its text is no longer in the document",
-    "outside": "it holds no text, and ends behind the document",
+    "outside": "it holds no text, and ends after the document",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class StaleSpan:
-    """A gold span that does not agree with its document.
+    """A gold span that does not match its document.
 
     Attributes:
         row_id: The row.
-        span: The span as the row has it.
-        state: ``moved`` (its text stands at exactly one other place), ``several`` (at more than
-            one), ``gone`` (nowhere), ``outside`` (no text to look for, and beyond the end).
-        now: The span at its new place, only where it is ``moved``.
+        span: The span in the row.
+        state: ``moved`` (its text is at exactly one other place), ``several`` (at more than
+            one), ``gone`` (nowhere), ``outside`` (no text to search for, and beyond the end).
+        now: The span at its new place, if it is ``moved``.
     """
 
     row_id: str
@@ -48,13 +48,13 @@ class StaleSpan:
 
 
 def stale_rows(rows: Iterable[Row], text_of: TextOf) -> tuple[StaleSpan, ...]:
-    """Gold spans that do not agree with their documents, in row order.
+    """Gold spans that do not match their documents, in row order.
 
-    Documents that are not there at all are another matter and are passed over.
+    Missing documents are skipped here.
 
     Args:
         rows: Rows with ``reference_spans``.
-        text_of: Text of a document; each is asked for once.
+        text_of: Text of a document; called once per document.
     """
     texts: dict[str, str | None] = {}
     found = []
@@ -79,10 +79,10 @@ def moved_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
 
 
 def current_gold(testset: Testset, text_of: TextOf) -> Testset:
-    """The testset as it can be measured against the documents of now.
+    """The testset, checked against the present documents.
 
-    A row whose gold text merely moved points at the new place; one whose gold text changed is
-    left out; notes name both.
+    Gold that only moved is updated to its new place; rows whose gold text changed are left out;
+    notes name both.
 
     Raises:
         TestsetError: Every row with a span is stale.
@@ -97,7 +97,7 @@ def current_gold(testset: Testset, text_of: TextOf) -> Testset:
             f"the gold of all {len(spanned)} rows changed since the testset was written: "
             f"{stale[0]}",
             where=testset.name,
-            hint="the documents were edited or read differently: make the testset anew with "
+            hint="the documents were edited or read differently: make the testset again with "
             "`ragwright synth`, or restore the documents",
         )
     dropped = set(lost)

@@ -18,15 +18,15 @@ def make_suite(
     """Capability suites from a project's own corpus, or from a file of RGB.
 
     Every question needs a reference answer and gold: spans, or documents that hold the answer.
-    What had to be left out, and why, is in the notes.
+    Notes list what was left out, and why.
 
     Args:
         project: The project, its documents ingested; for ``rgb:FILE/SUITE`` they are not needed.
-        testset: Its address, or its rows; of rows that name splits the tune split.
-        options: Which suites, which doses, which distractors.
+        testset: Its address, or its rows; if rows name splits, the tune split is used.
+        options: Suites, doses and distractors.
 
     Raises:
-        TestsetError: The testset is wrong, or no row can be made of it.
+        TestsetError: The testset is wrong, or no row can be made from it.
         RetrieveError: Nothing is ingested.
     """
     chosen = options or SuiteOptions()

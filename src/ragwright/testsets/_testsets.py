@@ -1,4 +1,4 @@
-"""Testsets: rows with gold, read through one door."""
+"""Testsets: rows with gold, and their loader."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ._trec import Qrels, judgments, read_qrels
 from .rows import half_note, holds_half, objects_of, read_rows
 
 _SHOWN = 5
-"""Most ids that a note names."""
+"""Most ids in a note."""
 
 _REVIEW = ("review", "reviewed_by", "reviewed_at")
-"""Metadata by which people mark rows."""
+"""Metadata keys of review marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Testset:
     Attributes:
         name: Address it was loaded from.
         rows: Rows, each id once.
-        notes: What the reader of a result should know: gold outside the corpus, a subset.
-        split: Which of its splits these rows are of.
-        opened: Fingerprint of the confirm split as it was logged, empty where it is closed.
+        notes: Notes for users of the results: gold outside the corpus, a subset.
+        split: The split of these rows.
+        opened: Logged fingerprint of the confirm split, empty if it is closed.
     """
 
     __test__ = False  # the name is the field's; pytest must not collect it
@@ -44,7 +44,7 @@ class Testset:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the rows, the marks of a review left out; see :func:`rows_fingerprint`."""
+        """Hash of the rows, without review marks; see :func:`rows_fingerprint`."""
         return rows_fingerprint(self.rows)
 
     @property
@@ -57,7 +57,7 @@ class Testset:
 
         The rows that ask one question for several personas are chosen together. A question is
         chosen by the hash of the seed and the id of its first row, so adding rows to the file or
-        taking a larger subset keeps most of the choice.
+        taking a larger subset keeps most of the subset.
 
         Raises:
             TestsetError: The size is below 1.
@@ -80,12 +80,11 @@ class Testset:
         )
 
     def asked_for(self, personas: Sequence[str]) -> Testset:
-        """Every question for each of these personas; as it is where none is named.
+        """Every question for each of these personas; unchanged without personas.
 
         A question that has a row for a persona keeps it and its gold; for other personas its first
-        row stands in, called ``ID for PERSONA``. Rows of the same words with another gold for the
-        same persona are other questions; those that only repeat a row are left out, and counted
-        in a note.
+        row is copied as ``ID for PERSONA``. Rows with the same words but other gold for the same
+        persona are other questions; repeated rows are left out, and counted in a note.
         """
         if not personas:
             return self
@@ -103,9 +102,9 @@ class Testset:
 
 
 def rows_fingerprint(rows: Sequence[Row]) -> str:
-    """Hash of rows with all they hold but the marks of a review, in their order.
+    """Hash of rows in their order, without review marks.
 
-    That somebody looked at a row makes it no other row; that they edited it does.
+    Accepting a row does not change the hash; editing does.
     """
     plain = (
         replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
@@ -122,10 +121,10 @@ def load_testset(
     seed: int = 0,
     openings: Openings | None = None,
 ) -> Testset:
-    """The testset at an address: the one door through which gold comes in.
+    """Load the testset at an address; all gold is loaded here.
 
-    Rows that a person rejected are left out. The confirm split is given only to who writes the
-    opening down; ``all`` of a testset whose rows name splits holds it too.
+    Rejected rows are left out. The confirm split is returned only if the opening is logged; ``all``
+    includes it if rows name splits.
 
     Args:
         address: ``beir:DIR/SPLIT``, ``rgb:FILE/SUITE``, or the path of a JSONL file of rows in
@@ -133,11 +132,11 @@ def load_testset(
         split: ``all``, ``tune`` or ``confirm``; see :func:`assign_splits`.
         limit: Most questions, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
-        openings: Where the opening of a confirm split is written down, and what it is for.
+        openings: Log of openings of the confirm split, and the purpose.
 
     Raises:
-        TestsetError: A file is missing or wrong (file and line are named), the split is empty,
-            or the confirm split was asked for without leave.
+        TestsetError: A file is missing or wrong (with file and line), the split is empty, or the
+            confirm split was requested without ``openings``.
     """
     wanted = known_split(split)
     if address.startswith("beir:"):
@@ -153,9 +152,9 @@ def load_testset(
     holds_confirm = wanted == "confirm" or (wanted == "all" and named)
     if holds_confirm and openings is None:
         raise TestsetError(
-            "opening the confirm split must be recorded"
+            "opening the confirm split must be logged"
             if wanted == "confirm"
-            else "the rows name splits, and all of them holds the confirm split",
+            else "the rows name splits, so split='all' includes the confirm split",
             where=address,
             hint="use split='tune'; or pass openings=Openings(path, purpose=...)",
         )
@@ -176,7 +175,7 @@ def load_testset(
 
 
 def declared_splits(address: str) -> bool:
-    """True where a row of the testset at an address names its split.
+    """True if a row of the testset at an address names its split.
 
     Raises:
         TestsetError: As :func:`load_testset`.
@@ -187,7 +186,7 @@ def declared_splits(address: str) -> bool:
 
 
 def _accepted(testset: Testset) -> Testset:
-    """The testset without the rows that a person rejected."""
+    """The testset without rejected rows."""
     kept = tuple(row for row in testset.rows if row.metadata.get("review") != "rejected")
     rejected = len(testset.rows) - len(kept)
     if not rejected:
@@ -203,7 +202,7 @@ def _accepted(testset: Testset) -> Testset:
 
 
 def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
-    """The rows of a split, with notes on what was left out and on what leaks."""
+    """The rows of a split, with notes on rows left out and on leaks."""
     if wanted == "all":
         return testset
     rows = tuple(row for row in testset.rows if placed[row.id] == wanted)
@@ -214,14 +213,15 @@ def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
             f"the {wanted} split is empty: tune {counts['tune']} rows, confirm "
             f"{counts['confirm']} rows",
             where=testset.name,
-            hint=f"rows of one gold document stay together, and all fell to {other}: add rows on "
+            hint=f"rows with the same gold document stay together, and all are in {other}: add "
+            "rows on "
             "other documents, or write `split: tune` and `split: confirm` on the rows",
         )
     notes = [f"{wanted} split: {len(rows)} of {len(testset.rows)} rows"]
     if shared := shared_gold(testset.rows, placed):
         notes.append(
             f"{len(shared)} gold documents are in both splits, such as "
-            f"{', '.join(shared[:_SHOWN])}: what is tuned on the one is known to the other"
+            f"{', '.join(shared[:_SHOWN])}: results of the two splits are not independent"
         )
     return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=wanted)
 
@@ -234,7 +234,7 @@ def _beir(address: str) -> Testset:
         raise TestsetError(f"cannot read {address!r} as a testset", hint="write beir:DIR/SPLIT")
     judged = folder / "qrels" / f"{split}.tsv"
     if not judged.is_file():
-        whole = folder / split  # the split was forgotten, where this is the folder itself
+        whole = folder / split  # the split is missing if this is the folder itself
         splits = sorted(
             path.stem for path in (*folder.glob("qrels/*.tsv"), *whole.glob("qrels/*.tsv"))
         )
@@ -252,7 +252,7 @@ def _beir(address: str) -> Testset:
         raise TestsetError(
             f"query {query!r} is judged but not in queries.jsonl",
             where=where,
-            hint="take queries.jsonl and qrels from the same data set",
+            hint="use queries.jsonl and qrels from the same data set",
         )
     rows = tuple(
         Row(id=query, user_input=text, reference_ids=qrels[query])
@@ -282,7 +282,7 @@ def _texts_by_id(path: Path) -> dict[str, str]:
 
 
 def _missing_documents(path: Path, qrels: Qrels) -> tuple[str, ...]:
-    """Notes on judged documents that the corpus lacks: no search can find those."""
+    """Notes on judged documents that are not in the corpus, so that no search can find them."""
     if not path.is_file():
         return (f"no {path.name} in the folder: judged documents are not checked",)
     missing = dict.fromkeys(document for grades in qrels.values() for document in grades)
@@ -298,6 +298,6 @@ def _missing_documents(path: Path, qrels: Qrels) -> tuple[str, ...]:
         raise TestsetError(
             f"none of the {judged} judged documents is in the corpus, for example {first!r}",
             where=str(path),
-            hint="take corpus.jsonl and qrels from the same data set",
+            hint="use corpus.jsonl and qrels from the same data set",
         )
     return (f"{len(missing)} of {judged} judged documents are not in the corpus, such as {first}",)

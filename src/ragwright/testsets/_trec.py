@@ -24,7 +24,7 @@ _HEADS = frozenset({"query-id", "query_id", "queryid", "qid", "query"})
 def read_qrels(path: str | Path) -> Qrels:
     """Judgments: ``query 0 document grade`` (TREC) or ``query document grade`` (BEIR).
 
-    BEIR's columns are parted by tabs and may have a header line; lines that start with ``#``
+    BEIR's columns are separated by tabs and may have a header line; lines that start with ``#``
     are comments. Queries and documents keep the order of the file.
 
     Raises:
@@ -63,7 +63,7 @@ def judgments(path: Path) -> list[tuple[str, str, int, str]]:
             del fields[1]
         if len(fields) != 3:
             raise TestsetError(
-                f"{len(fields)} columns where 3 or 4 are due",
+                f"{len(fields)} columns; 3 or 4 are expected",
                 where=where,
                 hint="write query, document, grade with tabs, or TREC's query 0 document grade",
             )
@@ -79,8 +79,8 @@ def read_run(path: str | Path) -> Run:
     """A run, ``query Q0 document rank score tag``, ordered as trec_eval orders it.
 
     The rank column is ignored: scores count, in single precision, highest first, and equal
-    scores go by document id from the last to the first. That is the opposite of our own tie
-    rule and kept so that other people's runs get the figures trec_eval gives them.
+    scores go by document id from the last to the first. This is the opposite of ragwright's tie
+    rule, so that runs get the same figures as in trec_eval.
 
     Raises:
         TestsetError: A line has other columns, a score is not a number, or a document
@@ -91,7 +91,7 @@ def read_run(path: str | Path) -> Run:
         fields = text.split(maxsplit=5)  # the tag is the rest of the line
         if len(fields) != 6:
             raise TestsetError(
-                f"{len(fields)} columns where 6 are due",
+                f"{len(fields)} columns; 6 are expected",
                 where=where,
                 hint="write query Q0 document rank score tag",
             )
@@ -107,7 +107,7 @@ def read_run(path: str | Path) -> Run:
             raise TestsetError(
                 f"document {document!r} occurs twice for query {query!r}",
                 where=where,
-                hint="a run ranks each document once",
+                hint="rank each document once",
             )
         scores[document] = score
     if not found:

@@ -1,4 +1,4 @@
-"""The facade: one class whose methods are the verbs of the commands, and `doctor`."""
+"""The facade: one class with a method for each command, and `doctor`."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What is configured, what is missing, what would be paid for."""
+"""`doctor`: what is configured, what is missing, what costs money."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _FOR = {
     "docs": "PDF, DOCX, PPTX, XLSX and HTML",
     "embed": "local embedding models (onnx:FOLDER)",
     "jobs": "notices of jobs",
-    "lance": "the store that scales out",
+    "lance": "LanceDB as the store",
     "records": "tables of records (ragwright records)",
     "torch": "sentence-transformers models (st:NAME) and export to ONNX",
 }
 
 _LITTLE_ROOM = 20_000_000
-"""Bytes on the disk with which the next refresh or draft may well fail."""
+"""Free bytes below which the next refresh or draft may fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding: ``ok``, ``note`` (works, but know this) or ``fault``, and what to do."""
+    """One finding: ``ok``, ``note`` (works, with a remark) or ``fault``, and what to do."""
 
     topic: str
     state: Literal["ok", "note", "fault"]
@@ -62,10 +62,10 @@ class Check:
 def doctor(
     bench: Workbench, *, ask_models: bool = False, check_line: CheckLine | None = None
 ) -> list[Check]:
-    """Findings on a project, in the order a newcomer meets them.
+    """Findings on a project, in the order of setting it up.
 
     ``ask_models`` also asks each server for its list of models and opens each local model;
-    no reply is paid for either way. ``check_line`` judges the command lines of jobs.
+    no reply is paid for either way. ``check_line`` validates the command lines of jobs.
     """
     asked = list(_asked(bench)) if ask_models else []
     return [
@@ -93,7 +93,7 @@ def _machine() -> Iterator[Check]:
             "note",
             f"numpy may use all {os.cpu_count()} cores for a search; local models use the "
             "threads of embed.threads",
-            "set OMP_NUM_THREADS=1 where other work shares the machine",
+            "set OMP_NUM_THREADS=1 if other work shares the machine",
         )
 
 
@@ -104,7 +104,7 @@ def _extras() -> Iterator[Check]:
             yield Check(
                 "extras",
                 "note",
-                f"[{extra}] is not installed; it brings {_FOR[extra]}",
+                f"[{extra}] is not installed; it is for {_FOR[extra]}",
                 f"pip install 'ragwright[{extra}]'",
             )
         else:
@@ -112,15 +112,15 @@ def _extras() -> Iterator[Check]:
 
 
 def _folder(bench: Workbench) -> Iterator[Check]:
-    """Whether what is made can be kept; nothing where it can."""
+    """Faults if the project's folders cannot be written."""
     folder = bench.project.folder
     if not writable(folder.data / "store"):
         yield Check(
             "folder",
             "note",
-            f"{folder.data} cannot be written: the project can be read and asked, and nothing new "
-            "is kept",
-            "to ingest, draft or measure, let this user write there",
+            f"{folder.data} cannot be written: the project can be read and searched, but nothing "
+            "new is stored",
+            "to ingest, draft or measure, give this user the right to write there",
         )
     elif shutil.disk_usage(folder.root).free < _LITTLE_ROOM:
         left = shutil.disk_usage(folder.root).free / 1e6
@@ -134,16 +134,16 @@ def _folder(bench: Workbench) -> Iterator[Check]:
         yield Check(
             "folder",
             "note",
-            f"{folder.cache} cannot be written: replies and views last for one command, and what "
-            "is asked again is paid for again",
-            "let this user write there; it is a cache, nothing else is changed",
+            f"{folder.cache} cannot be written: replies and views last for one command, and "
+            "repeated calls are paid for again",
+            "give this user the right to write there; it is only a cache",
         )
 
 
 def _sources(bench: Workbench) -> Iterator[Check]:
     entries = bench.project.settings.sources
     if not entries and not bench.records.folder.is_dir():
-        yield Check("sources", "note", "no sources are listed", "name them in ragwright.yaml")
+        yield Check("sources", "note", "no sources are listed", "list them in ragwright.yaml")
     for entry in entries:
         path = bench.project.folder.root / entry.source
         remote = ":" in entry.source.partition("/")[0]
@@ -159,7 +159,7 @@ def _sources(bench: Workbench) -> Iterator[Check]:
 
 
 def _records(bench: Workbench) -> Iterator[Check]:
-    """How far the tables of records and their index are; nothing where none are declared."""
+    """State of the tables of records and their index; empty if there are no records."""
     records = bench.records
     if not records.folder.is_dir():
         return
@@ -194,7 +194,7 @@ def _databases(bench: Workbench) -> Iterator[Check]:
                 "database", "fault", f"{name}: {database.problem}", "see retrieve.databases"
             )
         elif bench.project.settings.answer.model == ExtractiveReranker.name:
-            text = f"{name}: {len(database.tables)} table(s), but no chat model writes statements"
+            text = f"{name}: {len(database.tables)} table(s), but no chat model to write statements"
             yield Check("database", "note", text, "set answer.model and retrieve.route.method")
         else:
             yield Check("database", "ok", f"{name}: {len(database.tables)} table(s), read-only")
@@ -234,7 +234,7 @@ def _index(bench: Workbench) -> Iterator[Check]:
             yield Check(
                 "index",
                 "fault",
-                f"{len(doubtful)} documents have vectors that cannot be searched with: "
+                f"{len(doubtful)} documents have vectors that cannot be used for search: "
                 f"{listed(doubtful, 3)}",
                 "run: ragwright ingest",
             )
@@ -247,16 +247,16 @@ def _index(bench: Workbench) -> Iterator[Check]:
 
 
 def _generators(bench: Workbench) -> set[str]:
-    """Models that answer: the project's, and those of personas that can be read."""
+    """Models that answer: the project's, and those of valid personas."""
     try:
         own = {persona.model for persona in bench.project.personas.values()}
-    except RagwrightError:  # said by _models
+    except RagwrightError:  # reported by _models
         own = set()
     return {bench.project.settings.answer.model} | own - {""}
 
 
 def _servers(bench: Workbench) -> list[str]:
-    """Every model that is named, the offline one aside."""
+    """Every configured model, except the offline one."""
     return sorted(
         (_generators(bench) | {bench.project.settings.embed.model}) - {"", ExtractiveReranker.name}
     )
@@ -286,7 +286,7 @@ def _model(bench: Workbench, topic: str, name: str, use: str) -> Iterator[Check]
             yield Check(topic, "ok", f"{name}: {use}, free of charge")
         else:
             bench.project.models.target(name).key()
-            yield Check(topic, "ok", f"{name}: {use}, paid for; the key is there")
+            yield Check(topic, "ok", f"{name}: {use}, paid for; the key is set")
     except RagwrightError as error:
         yield Check(topic, "fault", f"{name}: {error.what}", error.hint or "")
 
@@ -306,9 +306,11 @@ def _money(bench: Workbench) -> Iterator[Check]:
             if not bench.project.models.free(name):
                 paid.append(name)
         except ConfigError:
-            continue  # said above
+            continue  # reported above
     if not paid:
         yield Check("money", "ok", "nothing here costs money")
         return
-    ceiling = "no ceiling" if budget.max_cost is None else f"at most {budget.max_cost:g} a command"
+    ceiling = (
+        "no ceiling" if budget.max_cost is None else f"at most {budget.max_cost:g} per command"
+    )
     yield Check("money", "note", f"paid for: {', '.join(paid)} ({ceiling})", "see --dry-run")

@@ -1,4 +1,4 @@
-"""The facade: what the commands do, as methods of one class."""
+"""The facade: the commands as methods of one class."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ if TYPE_CHECKING:
     from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset
 
 _END_WORK = (
-    "nothing was forgotten: what is at work could store the text again; wait for it to end, or "
-    "end it (Ctrl-C, or `kill` with the number of its process), then forget again"
+    "nothing was forgotten, because running work could store the text again; wait for it to "
+    "end, or end it (Ctrl-C, or `kill` with its process id), then forget again"
 )
 
 
 class Workbench(AsyncVerbs):
-    """A project folder, opened. Use it as a context manager, or call :meth:`close`.
+    """An opened project folder. Use it as a context manager, or call :meth:`close`.
 
     Nothing is opened before it is needed: reading settings touches neither store nor model.
 
@@ -87,7 +87,7 @@ class Workbench(AsyncVerbs):
 
         Raises:
             ConfigError: There is none, or its file is wrong (with file and line); or the served
-                configuration is asked for and there is none.
+                configuration is requested and there is none.
         """
         return cls(opened.Project.open(folder, session))
 
@@ -118,12 +118,12 @@ class Workbench(AsyncVerbs):
         """Read sources into the index; unchanged documents cost nothing.
 
         Args:
-            sources: Files, folders, addresses; those of the project file where none is given.
+            sources: Files, folders, addresses; those of the project file if none are given.
             prune: Remove documents of these sources that are no longer there.
-            embed_again: Have every text of these sources embedded, also where its vector is
-                stored. Where the server's vectors have another length than those stored, all
-                documents that it embedded leave the index first.
-            on_start: Gets the counters, to draw a progress bar from.
+            embed_again: Embed every text of these sources, even if its vector is stored. If the
+                server's vectors have another length than the stored ones, all documents that it
+                embedded are removed first.
+            on_start: Gets the counters, for a progress bar.
 
         Raises:
             ConfigError: There is nothing to ingest.
@@ -134,7 +134,7 @@ class Workbench(AsyncVerbs):
         )
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
-        """What ingesting would write, embed and cost; writes nothing and calls no model."""
+        """What an ingest would write, embed and cost; writes nothing and calls no model."""
         return opened.forecast_ingest(self.project, sources)
 
     def documents(self) -> Iterator[Document]:
@@ -143,7 +143,7 @@ class Workbench(AsyncVerbs):
 
     @property
     def records(self) -> ProjectRecords:
-        """The rows that the folder ``records`` declares, as tables and documents."""
+        """The tables and documents declared in the folder ``records``."""
         return drafting.ProjectRecords(self.project)
 
     # -- asking ----------------------------------------------------------------------------
@@ -156,9 +156,9 @@ class Workbench(AsyncVerbs):
         scope: str = "",
         trace: list[TraceEntry] | None = None,
     ) -> Retrieved:
-        """The k best chunks for a query (``retrieve.top_k`` where k is None).
+        """The k best chunks for a query (``retrieve.top_k`` if k is None).
 
-        ``scope`` says who may see the replies of models that take part; ``trace`` gets an entry
+        ``scope`` limits who may see the replies of models; ``trace`` gets an entry
         for each request.
         """
         project = self.project
@@ -182,13 +182,13 @@ class Workbench(AsyncVerbs):
         return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
 
     def explain(self, found: Retrieved) -> Explanation:
-        """Why these are the hits: words looked for, tokens seen, weights, relaxation levels.
+        """Explanation of the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones.
         """
         project = self.project
         model = project.settings.embed.model
-        # Not by target(): that opens the snapshot of now, which may not be the one searched.
+        # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
         why = retrieve.explain(found, project.analyzer, tokenizer)
         if not model:
@@ -198,7 +198,7 @@ class Workbench(AsyncVerbs):
         return replace(why, nearest=nearest)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
-        """An answer for one persona (``answer.persona`` where none is named), with citations."""
+        """An answer for one persona (``answer.persona`` by default), with citations."""
         return self.ask_all(question, [persona], how)[0]
 
     def ask_all(
@@ -230,11 +230,11 @@ class Workbench(AsyncVerbs):
     # -- drafting --------------------------------------------------------------------------
 
     def draft(self, request: DraftRequest, how: Drafting | None = None) -> DraftBatch:
-        """Texts like a client's own, by one or several models, stored as outputs.
+        """Texts in a client's style, by one or several models, stored as outputs.
 
         Raises:
             ConfigError: No chat model is configured.
-            PromptError: A name that no record has, with the nearest; fewer records than examples.
+            PromptError: An unknown name, with the nearest; fewer records than examples.
             ModelError: Every model failed; one among several is a note.
         """
         return drafting.run_drafts(self.project, request, how or drafting.Drafting())
@@ -249,7 +249,7 @@ class Workbench(AsyncVerbs):
 
     @property
     def outputs(self) -> Outputs:
-        """Every text that was drafted and every prompt for it."""
+        """All drafted texts and their prompts."""
         return drafting.project_outputs(self.project)
 
     def evaluate_outputs(
@@ -261,7 +261,7 @@ class Workbench(AsyncVerbs):
         told: OnForecast | None = None,
         each: OnResult | None = None,
     ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
-        """Score a sample of the stored outputs into a run of its own; nothing is generated."""
+        """Score a sample of the stored outputs as a new run; nothing is generated."""
         return experiment.evaluate_outputs(
             self.project, measures, sampling, how, told=told, each=each
         )
@@ -294,12 +294,12 @@ class Workbench(AsyncVerbs):
         *,
         system: object = None,
     ) -> tuple[Evaluation, RunSummary]:
-        """Run a testset through the project and score what comes of it; say how the run went.
+        """Run a testset through the project and score it; returns the outcome of the run.
 
         Retrieves for every row and, with ``how.answers``, also answers it for its persona. Rows
         are stored as they end; ``how.resume`` continues an unfinished run of the same testset,
-        settings and index snapshot. Rows of capability suites are answered from the passages
-        that they carry, and need no index.
+        settings and index snapshot. Rows of capability suites are answered from their own passages,
+        and need no index.
 
         With ``system`` the questions go to that system instead, and no index is needed: a function
         of the question, an object of LangChain, LlamaIndex or Haystack, an address, or
@@ -310,7 +310,7 @@ class Workbench(AsyncVerbs):
         chosen = how or experiment.Evaluating(seed=project.session.seed)
         if system is not None:
             return experiment.evaluate_system(project, testset, measures, chosen, system)
-        # as the first row finds it: files may change while the run goes on
+        # as at the first row: files may change during the run
         taken = opened.configuration_of(project.folder, project.settings)
         evaluation, summary = experiment.evaluate_testset(project, testset, measures, chosen)
         opened.keep_configuration(project.runs, summary.run, taken)
@@ -341,10 +341,10 @@ class Workbench(AsyncVerbs):
     ) -> tuple[Evaluation, RunSummary]:
         """Score rows as they are: those of a file, or the answers of a stored run.
 
-        Nothing is generated; rows are stored as they end. ``told`` gets what it will call and
-        cost, before the first call, where a measure asks a model. ``each`` gets every result
-        instead of the evaluation, which then holds summaries alone: any number of rows of a file
-        in bounded memory.
+        Nothing is generated; rows are stored as they end. ``told`` gets the forecast of calls and
+        cost before the first call, if a measure uses a model. ``each`` gets every result instead of
+        the evaluation, which then holds only summaries: any number of rows of a file in bounded
+        memory.
         """
         chosen = how or experiment.Evaluating(seed=self.project.session.seed)
         return experiment.score_stored(self.project, rows, measures, chosen, told=told, each=each)
@@ -354,7 +354,7 @@ class Workbench(AsyncVerbs):
         return experiment.forecast_stored(self.project, rows, measures)
 
     def results(self, run: str = "latest") -> Evaluation:
-        """What a stored run came to: ``latest``, its name, or the beginning of its name."""
+        """The evaluation of a stored run: ``latest``, its name, or the beginning of its name."""
         return experiment.stored_evaluation(self.project.runs, run, self.project.session.seed)
 
     def list_runs(self) -> tuple[KnownRun, ...]:
@@ -376,7 +376,9 @@ class Workbench(AsyncVerbs):
         baseline: str = "",
         how: Gating | None = None,
     ) -> GateOutcome:
-        """Hold a run to rules such as ``nDCG@10>=0.7``; see ``ragwright.jobs.gate_evaluation``."""
+        """Check a run against rules such as ``nDCG@10>=0.7``; see
+        ``ragwright.jobs.gate_evaluation``.
+        """
         evaluation, *others = self._evaluations(run, *([baseline] if baseline else []))
         root = self.project.folder.root
         against = others[0] if others else None
@@ -429,7 +431,7 @@ class Workbench(AsyncVerbs):
     def diagnose(
         self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
     ) -> tuple[Diagnosis, RunSummary]:
-        """Replace each stage by its oracle in turn, and say which stage loses points."""
+        """Replace each stage by its oracle in turn, and report which stage loses points."""
         chosen = how or experiment.Diagnosing()
         return experiment.run_diagnosis(self.project, testset, measures, chosen)
 
@@ -455,7 +457,7 @@ class Workbench(AsyncVerbs):
     # -- showing and serving ---------------------------------------------------------------
 
     def report(self, *runs: str, how: Reporting | None = None, size: float | None = None) -> Report:
-        """A report on a run, two runs or a study; ``latest`` where none is named."""
+        """A report on a run, two runs or a study; ``latest`` by default."""
         project = self.project
         subject = report.report_subject(project.folder, project.runs, runs or ("latest",), how)
         return report.Report(subject) if size is None else report.Report(subject, size)
@@ -463,7 +465,7 @@ class Workbench(AsyncVerbs):
     def promote(
         self, run: str, rules: Sequence[str] = (), how: Promoting | None = None
     ) -> Promoted:
-        """Serve the configuration that a run was measured under, if the gate passes."""
+        """Serve the configuration of a run if the gate passes."""
         return jobs.promote(self.project, run, rules, how)
 
     def promote_back(self, reason: str, by: str = "") -> Change:
@@ -477,19 +479,19 @@ class Workbench(AsyncVerbs):
     # -- forgetting ------------------------------------------------------------------------
 
     def clear_replies(self) -> int:
-        """Delete every stored reply; how many there were, 0 where their file was damaged."""
+        """Delete every stored reply; returns their number, 0 if their file was damaged."""
         return self.project.clear_replies()
 
     def forget(self, document_id: str) -> Mapping[str, int]:
-        """Purge a document from store, replies, runs and outputs; how much went from each.
+        """Purge a document from store, replies, runs and outputs; returns the counts.
 
         The document of a record goes from the tables too, with all their earlier versions, and
         from the Delta tables that they were exported to (``exported``).
 
         Raises:
             StoreError: The name is empty.
-            StoreBusyError: Somebody is at work on the project and could store the text again;
-                the processes are named, and nothing was forgotten.
+            StoreBusyError: Other processes work on the project and could store the text again; the
+                message names them, and nothing was forgotten.
         """
         project = self.project
         flow.one_to_forget(document_id, None)

@@ -148,7 +148,7 @@ def test_what_the_project_leaves_out_itself_stays_out() -> None:
 
 
 def test_what_makes_no_study_is_refused() -> None:
-    with pytest.raises(StudyError, match="takes nothing out"):
+    with pytest.raises(StudyError, match="leaves nothing out"):
         ablation_plan(Ablated(presets=("complete",)), BASE, STUDY)
     for parts in (("role",), ("role", "role"), ("role", "tailor", "a", "b", "c")):
         with pytest.raises(StudyError, match="a factorial of"):

@@ -158,7 +158,7 @@ def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:
     assert again.tune.verdict == "better"
     scores = objective_scores([RowResult("r", (), ())], "cost")
     assert scores["r"].state == "not_applicable"
-    with pytest.raises(StudyError, match="no score of Q"):
+    with pytest.raises(StudyError, match="no score for Q"):
         objective_scores(taken(1, 1), "Q")
 
 

@@ -125,7 +125,7 @@ def test_runs_of_rankings_are_compared_by_cluster() -> None:
     assert len(set(clusters_of_results([*a, *bare], "topic").values())) == 1
     assert clusters_of_results([*a, *b], "row") == {}
     for results, by in (([*a, *b], "nonsense"), (bare, "document"), (bare, "topic")):
-        with pytest.raises(TestsetError, match="to be clustered by"):
+        with pytest.raises(TestsetError, match="for clustering"):
             clusters_of_results(results, by)
 
 

@@ -149,7 +149,7 @@ def test_a_judge_that_is_set_judges_where_no_measure_is_named(tmp_path: Path) ->
     names = [summary.measure for summary in found.summaries]
     assert names == ["Faithfulness", "AnswerRelevance", "ContextRelevance"]
     (note,) = found.notes
-    assert "KPrecision(content+bigrams) (Faithfulness asks the judge)" in note
+    assert "KPrecision(content+bigrams) (the judged Faithfulness is used)" in note
     assert "(no row has reference)" in note
 
 

@@ -21,7 +21,7 @@ def test_equal_reasons_are_counted_once() -> None:
         {"user_input": "?", "response": "", "retrieved_contexts": ["y"]},
     ]
     found = evaluate(rows, "KPrecision, KPrecision(content), TokenF1")
-    reason = "the response holds no words"
+    reason = "the response contains no words"
     assert found.notes == (
         f"not_applicable (KPrecision 2, KPrecision(content) 2): {reason}",
     )  # the missing reference is no fault of the system

@@ -90,7 +90,7 @@ def test_what_people_write_is_read_back(tmp_path: Path, name: str) -> None:
 def test_the_written_sheet_reads_back_when_it_is_filled_in(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     write_sheet(SHEET, path)
-    with pytest.raises(TestsetError, match="holds no score"):
+    with pytest.raises(TestsetError, match="has no score"):
         read_labels(path, KEY)
     if name == "sheet.jsonl":
         lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]

@@ -135,7 +135,7 @@ def test_what_judging_costs_is_said_before_and_never_exceeded(tmp_path: Path) ->
         path = rows_file(folder, 3)
         code, said = command(folder, "score", path.name, "--max-cost", "0.5")
         assert (code, len(server.requests)) == (101, 0)
-        assert f"asking {name}: " in said
+        assert f"calling {name}: " in said
         assert "cost" in said
         code, said = command(folder, "score", path.name, "--measures", "TokenF1")
         assert (code, len(server.requests)) == (0, 0)
@@ -152,5 +152,5 @@ def test_where_no_price_is_known_that_is_said() -> None:
     calls = Range(1, 2, 3)
     forecast = Forecast(calls, 4, calls, calls, None, None, {"m:judge": 2})
     assert price_line(forecast).startswith(
-        "asking m:judge: 1 .. 2 .. 3 calls, 4 more from stored replies; no price is known"
+        "calling m:judge: 1 .. 2 .. 3 calls, 4 more from stored replies; no price is known"
     )

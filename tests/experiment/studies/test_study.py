@@ -148,19 +148,24 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     ("chunk: {sise: [1, 2]}", ConfigError, "unknown key 'chunk.sise'", "size"),
     ("chunks: {size: [1, 2]}", ConfigError, "unknown key 'chunks'", "chunk"),
     ("chunk: {size: 300}", StudyError, "sweeps nothing", "a list"),
-    ("chunk: {size: [1, 1]}", StudyError, "names 1 twice", "once"),
-    ("chunk: {size: []}", StudyError, "names no value", ""),
+    ("chunk: {size: [1, 1]}", StudyError, "contains 1 twice", "once"),
+    ("chunk: {size: []}", StudyError, "has no values", ""),
     ("chunk: {size: {low: 9, high: 3}}", StudyError, "no values between", "low below high"),
     ("chunk: {by: {low: 1, high: 3}}", StudyError, "is not a number", ""),
     ("chunk: {size: {low: 1, high: 3}}", StudyError, "is a range", "search: random"),
     ("chunk: {size: {low: 1, high: 5, step: 0.5}}", StudyError, "whole numbers", "fraction"),
     ("chunk: {size: {low: 0.5, high: 4, log: true}}", StudyError, "whole numbers", "fraction"),
-    ("chunk: {size: {low: 1, high: .inf}}", StudyError, "too far out", ""),
-    ("chunk: {size: {low: 100, high: 950, step: 300}}", StudyError, "is on no step", "1000"),
+    ("chunk: {size: {low: 1, high: .inf}}", StudyError, "too large", ""),
+    (
+        "chunk: {size: {low: 100, high: 950, step: 300}}",
+        StudyError,
+        "is not reached by steps",
+        "1000",
+    ),
     (
         "retrieve: {threshold: {low: 0, high: 1, step: 0.3}}",
         StudyError,
-        "is on no step of 0.3",
+        "is not reached by steps of 0.3",
         "high: 1.2  or 0.9",
     ),
     (
@@ -185,7 +190,7 @@ REFUSED: list[tuple[str, type[RagwrightError], str, str]] = [
     (
         "study: {rungs: [5, 5]}\nretrieve: {top_k: [1, 2]}",
         StudyError,
-        "the rungs must grow",
+        "the rungs must increase",
         "rungs: [20, 60]",
     ),
 ]

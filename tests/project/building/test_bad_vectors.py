@@ -157,7 +157,7 @@ def test_bad_vectors_of_an_earlier_version_are_named_and_mended(
         server.bodies.clear()
         report = bench.ingest()
         assert report.embedded == 2
-        assert "cannot be searched with" in report.notes[0]
+        assert "cannot be used for search" in report.notes[0]
         assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
         assert not [c for c in doctor(bench) if c.state == "fault" and c.topic == "index"]
     with opened(folder) as bench:

@@ -69,7 +69,7 @@ def test_files_that_changed_under_one_name_are_told(project: Path) -> None:
     assert "the files or settings of onnx:one have changed since the index was built" in error.what
     assert "hash-of-one" in error.what
     assert "hash-of-three" in error.what
-    assert error.hint == "run: ragwright ingest, or put the former files of onnx:one back"
+    assert error.hint == "run: ragwright ingest, or restore the former files of onnx:one"
 
 
 def test_without_the_note_the_identity_is_told(project: Path) -> None:
@@ -82,7 +82,7 @@ def test_without_the_note_the_identity_is_told(project: Path) -> None:
 
 def test_no_model_any_more(project: Path) -> None:
     name_model(project, "")
-    assert "now no embedding model is named" in refused(project).what
+    assert "now no embedding model is configured" in refused(project).what
 
 
 def test_chunks_cut_otherwise(project: Path) -> None:

@@ -30,7 +30,7 @@ def test_a_second_array_is_refused_with_its_line(
 ) -> None:
     first, second = (json.dumps([row], indent=indent) for row in (ONE, TWO))
     path = written(tmp_path, f"{first}\n{second}\n", name)
-    with pytest.raises(TestsetError, match="goes on after the end of its rows") as caught:
+    with pytest.raises(TestsetError, match="continues after the end of its rows") as caught:
         read_rows(path)
     assert caught.value.where == f"{path}:{first.count(chr(10)) + 2}"
 
@@ -40,7 +40,7 @@ def test_the_end_may_lie_beyond_the_first_window(tmp_path: Path) -> None:
     path = written(tmp_path, json.dumps([ONE]) + blank)
     assert len(read_rows(path)) == 1
     path = written(tmp_path, json.dumps([ONE]) + blank + "[]")
-    with pytest.raises(TestsetError, match="goes on") as caught:
+    with pytest.raises(TestsetError, match="continues") as caught:
         read_rows(path)
     assert caught.value.where == f"{path}:40001"
 
@@ -49,7 +49,7 @@ def test_the_end_may_lie_beyond_the_first_window(tmp_path: Path) -> None:
 def test_what_follows_wrapped_rows_is_refused(tmp_path: Path, rest: str) -> None:
     long = {**ONE, "note": "x" * 100_000}
     path = written(tmp_path, json.dumps({"results": [long], "metrics": {"f1": 0.5}}) + rest)
-    with pytest.raises(TestsetError, match="goes on") as caught:
+    with pytest.raises(TestsetError, match="continues") as caught:
         read_rows(path)
     assert caught.value.where == f"{path}:1"
 
@@ -81,7 +81,7 @@ def test_rows_within_a_row_are_refused_where_they_are_too_long_to_look_ahead(
     path = written(
         tmp_path, json.dumps({"results": [{**ONE, "note": "x" * 100_000}], "question": "which?"})
     )
-    with pytest.raises(TestsetError, match="is a row itself"):
+    with pytest.raises(TestsetError, match="is also a row itself"):
         read_rows(path)
 
 
@@ -118,7 +118,7 @@ def test_a_column_that_is_there_twice_is_refused(tmp_path: Path, array: bool) ->
     row = '{"user_input": "a", "response": "b", "response": "c"}'
     text = f"[{json.dumps(ONE)},\n{row}]" if array else f"{json.dumps(ONE)}\n{row}\n"
     path = written(tmp_path, text)
-    with pytest.raises(TestsetError, match="'response' is there twice") as caught:
+    with pytest.raises(TestsetError, match="'response' is given twice") as caught:
         read_rows(path)
     assert caught.value.where == f"{path}:2"
 

@@ -338,7 +338,7 @@ def test_a_pair_of_ragcheckers_is_two_systems(tmp_path: Path) -> None:
     assert [row.id for row in rows_of([pair])] == ["7-model1", "7-model2"]
     bare = {key: value for key, value in pair.items() if not key.endswith("_id")}
     assert [row.id for row in read_rows(file(tmp_path, [bare, bare]))] == ["1", "2", "3", "4"]
-    with pytest.raises(TestsetError, match="model2 holds no response"):
+    with pytest.raises(TestsetError, match="model2 has no response"):
         read_rows(file(tmp_path, [pair | {"model2": {"answer": "x"}}]))
 
 
@@ -376,8 +376,8 @@ def test_columns_of_ragas_that_hold_more_than_texts_are_kept_as_text(tmp_path: P
 @pytest.mark.parametrize(
     ("value", "said", "hint"),
     [
-        ([{"prompt": "a"}], "no user_input", "here are: prompt"),
-        ([{"user_input": [{"content": "a"}]}], "conversation", "a row of the turn"),
+        ([{"prompt": "a"}], "no user_input", "the columns are: prompt"),
+        ([{"user_input": [{"content": "a"}]}], "conversation", "one row per turn"),
         ({"testCases": [{"input": "a"}], "n": 1}, "under 'testCases'", "a separate file"),
     ],
 )

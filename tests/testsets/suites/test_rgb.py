@@ -61,7 +61,7 @@ def test_an_address_names_file_and_suite(tmp_path: Path) -> None:
     file = rgb_file(tmp_path, LINE)
     rejected = load_testset(f"rgb:{file}/rejection")
     assert [row.metadata["suite"] for row in rejected.rows] == ["rejection", "closed_book"]
-    assert rejected.notes == ("1 passages that give the answer away are left out",)
+    assert rejected.notes == ("1 passages that reveal the answer are left out",)
     contexts = rejected.rows[0].retrieved_contexts
     assert sorted(contexts) == ["Fog.", "It is warm.", "It rains.", "It snows.", "Wind."]
     # nothing in an id says what a passage is there for
@@ -128,7 +128,7 @@ def test_the_real_files_are_read_whole(
     assert sum(len(one.answer.parts) > 1 for one in found) == several
     assert sum(len(one.false) == len(one.positive[0]) and bool(one.false) for one in found) == false
     made = rgb_rows(f"rgb:{file}/rejection", SuiteOptions(closed_book=False))
-    assert f"{leaks} passages that give the answer away are left out" in made.notes
+    assert f"{leaks} passages that reveal the answer are left out" in made.notes
     for row in made.rows:
         gold = gold_answer(row)
         assert gold is not None

@@ -215,7 +215,7 @@ def test_distractors_are_checked_and_what_is_left_out_is_counted() -> None:
     dropped: Counter[str] = Counter()
     kept = list(checked_distractors(candidates, gold, GoldAnswer((("Bruno",),)), dropped))
     assert kept == [candidates[2]]
-    assert dropped == {"passages that overlap the gold": 1, "passages that give the answer away": 1}
+    assert dropped == {"passages that overlap the gold": 1, "passages that reveal the answer": 1}
     dropped.clear()
     assert not list(checked_distractors(candidates, gold, GoldAnswer((("the",),)), dropped))
     assert dropped["passages that cannot be checked"] == 2

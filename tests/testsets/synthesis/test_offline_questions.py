@@ -87,7 +87,7 @@ def test_a_cloze_asks_for_a_term_of_a_sentence_of_prose() -> None:
         assert whole == plain_text(one.span.text)
         assert guide.text[one.span.start : one.span.end] == one.span.text
     told = {one.reason for one in made}
-    assert "without context: speaks of the text it is taken from" in told
+    assert "without context: refers to the text it is taken from" in told
     assert not any("listing" in one.question or "costs" in one.question for one in made)
 
 

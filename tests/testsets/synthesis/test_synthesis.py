@@ -130,7 +130,7 @@ def test_the_gold_is_written_for_every_persona(tmp_path: Path) -> None:
     ("change", "reason"),
     [
         ({"quote": "The Marlow kiln never cools."}, "the evidence is not in the passage"),
-        ({"question": "What does the second paragraph say of kilns?"}, "without context: speaks"),
+        ({"question": "What does the second paragraph say of kilns?"}, "without context: refers"),
         ({"question": "When was it repaired after that?"}, "without context: has a pronoun"),
         ({"answer": "about four billion sheep"}, "the answer is not in its evidence"),
         ({"question": "Quelle est la chose que les gens disent de la tour dans la ville ?"},
@@ -155,7 +155,7 @@ def test_a_number_that_only_a_reader_is_told_is_rejected(tmp_path: Path) -> None
 
     with ScriptedServer(author(invented)) as server:
         how = Synthesizing(questions=2, per_chunk=2, personas=("engineer", "marketing"))
-        with pytest.raises(TestsetError, match="a number that its evidence has not"):
+        with pytest.raises(TestsetError, match="a number that is not in its evidence"):
             made(project(tmp_path, server), how)
 
 
@@ -198,14 +198,14 @@ def test_a_malformed_reply_is_shown_to_the_model_once_and_never_salvaged(tmp_pat
 
     with ScriptedServer(sloppy) as server:
         synthesis, _ = made(project(tmp_path, server), Synthesizing(questions=12, per_chunk=2))
-    assert synthesis.rejected == {"no usable reply in two": 1}
+    assert synthesis.rejected == {"no usable reply after a retry": 1}
     assert len(synthesis.rows) == 10
 
 
 def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None:
     with ScriptedServer("I am sorry, I cannot help with that.") as server:
         folder = project(tmp_path, server)
-        with pytest.raises(TestsetError, match="no usable reply in two"):
+        with pytest.raises(TestsetError, match="no usable reply after a retry"):
             made(folder, Synthesizing(questions=2, per_chunk=2))
     with ScriptedServer(Reply(status=400, error="no")) as server:
         folder = project(tmp_path, server)
@@ -248,7 +248,7 @@ def test_an_instruction_in_a_chunk_stays_material(tmp_path: Path) -> None:
         )
     assert len(synthesis.rows) == 10
     assert all("mill" not in row.user_input for row in synthesis.rows)
-    assert synthesis.rejected == {"no usable reply in two": 1}
+    assert synthesis.rejected == {"no usable reply after a retry": 1}
 
 
 def test_rejected_questions_are_replaced_from_further_chunks(tmp_path: Path) -> None:
@@ -377,6 +377,6 @@ def test_rows_of_another_tool_get_spans_splits_and_labels(tmp_path: Path) -> Non
         assert isinstance(row.metadata["leak"], float)
     assert {row.metadata["split"] for row in synthesis.rows} <= {"tune", "confirm"}
     assert synthesis.rejected == {
-        "a gold passage is in no document": 1,
+        "a gold passage is not in any document": 1,
         "a gold passage occurs in several places": 1,
     }

@@ -55,7 +55,7 @@ def job_run(
 @group.command("serve")
 @reported
 def job_serve(project: Project = HERE) -> None:
-    """Start jobs on schedule; Ctrl-C ends it after the running job, twice at once."""
+    """Start jobs on schedule; Ctrl-C ends it after the running jobs, a second Ctrl-C at once."""
     server, lock = Jobs(project, line_problem).server(Console().remark)
     with lock:
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -66,7 +66,7 @@ def job_serve(project: Project = HERE) -> None:
 @group.command("list")
 @reported
 def job_list(project: Project = HERE, as_json: Json = False) -> None:
-    """List the jobs, when each runs next, and how its last run ended."""
+    """List the jobs, with the next run and the result of the last one."""
     console = Console()
     listed = Jobs(project).listed()
     if as_json:

@@ -29,8 +29,8 @@ def command(
         list[str] | None,
         typer.Option(
             "--gate",
-            help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02; repeatable. Where no rule speaks of a "
-            "baseline, nothing may be worse than what is served now.",
+            help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02; repeatable. Without a baseline rule, "
+            "no measure may be worse than the served configuration.",
         ),
     ] = None,
     rules_alone: Annotated[
@@ -41,19 +41,19 @@ def command(
         ),
     ] = False,
     reason: Annotated[
-        str, typer.Option("--reason", help="Stands in the history; --back needs one.")
+        str, typer.Option("--reason", help="Reason for the history; required with --back.")
     ] = "",
     history: Annotated[bool, typer.Option("--history", help="List every change.")] = False,
-    show: Annotated[bool, typer.Option("--show", help="Print what is served now.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Print the served configuration.")] = False,
     back: Annotated[
-        bool, typer.Option("--back", help="Serve again what was served before.")
+        bool, typer.Option("--back", help="Serve the previous configuration again.")
     ] = False,
     dry_run: DryRun = False,
 ) -> int:
     """Serve the settings of a run if it passes the gate; the exit codes are the gate's."""
     if sum((bool(run), history, show, back)) != 1:
         raise ConfigError(
-            "name a run, or one of --history, --show, --back", where="ragwright promote"
+            "give a run, or one of --history, --show, --back", where="ragwright promote"
         )
     console = Console(output=flags.output)
     folder = ProjectFolder(flags.project).require()
@@ -100,7 +100,7 @@ def _show_history(console: Console, changes: Sequence[Change], as_json: bool) ->
     if as_json:
         console.json({"changes": [asdict(change) for change in changes]})
     elif not changes:
-        console.result("nothing was ever served: run `ragwright promote RUN`")
+        console.result("no configuration has been served yet: run `ragwright promote RUN`")
     else:
         rows = [["at", "by", "action", "number", "run", "baseline", "gate", "reason"]]
         rows += [_line(change) for change in changes]
@@ -117,7 +117,9 @@ def _show_served(console: Console, served: Served, as_json: bool) -> None:
     change = served.current()
     if change is None:
         raise ConfigError(
-            "nothing is served yet", where=str(served.file), hint="run `ragwright promote RUN`"
+            "no configuration is served yet",
+            where=str(served.file),
+            hint="run `ragwright promote RUN`",
         )
     if as_json:
         configuration, _ = served.snapshot(change.number)

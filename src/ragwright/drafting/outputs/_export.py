@@ -1,4 +1,4 @@
-"""Stored outputs as files for others: rows, tables, chats to fine-tune a model on."""
+"""Exports of stored outputs: rows, tables, chats for fine-tuning."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ _GROUP = 5_000
 
 
 def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
-    """Write outputs to a file, a few in memory at a time; how many there were.
+    """Write outputs to a file, a few in memory at a time; returns their number.
 
-    The suffix says the form: ``.jsonl`` rows in ragas' names, of texts alone; ``.csv`` and
-    ``.parquet`` one line an output, prompts too where the query does not say otherwise;
-    ``.chat.jsonl`` accepted texts as chats to fine-tune a model on. The file has its name only
-    when it is whole.
+    The suffix decides the form: ``.jsonl`` rows in ragas' names, of texts only; ``.csv`` and
+    ``.parquet`` one line per output, by default also prompts;
+    ``.chat.jsonl`` accepted texts as chats to fine-tune a model on. The file gets its name only
+    when it is complete.
 
     Raises:
         ConfigError: No such suffix.
-        StoreError: The file cannot be written; one that was there is as it was.
+        StoreError: The file cannot be written; an existing one is unchanged.
     """
     forms: dict[str, Callable[[Outputs, OutputQuery, BinaryIO], int]] = {
         ".chat.jsonl": _chats,
@@ -70,13 +70,13 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
     write = next((form for end, form in forms.items() if path.name.lower().endswith(end)), None)
     if write is None:
         raise ConfigError(
-            f"no form for the name {path.name!r}",
+            f"unknown suffix of {path.name!r}",
             where=str(path),
-            hint=f"end it in one of: {', '.join(forms)}",
+            hint=f"use one of: {', '.join(forms)}",
         )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # What was drafted for one tenant is not for everybody's eyes.
+        # Texts of one tenant must stay private.
         with replacing(path, private=True) as file:
             return write(outputs, query, file)
     except OSError as error:
@@ -86,10 +86,10 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
 
 
 def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
-    """Accepted texts as chats to fine-tune a model on, JSON each.
+    """Accepted texts as chats for fine-tuning, one JSON each.
 
-    The system turn is that of the prompt, the user's turn what the prompt says is wanted of each
-    text, the reply the accepted text.
+    The system turn is that of the prompt, the user's turn is the request for the text in the
+    prompt, the reply the accepted text.
     """
     batch, request = 0, ""
     for output in outputs.find(replace(query, kind="text", verdict="accepted")):

@@ -1,4 +1,4 @@
-"""What goes into the table of outputs, and what comes out of it."""
+"""Records of the table of outputs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ OutputKind: TypeAlias = Literal["text", "prompt"]
 FeedbackVerdict: TypeAlias = Literal["", "accepted", "rejected"]
 
 _LEFT_OUT = frozenset({"count", "bio"})
-"""Of a request: what says how it was carried out, and nothing of what a text should be."""
+"""Fields of a request about its execution, not about the wanted text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Under what a batch was made.
+    """The origin of a batch.
 
     Attributes:
         snapshot: State of the index that was searched.
         scope: Who may see it (tenant, permissions).
         configuration: Hash of the settings and files it was made under; see ``Configuration``.
         settings: These settings and files themselves, JSON-able, kept once for each hash.
-        served: Number of the served configuration where it is that one.
+        served: Number of the served configuration, if it is that one.
     """
 
     snapshot: str = ""
@@ -41,19 +41,18 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class NewOutput:
-    """A prompt that was sent, or a text that came of one.
+    """A prompt that was sent, or a text from one.
 
     Attributes:
-        kind: Which of the two.
+        kind: ``prompt`` or ``text``.
         text: The text; of a chat prompt its turns as a JSON list of ``{role, content}``.
         model: Model as configured.
         prompt: Position of the prompt among the batch's prompts, from 0; of a text alone.
-        uses: Ids of the chunks that stand in the prompt.
-        marks: What a reader must know of a text (too long, near copy, …).
-        usage: What was used and paid for it, in this batch; of a prompt alone, so that what is paid
-            stands once.
-        share: Of a text alone: its part of its prompt's ``usage``.
-        details: Whatever else is known, JSON-able.
+        uses: Ids of the chunks in the prompt.
+        marks: Marks of a text (too long, near copy, …).
+        usage: Usage and cost in this batch; only for prompts, so that costs are counted once.
+        share: Only for texts: its part of its prompt's ``usage``.
+        details: Further data, JSON-able.
     """
 
     kind: OutputKind
@@ -69,16 +68,16 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True)
 class NewBatch:
-    """All that one request came to, of whatever kind of work.
+    """The result of one request, of any kind of work.
 
     Attributes:
         kind: ``draft``, or another kind of work later.
-        request: What was asked for, JSON-able.
+        request: The request, JSON-able.
         outputs: Prompts and texts, each kind in its order.
-        hits: What was found for it, best first.
-        client: Whom it was made for, empty where nobody is named.
-        usage: Of the whole: the sum over its prompts.
-        details: Whatever else is known, JSON-able.
+        hits: The hits, best first.
+        client: Its client, empty if there is none.
+        usage: The sum over its prompts.
+        details: Further data, JSON-able.
     """
 
     kind: str
@@ -100,15 +99,15 @@ class Output:
         at: When the batch was stored: ISO 8601, UTC, one for all of a batch.
         kind: ``text`` or ``prompt``.
         source: The model that wrote it, or ``prompt``.
-        model: The model that wrote it, or that was sent it.
+        model: The model that wrote it or received it.
         text: The text; of a chat prompt its turns as JSON.
-        prompt: Id of the prompt that a text came of.
+        prompt: Id of a text's prompt.
         marks: As in :class:`NewOutput`; likewise ``usage``, ``share`` and ``details``.
-        client: Whom it was made for.
-        request: What was asked for.
-        configuration: Hash of the settings; ``served`` is their number where they were served.
+        client: Its client.
+        request: The request.
+        configuration: Hash of the settings; ``served`` is their number if they were served.
         scope: Who may see it.
-        verdict: What people last said of it; empty where nobody did, likewise ``score``, ``note``.
+        verdict: Latest feedback; empty if there is none, likewise ``score``, ``note``.
     """
 
     id: str
@@ -135,7 +134,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class OutputHit:
-    """What was found for a batch: ids, rank, score, rung, and the text as it was then."""
+    """A hit of a batch: ids, rank, score, relaxation level, and the text as it was then."""
 
     rank: int
     document_id: str
@@ -149,7 +148,7 @@ class OutputHit:
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """What a person said of an output; the latest that says something counts."""
+    """A person's feedback on an output; the latest nonempty value counts."""
 
     output: str
     at: str
@@ -161,7 +160,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class OutputBatch:
-    """A stored batch: its request, where it came from, and all that belongs to it."""
+    """A stored batch: its request, its origin, and its contents."""
 
     batch: int
     at: str
@@ -181,17 +180,17 @@ class OutputBatch:
 
 @dataclass(frozen=True, slots=True)
 class OutputQuery:
-    """Which outputs; an empty field asks for nothing.
+    """A query of outputs; empty fields are ignored.
 
     Attributes:
         batch: Number of a batch.
         since: ISO 8601, UTC: stored then or later; ``until`` before.
         until: See ``since``.
-        client: Whom it was made for, as it is written or in other capitals.
-        model: The model that wrote it, or that was sent it.
+        client: Its client, ignoring case.
+        model: The model that wrote it or received it.
         kind: ``text`` or ``prompt``.
-        verdict: What people last said of it.
-        scope: Who may see it; empty for what belongs to no tenant, None for all, tenants' too.
+        verdict: Latest verdict of people.
+        scope: Who may see it; empty for outputs without a tenant, None for all.
         configuration: Beginning of the hash of the settings, or the number they were served under.
     """
 
@@ -206,12 +205,12 @@ class OutputQuery:
     configuration: str = ""
 
     def described(self) -> dict[str, Any]:
-        """The conditions that it states, for a manifest."""
+        """Its conditions, for a manifest."""
         return {k: v for k, v in asdict(self).items() if v not in (None, "")}
 
 
 def draft_outputs(batch: DraftBatch) -> NewBatch:
-    """A batch of drafts as the table takes it: every prompt, and every text with its prompt's."""
+    """A batch of drafts in the form of the table: all prompts, and all texts with their prompt."""
     prompts = [
         NewOutput(
             "prompt",
@@ -221,7 +220,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
             usage=prompt.usage,
             details={
                 "format": prompt.format,
-                # What stands in the text already is not stored twice.
+                # Content that is already in the text is not stored twice.
                 **({"turns": _turns(prompt.messages)} if prompt.text else {}),
                 "wanted": prompt.wanted,
                 "purpose": prompt.purpose,
@@ -263,7 +262,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
 
 
 def chat_text(messages: Iterable[tuple[str, str]]) -> str:
-    """Turns of a chat as the table keeps them: a JSON list of ``{role, content}``."""
+    """Turns of a chat as stored: a JSON list of ``{role, content}``."""
     return json.dumps(_turns(messages), ensure_ascii=False)
 
 
@@ -280,7 +279,7 @@ def _turns(messages: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def asked(request: Mapping[str, Any]) -> str:
-    """A request as a text: what was asked for, not how many nor how.
+    """A request as text, without number and settings.
 
     Equal requests have equal texts whatever the settings, so that rows of two configurations are
     about the same.
@@ -295,10 +294,10 @@ def asked(request: Mapping[str, Any]) -> str:
 
 
 def request_hash(request: Mapping[str, Any]) -> str:
-    """Hash of what was asked for; equal for requests that differ in number alone."""
+    """Hash of the request; equal for requests that differ only in number."""
     return value_hash({k: v for k, v in request.items() if k not in _LEFT_OUT})
 
 
 def conditions(filters: Iterable[Filter]) -> list[str]:
-    """Filters of a rung as they are typed."""
+    """Filters of a relaxation level, as typed."""
     return [str(one) for one in filters]

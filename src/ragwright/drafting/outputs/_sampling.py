@@ -1,4 +1,4 @@
-"""Stored texts as rows: a sample of them, drawn uniformly, and what people said of each."""
+"""Stored texts as rows: a uniform random sample, with feedback."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """Which stored texts are measured.
+    """The stored texts to measure.
 
     Attributes:
-        query: What the texts must be; its ``kind`` is not read. Of one scope: what judges say of
-            texts is not shared between tenants.
-        count: How many to draw; all of them where None.
+        query: Query of the texts; its ``kind`` is ignored. It must have one scope: judgments are
+            not shared between tenants.
+        count: Size of the sample; all if None.
         seed: Seed of the draw.
     """
 
@@ -36,13 +36,13 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True)
 class SampledOutputs:
-    """Texts drawn uniformly and without replacement from all that a query names.
+    """A uniform sample without replacement from the texts of a query.
 
     Attributes:
-        rows: One a text, in the order in which they were stored.
-        total: Texts that they were drawn from.
-        sampling: How.
-        configurations: Hash of settings -> how many of the rows were made under it.
+        rows: One per text, in the order of storage.
+        total: Number of texts sampled from.
+        sampling: Settings of the sampling.
+        configurations: Hash of settings -> number of rows made under it.
     """
 
     rows: tuple[Row, ...]
@@ -52,7 +52,7 @@ class SampledOutputs:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The draw as a run states it."""
+        """The sampling, for a run's manifest."""
         sampling = self.sampling
         return {
             "sample": {
@@ -67,7 +67,7 @@ class SampledOutputs:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to read beside the numbers."""
+        """Notes on the sample."""
         said = Counter(str(row.metadata.get("feedback", "")) for row in self.rows)
         people = sum(count for verdict, count in said.items() if verdict)
         notes = [
@@ -82,24 +82,24 @@ class SampledOutputs:
         if len(self.configurations) > 1:
             notes.append(
                 f"they were made under {len(self.configurations)} configurations: "
-                "--by configuration shows each by itself"
+                "--by configuration shows each separately"
             )
         return tuple(notes)
 
     @property
     def testset(self) -> Testset:
-        """The rows under a name that says the draw."""
+        """The rows, named after the sampling."""
         return Testset(f"outputs: {len(self.rows)} of {self.total}", self.rows, self.notes)
 
 
 def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
     """Draw texts as rows.
 
-    A row's id is made of what was asked for, and of which text of that it is: equal requests give
-    equal ids, so that two configurations that were asked the same can be compared row by row.
+    A row's id consists of the hash of the request and the number of the text: equal requests give
+    equal ids, so that two configurations can be compared row by row.
 
     Raises:
-        StoreError: No text is stored that the query names.
+        StoreError: No stored text matches the query.
         ConfigError: Fewer than one text is asked for, or texts of all scopes.
     """
     if sampling.count is not None and sampling.count < 1:
@@ -108,15 +108,16 @@ def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
         raise ConfigError(
             "a sample of all scopes at once",
             where="--every-scope",
-            hint="measure the texts of one tenant: --scope TENANT; of none where left out",
+            hint="measure the texts of one tenant: --scope TENANT; by default those without a "
+            "tenant",
         )
     query = replace(sampling.query, kind="text")
     keys = outputs.keys(query)
     if not keys:
         raise StoreError(
-            "no stored text is among those asked for",
+            "no stored text matches",
             where=", ".join(f"{k} {v}" for k, v in query.described().items()),
-            hint="draft some with `ragwright draft`, or ask for others; `ragwright outputs list`",
+            hint="draft some with `ragwright draft`, or change the query; `ragwright outputs list`",
         )
     names = _row_ids(keys)
     count = len(names) if sampling.count is None else min(sampling.count, len(names))
@@ -143,10 +144,9 @@ def _row_ids(keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
-    """A stored text as a row in ragas' names; what people said of it are columns.
+    """A stored text as a row in ragas' names, with feedback as columns.
 
-    ``accepted`` is 1 or 0 where somebody accepted or rejected it, ``feedback_score`` the score
-    that somebody gave.
+    ``accepted`` is 1 or 0 if it was accepted or rejected, ``feedback_score`` the score given.
     """
     hits = outputs.used(output.id)
     metadata: dict[str, MetaValue] = {

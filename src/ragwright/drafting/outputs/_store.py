@@ -1,6 +1,7 @@
-"""The table of outputs: every text and every prompt, in one SQLite file that others may read.
+"""The table of outputs: every text and every prompt, in one SQLite file that other programs may
+read.
 
-Append-only but for what is forgotten. A batch is one transaction: whole, or not there.
+Append-only, except for forgetting. A batch is one transaction: complete or absent.
 """
 
 from __future__ import annotations
@@ -174,7 +175,7 @@ class Outputs:
     # -- writing ---------------------------------------------------------------------------
 
     def require_writable(self) -> None:
-        """Refuse to make what could not be stored.
+        """Refuse work whose results could not be stored.
 
         Raises:
             StoreError: The file cannot be written.
@@ -186,7 +187,7 @@ class Outputs:
         return self.add(draft_outputs(batch), origin)
 
     def add(self, batch: NewBatch, origin: Origin | None = None) -> int:
-        """Store a batch in one transaction; its number, one more than that of the batch before.
+        """Store a batch in one transaction; returns its number, one more than the last.
 
         Raises:
             StoreBusyError: Another process holds the file.
@@ -221,11 +222,12 @@ class Outputs:
         score: float | None = None,
         note: str = "",
     ) -> Feedback:
-        """Write down what a person says of a text; what was said before stays.
+        """Store feedback on a text; earlier feedback is kept.
 
         Raises:
             StoreError: There is no such output.
-            ConfigError: It says nothing, the score is out of :data:`SCORES`, or it is a prompt.
+            ConfigError: It is empty, the score is outside :data:`SCORES`, or the output is a
+                prompt.
         """
         if not (verdict or note) and score is None:
             raise ConfigError(
@@ -243,7 +245,7 @@ class Outputs:
             if key[1] == "prompt":
                 raise ConfigError(
                     f"{output} is a prompt; feedback is given on texts",
-                    hint=f"name a text of it: `ragwright outputs show {key[0]}` lists them",
+                    hint=f"give a text of it: `ragwright outputs show {key[0]}` lists them",
                 )
             db.execute(
                 'INSERT INTO feedback (batch, kind, position, at, "by", verdict, score, note) '
@@ -253,10 +255,10 @@ class Outputs:
         return Feedback(output, at, by, verdict, score, note)
 
     def forget(self, *, document: str | None = None, scope: str | None = None) -> int:
-        """Purge what was made of a document, or in a scope; how many outputs went.
+        """Purge outputs made from a document, or in a scope; returns their number.
 
-        Of a document: prompts that hold it, texts that came of them, feedback on both, and its
-        text among the hits.
+        For a document: prompts that contain it, their texts, feedback on both, and its text among
+        the hits.
 
         Raises:
             StoreError: Neither or both are named, the name is empty, or the file is held by
@@ -295,9 +297,9 @@ class Outputs:
     def find(
         self, query: OutputQuery | None = None, *, limit: int | None = None, newest: bool = False
     ) -> Iterator[Output]:
-        """Outputs that a query names, oldest first, as they stood when reading began.
+        """Outputs of a query, oldest first, as they were when reading began.
 
-        Without a query, and by one that names no scope: of all that belongs to no tenant.
+        Without a query or scope: those without a tenant.
         """
         where, values = _condition(query or OutputQuery())
         order = "batch DESC, kind DESC, position" if newest else "batch, kind, position"
@@ -309,14 +311,14 @@ class Outputs:
                 yield _output(row)
 
     def count(self, query: OutputQuery | None = None) -> int:
-        """Number of outputs that a query names; without one as :meth:`find`."""
+        """Number of outputs of a query; without one as :meth:`find`."""
         where, values = _condition(query or OutputQuery())
         with self._reading() as db:
             found = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
             return int(found.fetchone()[0])
 
     def keys(self, query: OutputQuery) -> list[tuple[str, str]]:
-        """(id, hash of what was asked for) of the outputs that a query names, oldest first."""
+        """(id, hash of the request) of the outputs of a query, oldest first."""
         where, values = _condition(query)
         text = f"SELECT id, asked FROM outputs WHERE {where} ORDER BY batch, kind, position"  # noqa: S608
         with self._reading() as db:
@@ -336,7 +338,7 @@ class Outputs:
             return _output(row.fetchone())
 
     def used(self, output: str) -> tuple[OutputHit, ...]:
-        """The hits that an output was made of, in the order of its prompt."""
+        """The hits used for an output, in the order of its prompt."""
         with self._reading() as db:
             key = self._key(output, db)
             rows = db.execute(
@@ -349,10 +351,10 @@ class Outputs:
             return tuple(map(_hit, rows.fetchall()))
 
     def batch(self, number: int) -> OutputBatch:
-        """All of a batch.
+        """A complete batch.
 
         Raises:
-            StoreError: There is none of that number.
+            StoreError: There is no batch with that number.
         """
         with self._reading() as db:
             row = db.execute(
@@ -362,7 +364,7 @@ class Outputs:
                 (number,),
             ).fetchone()
             if row is None:
-                raise self._missing(f"there is no batch {number}", db)
+                raise self._missing(f"no batch {number}", db)
             hits = db.execute(
                 "SELECT rank, document_id, chunk_id, score, weight, met, missed, text FROM hits "
                 "WHERE batch = ? ORDER BY rank",
@@ -376,13 +378,13 @@ class Outputs:
         return OutputBatch(*facts)
 
     def feedback(self, output: str) -> tuple[Feedback, ...]:
-        """All that people said of an output, oldest first."""
+        """The feedback history of an output, oldest first."""
         with self._reading() as db:
             key = self._key(output, db)
             return _feedback(db, "batch = ? AND kind = ? AND position = ?", key)
 
     def settings(self, configuration: str) -> dict[str, Any]:
-        """Settings and files of a configuration by its hash; empty where none was kept."""
+        """Settings and files of a configuration by its hash; empty if none was stored."""
         with self._reading() as db:
             row = db.execute(
                 "SELECT settings FROM configurations WHERE configuration = ?", (configuration,)
@@ -407,13 +409,13 @@ class Outputs:
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own, in one state of the file: a half-read cursor holds up no one."""
+        """A separate connection, on one state of the file: a half-read cursor blocks no others."""
         with closing(self._database.connect()) as db, self._database.explained():
             db.execute("BEGIN")
             yield db
 
     def _key(self, output: str, db: sqlite3.Connection) -> tuple[int, str, int]:
-        """Batch, kind and position of an output that is there."""
+        """Batch, kind and position of an existing output."""
         batch, _, place = output.partition(".")
         kind: OutputKind = "prompt" if place.startswith("p") else "text"
         number = place.removeprefix("p")
@@ -424,7 +426,7 @@ class Outputs:
             )
             if known.fetchone() is not None:
                 return key
-        raise self._missing(f"there is no output {output!r}", db)
+        raise self._missing(f"no output {output!r}", db)
 
     def _missing(self, what: str, db: sqlite3.Connection) -> StoreError:
         last = db.execute("SELECT max(batch) FROM batches").fetchone()[0]
@@ -487,7 +489,7 @@ def _insert_output(
 
 
 def _details(output: NewOutput) -> dict[str, Any]:
-    """What else is known of an output, the share of a text among it."""
+    """Further data of an output, including the share of a text."""
     share = {} if output.share is None else {_SHARE: asdict(output.share)}
     return {**output.details, **share}
 
@@ -551,4 +553,4 @@ def _condition(query: OutputQuery) -> tuple[str, list[Any]]:
 
 
 _SHORTEST_HASH = 6
-"""Digits from which a number is the beginning of a hash, and no number of a configuration."""
+"""Digits from which a number is the beginning of a hash, not a configuration's number."""

@@ -1,4 +1,4 @@
-"""Times as the table of outputs spells them."""
+"""Times in the format of the table of outputs."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ def now_utc() -> datetime:
 
 
 def timestamp(moment: datetime) -> str:
-    """A time as the table spells it: ISO 8601, UTC, milliseconds; sorts as text."""
+    """A time in the table's format: ISO 8601, UTC, milliseconds; sorts as text."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + (
         f"{moment.microsecond // 1000:03d}Z"
     )
 
 
 def moment(text: str) -> str:
-    """A time as people write it, as the table spells it.
+    """A time as typed, in the table's format.
 
     ``2026-11-01`` (midnight here), an ISO 8601 date and time, or how long ago: ``90m``, ``24h``,
     ``7d``, ``2w``.
 
     Raises:
-        ConfigError: It is none of these.
+        ConfigError: It has another form.
     """
     unit, number = text[-1:], text[:-1]
     try:

@@ -1,4 +1,4 @@
-"""Index sync: the documents of gold rows that changed are embedded and written, no others."""
+"""Index sync: embeds and writes only the documents of changed gold rows."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def sync_index(
     tables: Tables,
     on_start: Callable[[IngestProgress], None] | None = None,
 ) -> IndexCounts:
-    """Bring the index up to the newest version of gold.
+    """Update the index to the newest version of gold.
 
-    Where the index was left as the last sync left it, only rows that differ between the two
-    versions are looked at; else every row is, and those that the index holds cost no more.
+    If the index is unchanged since the last sync, only rows that differ between the two versions
+    are read; else all rows are, and those already in the index cost nothing more.
 
-    One process at a time brings an index up to date, to the version that is the newest when it
-    begins: what others commit meanwhile is the next sync's.
+    One process at a time updates an index, to the version that is newest when it begins: later
+    versions are left to the next sync.
 
     Raises:
         ModelError: The embedding model fails; what was written before stays.
-        StoreBusyError: Another process is at it for longer than ``records.wait`` seconds.
+        StoreBusyError: Another process is doing this for longer than ``records.wait`` seconds.
     """
     pair = opened.settled_spec()
     lock = tables.folder / f"index-{pair.key}.lock"
@@ -86,7 +86,7 @@ def _synced(
 
 
 def index_is_behind(opened: Project, tables: Tables) -> bool:
-    """True where the next :func:`sync_index` has something to look at; asks no model."""
+    """True if the next :func:`sync_index` has work; calls no model."""
     marker = _Marker.load(tables.folder, opened.pair)
     return not marker.holds(tables.version, opened.store, opened.pair)
 
@@ -98,7 +98,7 @@ def _no_network(url: str) -> Fetched:
 def _changes(
     tables: Tables, version: int, marker: _Marker, store: Store, pair: IndexSpec
 ) -> Changes | None:
-    """How gold differs from what the index holds, None where nobody knows what that is."""
+    """The differences of gold and the index, None if the index's version is unknown."""
     if not marker.version or marker.snapshot != store.snapshot(pair):
         return None
     try:
@@ -110,7 +110,7 @@ def _changes(
 def _everything(
     tables: Tables, version: int, store: Store, pair: IndexSpec
 ) -> tuple[Iterator[Any], Sequence[str]]:
-    """All rows of gold, and the keys in the index whose row is in gold no more."""
+    """All rows of gold, and the keys in the index whose row is no longer in gold."""
     held = {
         key
         for name, root in store.sources(pair).items()
@@ -124,7 +124,7 @@ def _everything(
 
 @dataclass(frozen=True, slots=True)
 class _Marker:
-    """Which version of the tables the index holds, and the snapshot it left."""
+    """The version of the tables in the index, and its snapshot."""
 
     version: int = 0
     snapshot: str = ""
@@ -138,7 +138,7 @@ class _Marker:
             return cls()
 
     def holds(self, version: int, store: Store, pair: IndexSpec) -> bool:
-        """True where the index is as it was left, and that was for this version."""
+        """True if the index is unchanged since the sync of this version."""
         if not version or self.version != version:
             return False
         return store.holds(pair) and store.snapshot(pair) == self.snapshot

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
-"""Gets the counters of each part of a refresh as it begins, to draw a progress bar from."""
+"""Gets the counters of each part of a refresh as it begins, for a progress bar."""
 
 
 _NOT_HELD = (
@@ -35,7 +35,7 @@ _NOT_HELD = (
 
 
 class ProjectRecords:
-    """What ``records/`` declares, and the tables made of it.
+    """The declarations of ``records/``, and their tables.
 
     Args:
         opened: The project.
@@ -57,7 +57,7 @@ class ProjectRecords:
         return records.Tables(where, keep=self._options.keep_versions)
 
     def spec(self, how: Refreshing | None = None) -> RecordsSpec:
-        """What is declared, with what ``how`` names in its place.
+        """The declarations, with the overrides of ``how``.
 
         Raises:
             ConfigError: There is no such folder.
@@ -71,12 +71,12 @@ class ProjectRecords:
     def check(
         self, how: Refreshing | None = None, rows: int = 10_000, seed: int = 0
     ) -> CheckReport:
-        """Every fault of what is declared, and what it does to real rows; nothing is kept.
+        """Check the declarations and test them on real rows; stores nothing.
 
         Args:
-            how: What stands in place of source.yaml.
-            rows: Most rows that are tried, drawn evenly from those that are read.
-            seed: Of the draw.
+            how: Overrides of source.yaml.
+            rows: Most rows to test, sampled evenly from those read.
+            seed: Seed of the sample.
 
         Raises:
             ConfigError: There is no such folder.
@@ -90,7 +90,7 @@ class ProjectRecords:
     def _require(self) -> None:
         if not self.folder.is_dir():
             raise ConfigError(
-                "there are no records here",
+                "this project has no records",
                 where=str(self.folder),
                 hint="run: ragwright init --template records   (or set records.folder)",
             )
@@ -98,14 +98,14 @@ class ProjectRecords:
     def refresh(
         self, how: Refreshing | None = None, on_start: Started | None = None
     ) -> RecordsReport:
-        """Bring tables and index up to date; what is unchanged costs next to nothing.
+        """Update tables and index; unchanged rows cost next to nothing.
 
         Raises:
             RecordsError: A row or a declaration cannot be used; tables and index stay.
             DatabaseError: The source fails, also half-way; tables and index stay.
             StoreBusyError: Another refresh is under way.
-            ModelError: The embedding model fails; the tables are new, the index is behind and
-                the next refresh goes on with it.
+            ModelError: The embedding model fails; the tables are updated, the index is behind, and
+                the next refresh continues with it.
         """
         asked = how or Refreshing()
         spec = self.spec(asked)
@@ -133,13 +133,13 @@ class ProjectRecords:
     def restore(
         self, version: int, on_start: Started | None = None, *, held: bool = False
     ) -> RecordsReport:
-        """Go back to an earlier version of the tables, as a new version; the index follows.
+        """Restore an earlier version of the tables as a new version; the index follows.
 
         Args:
-            version: Which.
+            version: Its number.
             on_start: See :meth:`refresh`.
-            held: Refreshes leave it so until :meth:`release`; else the next one reads the
-                source again and brings back what it holds.
+            held: Refreshes are paused until :meth:`release`; else the next one reads the source
+                again and replaces the version.
         """
         tables = self.tables
         tables.restore(version)
@@ -151,7 +151,7 @@ class ProjectRecords:
         return RecordsReport(done, sync_index(self._opened, tables, on_start))
 
     def release(self) -> bool:
-        """Let refreshes go on after a restore that held them; False where none did."""
+        """Allow refreshes again after a restore with hold; False if they were not paused."""
         return records.release(self.tables)
 
     def rows(
@@ -172,9 +172,9 @@ class ProjectRecords:
         return found[:limit]
 
     def export(self, table: TableName, file: Path, version: int | None = None) -> int:
-        """Write a table to a file, by its suffix; how many rows.
+        """Write a table to a file, by its suffix; returns the number of rows.
 
-        ``.chat.jsonl`` writes gold as chats: what was asked for, and the message.
+        ``.chat.jsonl`` writes gold as chats: the request and the message.
         """
         if not file.name.endswith(".chat.jsonl"):
             return records.export_table(self.tables, table, file, version=version)
@@ -204,9 +204,9 @@ class ProjectRecords:
         return records.lost_exports(self.tables)
 
     def forget(self, document_id: str) -> int:
-        """Delete the row behind a document from all tables and versions; how many rows there were.
+        """Delete the row of a document from all tables and versions; returns the number of rows.
 
-        0 for a document that was made of no row.
+        0 for a document that has no row.
         """
         key = records.record_key(document_id)
         return 0 if key is None else self.tables.forget([key], wait=self._options.wait)

@@ -1,4 +1,4 @@
-"""How records are refreshed, and what that did to the tables and to the index."""
+"""Settings and results of a refresh of records."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refreshing:
-    """How to refresh, beyond what is declared.
+    """Settings of a refresh, in addition to the declarations.
 
     Attributes:
-        source: In place of the source that source.yaml names; ``key`` and ``text`` likewise.
-        query: In place of its query.
-        engine: In place of ``records.engine``.
-        full: Run every step again, whatever is known.
-        index: Bring the index up to date too.
-        dry_run: Do all but keep it.
+        source: Source that overrides source.yaml; ``key`` and ``text`` likewise.
+        query: Query that overrides source.yaml.
+        engine: Engine that overrides ``records.engine``.
+        full: Run every step again, also for unchanged rows.
+        index: Update the index too.
+        dry_run: Do everything, but store nothing.
     """
 
     source: str = ""
@@ -33,7 +33,7 @@ class Refreshing:
     dry_run: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Keys of source.yaml that other values stand in place of."""
+        """Keys of source.yaml that can be overridden."""
         named = {"source": self.source, "key": self.key, "text": self.text, "query": self.query}
         given: dict[str, Any] = {name: value for name, value in named.items() if value}
         if self.source and not self.query:
@@ -43,13 +43,13 @@ class Refreshing:
 
 @dataclass(frozen=True, slots=True)
 class RecordsReport:
-    """What a refresh did to the tables, and to the index (None where it was left alone)."""
+    """Results of a refresh for the tables, and for the index (None if it was not updated)."""
 
     tables: RefreshReport
     index: IndexCounts | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """The shape that ``ragwright records refresh --json`` prints."""
+        """The form that ``ragwright records refresh --json`` prints."""
         found = self.tables.as_dict()
         if self.index is not None:
             found["index"] = self.index.as_dict()
@@ -58,7 +58,7 @@ class RecordsReport:
 
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
-    """Gold rows that were embedded, written, left as they were and removed."""
+    """Gold rows that were embedded, written, unchanged and removed."""
 
     embedded: int = 0
     unchanged: int = 0
@@ -67,7 +67,7 @@ class IndexCounts:
     failures: tuple[Failure, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The shape under ``index`` that ``ragwright records refresh --json`` prints."""
+        """The form under ``index`` that ``ragwright records refresh --json`` prints."""
         return {
             "embedded": self.embedded,
             "unchanged": self.unchanged,

@@ -1,4 +1,4 @@
-"""Ablations of a project's prompt: a study over its parts, told part by part, and confirmed."""
+"""Ablations of a project's prompt: a study over its parts, effects per part, confirmation."""
 
 from __future__ import annotations
 
@@ -58,29 +58,29 @@ _HALVES = ("instruction_tokens", "assistant_cue")
 _MILLION = 1_000_000
 _COUNTED = 10_000
 _WHOLE = "ablation"
-"""Row of a stored ablation that holds what is no part's."""
+"""Row of a stored ablation for everything that is not about one part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ablating:
-    """What an ablation asks, and how it is run.
+    """Settings of an ablation.
 
     Attributes:
         presets: Names of presets; ``all`` or ``a8`` for every one.
-        leave_one_out: Leave out each part alone; what is done where nothing else is asked for.
+        leave_one_out: Leave out each part alone; the default.
         add_one: Add each part alone to a prompt of context and question.
         factorial: 2 to 4 parts, on and off in every combination.
-        parts: Parts that are left out and added; all that stand in the rows' prompts where empty,
-            but context and question.
-        personas: Personas that every question is asked for; the rows' own where empty.
-        margin: What a deletion may cost, as a share of a measure's scale.
-        clusters: What rows share that are not independent: ``document`` (gold documents, where
-            left out), ``row`` for nothing, or a column. Rows of one question belong together.
+        parts: Parts that are left out and added; by default all in the rows' prompts, except
+            context and question.
+        personas: Personas that every question is asked for; the rows' own if empty.
+        margin: Most that a deletion may cost, as a share of a measure's scale.
+        clusters: What related rows share: ``document`` (gold documents, the default), ``row`` for
+            none, or a column. Rows of one question always belong together.
         limit: Most questions of the tune split, chosen by the seed.
         seed: Seed of the choice, of flips and of resampling.
-        confirm: Hold the parts that are safe to delete against the confirm split.
+        confirm: Check the parts that are safe to delete on the confirm split.
         retry_errors: Also run rows again that failed.
-        name: What to call the run, empty for its id alone.
+        name: Name of the run, empty for its id only.
         on_trial: Gets every variant as it ends.
     """
 
@@ -102,13 +102,13 @@ class Ablating:
 
 @dataclass(frozen=True, slots=True)
 class AblationResult:
-    """What an ablation came to.
+    """Result of an ablation.
 
     Attributes:
-        run: Run that holds it.
-        ablation: What is said of every part.
+        run: Run that stores it.
+        ablation: Effects of every part.
         sweep: The sweep behind it.
-        again: True where it was confirmed before and is only shown again.
+        again: True if it was confirmed before and is only shown again.
     """
 
     run: str
@@ -125,12 +125,12 @@ class AblationResult:
 def plan_ablation(
     project: Project, testset: str, measures: str, how: Ablating | None = None
 ) -> AblationPlan:
-    """The study of an ablation, every variant of the prompt put together once beforehand.
+    """The study of an ablation; every variant of the prompt is rendered once beforehand.
 
     Raises:
-        ConfigError: No chat model writes the answers, or the margin is no share.
+        ConfigError: No chat model writes the answers, or the margin is not a share.
         PromptError: An unknown part, preset or persona, or a fault in a prompt file.
-        StudyError: Nothing is taken out, or the presets do not go with the project's prompt.
+        StudyError: Nothing is left out, or the presets do not fit the project's prompt.
         TestsetError: The testset cannot be read, or its tune split is empty.
     """
     return _Planning(project, testset, measures, how or Ablating()).plan()
@@ -139,12 +139,12 @@ def plan_ablation(
 def forecast_ablation(
     project: Project, testset: str, measures: str, how: Ablating | None = None
 ) -> SweepForecast:
-    """What an ablation would call and cost, without calling any model; raises as its plan."""
+    """Calls and cost of an ablation, without calling any model; raises as its plan."""
     asked = how or Ablating()
     found = forecast_sweep(project, plan_ablation(project, testset, measures, asked).study)
     if not asked.confirm:
         return found
-    note = "what --confirm asks on the confirm split hangs on the outcome and is not in it"
+    note = "calls of --confirm depend on the outcome and are not included"
     return replace(found, notes=(*found.notes, note))
 
 
@@ -152,12 +152,12 @@ def forecast_ablation(
 def run_ablation(
     project: Project, testset: str, measures: str, how: Ablating | None = None
 ) -> AblationResult:
-    """Run every variant of the prompt on the tune split and say what each part does.
+    """Run every variant of the prompt on the tune split and measure the effect of each part.
 
-    The variants are trials of a sweep: what they share is made once, and an ablation that was cut
-    off goes on where it was. With ``how.confirm`` the parts that are safe to delete are held
-    against the confirm split, each alone and all at once; it is opened once, in writing, and
-    stays closed where no part is safe.
+    The variants are trials of a sweep: shared work is done once, and an interrupted ablation
+    continues. With ``how.confirm`` the parts that are safe to delete are checked on the confirm
+    split, each alone and all at once; it is opened once, which is logged, and stays closed if no
+    part is safe.
 
     Raises what :func:`plan_ablation` and a sweep raise.
     """
@@ -182,11 +182,11 @@ def run_ablation(
 
 
 class _Planning:
-    """Which variants are asked, and whether the prompt goes with them."""
+    """The variants to run, checked against the prompt."""
 
     def __init__(self, project: Project, testset: str, measures: str, how: Ablating) -> None:
         if measures:
-            parse_measures(measures)  # a slip in a name is told before any file is read
+            parse_measures(measures)  # a misspelt name is reported before any file is read
         if not 0 < how.margin < 1:
             raise ConfigError(
                 f"the margin must be between 0 and 1, not {how.margin:g}",
@@ -244,7 +244,7 @@ class _Planning:
             self._options = replace(self._options, measures=", ".join(map(str, kept)))
 
     def _written(self) -> None:
-        """Refuse personas whose answers are quoted: there is no prompt to take a part from."""
+        """Refuse personas whose answers are quoted: these have no prompt."""
         model = self._bench.settings.answer.model
         for name in dict.fromkeys(row.persona_name for row in self.rows.rows):
             if (self._bench.persona(name).model or model) == ExtractiveReranker.name:
@@ -257,7 +257,7 @@ class _Planning:
                 )
 
     def _composed(self, options: PromptOptions) -> tuple[str, ...]:
-        """Parts that stand in the prompt of some persona, in their order."""
+        """Parts in the prompt of some persona, in their order."""
         asked = {row.persona_name: row.user_input for row in reversed(self.rows.rows)}
         found = {
             part
@@ -301,7 +301,7 @@ class _Ablation:
     swept: SweepResult
 
     def told(self, rows: Testset, never: tuple[str, ...]) -> Ablation:
-        """What the tune split says."""
+        """Results of the tune split."""
         done = [trial for trial in self.swept.trials if trial.state == "done"]
         results = {}
         sizes = {}
@@ -336,7 +336,7 @@ class _Ablation:
         )
 
     def confirmed(self, found: Ablation) -> AblationResult:
-        """The same of what is safe to delete, on rows that chose nothing."""
+        """The same for the parts that are safe to delete, on held-out rows."""
         project, study = self.project, self.plan.study
         done = project.runs.complete(ABLATE, self._manifest(found, confirm=True))
         if done is not None:
@@ -384,7 +384,7 @@ class _Ablation:
     def stored(
         self, found: Ablation, *, confirm: bool = False, tune: Ablation | None = None
     ) -> str:
-        """Write the ablation down, once: a row a part, and one for what is no part's."""
+        """Store the ablation once: a row per part, and one for the rest."""
         runs = self.project.runs
         manifest = self._manifest(tune or found, confirm)
         known = runs.complete(ABLATE, manifest)
@@ -410,7 +410,7 @@ class _Ablation:
         return run
 
     def _manifest(self, found: Ablation, confirm: bool) -> dict[str, Any]:
-        """What the conclusion rests on; ``found`` stands for the rows' scores themselves."""
+        """Manifest of the conclusion; ``found`` represents the rows' scores."""
         parts = [part_body(one) for one in found.parts]
         return {
             "ablation": self.plan.study.described(),
@@ -483,7 +483,7 @@ def _bare(results: Sequence[RowResult]) -> list[RowResult]:
 
 
 def _failed(trial: TrialResult, results: Sequence[RowResult]) -> dict[str, str]:
-    """Row of a variant that failed -> why; it tells nothing of any part."""
+    """Failed row of a variant -> reason; such rows are not used."""
     return {
         f"{result.row_id} of {trial.id}": score.reason
         for result in results
@@ -500,7 +500,7 @@ def _failed_note(failed: Mapping[str, str], asked: int) -> tuple[str, ...]:
 
 
 def _cost(tokens: Mapping[str, float], prices: Mapping[str, float | None]) -> float | None:
-    """Money for tokens in 1,000 answers, None where a price is not known."""
+    """Money for tokens in 1,000 answers, None if a price is unknown."""
     costs = []
     for row, count in tokens.items():
         price = prices.get(row)
@@ -515,7 +515,7 @@ def _personas(rows: Sequence[Row]) -> list[str]:
 
 
 def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
-    """Row id -> cluster; rows of one question stay together whatever else parts them."""
+    """Row id -> cluster; rows of one question always stay together."""
     if by not in ("", "document", "row"):
         return {row.id: cluster_of(row, by) for row in rows}
     first: dict[str, Row] = {}
@@ -529,7 +529,7 @@ def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
 
 
 def stored_ablation(runs: Runs, run: str) -> Ablation:
-    """The ablation that a run holds."""
+    """The ablation stored in a run."""
     rows = list(runs.rows(run))
     body = next(row.body for row in rows if row.id == _WHOLE)
     whole = body["together"]

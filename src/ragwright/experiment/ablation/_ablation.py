@@ -1,7 +1,7 @@
-"""Ablation as a study: which variants of a prompt are asked, and which of them tell of a part.
+"""Ablation as a study: the variants of a prompt, and the contrasts that show each part's effect.
 
 A variant is a trial over ``prompt.preset``, ``prompt.without`` and ``prompt.parts``; trial 0 is the
-prompt as it stands. A contrast is two weighted sums of trials, with a part and without it.
+current prompt. A contrast is two weighted sums of trials, with a part and without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..studies import Axis, Study, StudyOptions
 Design: TypeAlias = Literal["leave one out", "preset", "add one", "factorial", "interaction"]
 
 BARE = ("context", "question")
-"""Parts of the empty prompt, to which ``add one`` adds: what it is about, and no instruction."""
+"""Parts of the minimal prompt, to which ``add one`` adds: content without instructions."""
 
 MOST_FACTORS = 4
 HALVES = {"instruction_tokens": "assistant_cue", "assistant_cue": "instruction_tokens"}
@@ -30,12 +30,12 @@ _NAME = "ablation"
 
 @dataclass(frozen=True, slots=True)
 class Ablated:
-    """What is taken out of a prompt, or put into an empty one.
+    """Parts to leave out of a prompt, or to add to a minimal one.
 
     Attributes:
         presets: Named sets of switches, each against the complete prompt.
         leave_one_out: Parts that are left out, one at a time.
-        add_one: Parts that are added to the empty prompt, one at a time.
+        add_one: Parts that are added to the minimal prompt, one at a time.
         factorial: 2 to 4 parts, switched on and off in every combination.
     """
 
@@ -47,11 +47,11 @@ class Ablated:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """What says how much a part does: weighted trials with it, and without it.
+    """A contrast that measures a part: weighted trials with it, and without it.
 
     Attributes:
         part: The part, the preset, or two parts that may need each other (``a x b``).
-        design: How it was looked at. ``interaction``: how much more the first part does where the
+        design: Design of the contrast. ``interaction``: how much more the first part does if the
             second one is there.
         with_part: Trial -> weight.
         without: Trial -> weight.
@@ -64,19 +64,19 @@ class Contrast:
 
     @property
     def deletion(self) -> int | None:
-        """The trial that would take the complete prompt's place; None where it is none."""
+        """The trial that would replace the complete prompt; None if there is none."""
         if self.design not in ("leave one out", "preset"):
             return None
         return next(iter(self.without))
 
     @property
     def trials(self) -> tuple[int, ...]:
-        """Every trial it rests on."""
+        """All its trials."""
         return (*self.with_part, *self.without)
 
     @property
     def label(self) -> str:
-        """The part and, where it is not told by the name, how it was looked at."""
+        """The part and, if needed, the design."""
         if self.design in ("add one", "factorial"):
             return f"{self.part} ({self.design})"
         return self.part
@@ -84,7 +84,7 @@ class Contrast:
 
 @dataclass(frozen=True, slots=True)
 class AblationPlan:
-    """A study over a prompt's parts, and what its trials say."""
+    """A study over a prompt's parts, and its contrasts."""
 
     study: Study
     contrasts: tuple[Contrast, ...]
@@ -92,7 +92,7 @@ class AblationPlan:
 
 @dataclass(slots=True)
 class _Plan:
-    """Variants as they are asked for, each once."""
+    """The requested variants, each once."""
 
     base: PromptOptions
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -103,7 +103,7 @@ class _Plan:
         parts: Sequence[str] | None = None,
         preset: str | None = None,
     ) -> int:
-        """Number of the variant; 0 where it is the prompt as it stands."""
+        """Number of the variant; 0 for the current prompt."""
         base = self.base
         left = [*base.without, *(name for name in without if name not in base.without)]
         point = {
@@ -119,7 +119,7 @@ class _Plan:
 
     @property
     def standing(self) -> dict[str, Any]:
-        """The prompt as it stands."""
+        """The current prompt."""
         base = self.base
         return {
             "prompt.preset": base.preset,
@@ -132,8 +132,8 @@ def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> 
     """The study of an ablation.
 
     Args:
-        what: Presets and parts; that the parts exist is for who can read the template.
-        base: The complete prompt: the project's own, with what it leaves out itself.
+        what: Presets and parts; whether the parts exist is not checked here.
+        base: The complete prompt: the project's own, including its own switches.
         options: Testset, measures, personas, subset and seed.
 
     Raises:
@@ -148,10 +148,9 @@ def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> 
     ]
     if not plan.points:
         raise StudyError(
-            "the ablation takes nothing out of the prompt",
+            "the ablation leaves nothing out of the prompt",
             where="ragwright ablate",
-            hint="name presets (--presets a8), or ask for --leave-one-out, --add-one or "
-            "--factorial PART,PART",
+            hint="use --presets a8, --leave-one-out, --add-one or --factorial PART,PART",
         )
     standing = plan.standing
     swept = [key for key in standing if any(p[key] != standing[key] for p in plan.points)]
@@ -170,7 +169,7 @@ def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping
 
 
 def prompt_of(base: PromptOptions, values: Mapping[str, Any]) -> PromptOptions:
-    """The prompt options that a trial's values come to."""
+    """The prompt options of a trial's values."""
     kinds: Mapping[str, Any] = {"preset": str, "without": tuple, "parts": tuple}
     named = {key.partition(".")[2]: value for key, value in values.items()}
     return replace(base, **{name: kinds[name](value) for name, value in named.items()})
@@ -193,8 +192,8 @@ def _presets(plan: _Plan, names: Sequence[str]) -> Iterator[Contrast]:
             )
     if names and plan.base.preset != _COMPLETE:
         raise StudyError(
-            f"the project's prompt is already the preset {plan.base.preset!r}: presets are held "
-            "against the complete one",
+            f"the project's prompt is already the preset {plan.base.preset!r}: presets are "
+            "compared with the complete one",
             where="prompt.preset",
             hint="add  --set prompt.preset=complete",
         )
@@ -223,8 +222,8 @@ def _added(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
 def _factorial(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
     """Main effects, each the mean over all settings of the other parts, and interactions in pairs.
 
-    An interaction is the effect of one part where the other is there minus its effect where the
-    other is not; below 0 each does the other's work.
+    An interaction is the effect of one part with the other minus its effect without it; below 0
+    they are redundant.
     """
     if not parts:
         return
@@ -232,7 +231,7 @@ def _factorial(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
         raise StudyError(
             f"a factorial of {', '.join(parts)}",
             where="--factorial",
-            hint=f"name 2 to {MOST_FACTORS} different parts; n parts take 2^n variants",
+            hint=f"give 2 to {MOST_FACTORS} different parts; n parts need 2^n variants",
         )
     off = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
     cells = {frozenset(left): plan.trial(left) for left in off}

@@ -1,4 +1,4 @@
-"""An ablation as a whole, and what it says in plain words."""
+"""An ablation as a whole, and its verdict."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ._part_effects import PartEffect, PartResult
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """What each part of a prompt does, and which may be deleted.
+    """Effects of the parts of a prompt, and which parts may be deleted.
 
     Attributes:
         testset: The rows' address.
         rows: Number of rows; those of every persona counted.
-        personas: Personas that rows were asked for, where there are several.
-        parts: One a part, preset or pair of parts.
+        personas: Personas of the rows, if there are several.
+        parts: One per part, preset or pair of parts.
         margin: What a deletion may cost, as a share of a measure's scale.
         together: All parts that are safe one by one, deleted at once, on the confirm split.
-        openings: How often the confirm split has been opened, this time included; 0 where it was
-            left closed.
+        openings: How often the confirm split has been opened, this time included; 0 if it stayed
+            closed.
         confirm_rows: Rows of the confirm split.
-        never: Parts that stand in no row's prompt.
+        never: Parts that are in no row's prompt.
         notes: What the reader should know.
     """
 
@@ -40,12 +40,12 @@ class Ablation:
 
     @property
     def safe(self) -> tuple[PartResult, ...]:
-        """Deletions that are shown to cost less than the margin, and were not refuted since."""
+        """Deletions that are proven to cost less than the margin, and not refuted since."""
         return tuple(one for one in self.parts if one.safe and one.holds is not False)
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """In plain words, the most important first."""
+        """The verdict, the most important first."""
         if not self.scored:
             return (
                 "No result: no row has a score both with a part and without it; the notes say why.",
@@ -54,7 +54,7 @@ class Ablation:
 
     @property
     def scored(self) -> bool:
-        """True where at least one row says something of one part."""
+        """True if at least one row gives information on one part."""
         return any(effect.n for one in self.parts for effect in one.effects)
 
 
@@ -63,7 +63,7 @@ def _proven(found: Ablation) -> Iterator[str]:
     for one in found.parts:
         told = [effect for effect in one.effects if effect.verdict != "no effect proven"]
         whole = {effect.measure for effect in told if not effect.persona}
-        # A persona is worth a word where all rows together do not say it.
+        # Mention a persona only if all rows together do not show the effect.
         said += [_effect(effect, one) for effect in told if not effect.persona]
         said += [
             _effect(effect, one)
@@ -109,7 +109,7 @@ def _deletable(found: Ablation) -> Iterator[str]:
     need = least_rows(found.margin)
     if fewest < need and len(safe) < len(asked):
         yield (
-            f"It takes at least {need} independent rows"
+            f"This takes at least {need} independent rows"
             f"{' of every persona' if found.personas else ''} to show that; there are {fewest}."
         )
     open_ = [one for one in asked if one.state == "no effect proven"]
@@ -161,6 +161,6 @@ def _confirmed(found: Ablation) -> Iterator[str]:
         yield f"Deleting {name} at once {says}."
     if found.openings > 1:
         yield (
-            f"The confirm split has been opened {found.openings} times: its result is worth "
-            "less each time."
+            f"The confirm split has been opened {found.openings} times: each time makes it less "
+            "independent."
         )

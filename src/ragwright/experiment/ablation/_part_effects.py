@@ -1,4 +1,4 @@
-"""What the parts of a prompt do: paired differences with intervals, and what may be deleted."""
+"""Effects of the parts of a prompt: paired differences with intervals, and safe deletions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ Table: TypeAlias = Mapping[str, Score]
 
 @dataclass(frozen=True, slots=True)
 class PartEffect:
-    """What a part does to one measure, for all rows or those of one persona.
+    """The effect of a part on one measure, for all rows or those of one persona.
 
     Attributes:
-        part: The part and how it was looked at.
+        part: The part and the design.
         measure: Text of the measure.
-        persona: Whose rows; empty for all of them.
-        n: Rows that have a score with the part and without it.
-        with_part: Mean with it, over these rows; ``without`` likewise. Of an interaction: the
-            effect of the first part with the second one and without.
-        difference: What the part adds, in the direction that is good; ``low`` to ``high`` is its
+        persona: Persona of the rows; empty for all.
+        n: Rows with a score both with the part and without it.
+        with_part: Mean with it, over these rows; ``without`` likewise. For an interaction: the
+            effect of the first part with and without the second.
+        difference: Effect of the part, positive is better; ``low`` to ``high`` is its
             95 % interval.
         p: Two-sided p-value (:attr:`ragwright.measure.Comparison.p_verdict`); ``p_holm`` corrected
-            for all parts of one design, and all personas where rows are parted by them (Holm 1979).
-        verdict: ``helps`` or ``harms`` where p_holm is at most 0.05 and the interval leaves out 0.
-        loss: The most that deleting it can have cost (see :func:`ragwright.measure.most_lost`);
+            for all parts of one design, and all personas, if rows are split by them (Holm 1979).
+        verdict: ``helps`` or ``harms`` if p_holm is at most 0.05 and the interval excludes 0.
+        loss: Upper bound on the cost of deleting it (see :func:`ragwright.measure.most_lost`);
             None where nothing was deleted, or nothing bounds it.
         margin: What a deletion may cost, in units of the measure; None where it has no scale.
         clusters: Clusters that the rows fall into; None where rows stand for themselves.

@@ -107,8 +107,8 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
 
     Values of ``--set`` are those of the sweep, unless the project was opened with its own.
 
-    The split is opened once: that is written down before a row of it is read, and confirming the
-    same trials again only shows what was found. Where no candidate leads, it stays closed.
+    The split is opened once: this is logged before a row of it is read, and confirming the same
+    trials again only shows the result. If no candidate leads, it stays closed.
 
     Raises:
         StoreError: There is no such sweep.
@@ -207,7 +207,7 @@ class _Opening:
     ) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
         """Run the trials on the confirm split and store what it says.
 
-        One that was cut off goes on with the opening that was written down then.
+        An interrupted one continues with the logged opening.
         """
         project, swept = self._bench, self._swept
         run = project.runs.unfinished(CONFIRM, self.manifest)
@@ -230,12 +230,12 @@ class _Opening:
 
 
 def _unseen(testset: Testset, tune: Testset) -> Testset:
-    """The rows of a confirm split that took no part in the choice.
+    """The rows of a confirm split that were not used in the choice.
 
-    Splits move where a testset changes: what the sweep has seen is left out, and said.
+    Splits may change with a testset: rows that the sweep has used are left out, with a note.
 
     Raises:
-        TestsetError: All rows have been seen.
+        TestsetError: All rows have been used.
     """
     ids = {row.id for row in tune.rows}
     questions = {row.user_input for row in tune.rows}
@@ -295,11 +295,11 @@ def stored_sweep(project: Project, name: str) -> _Swept:
     """A stored sweep: ``latest``, its name, the beginning of one, or the name of its study.
 
     Raises:
-        StoreError: No sweep, or several, answer to it.
+        StoreError: No sweep, or several, match.
         StudyError: It has no trial with a value.
     """
     runs = sweeps_by_use(project.runs)
-    if name == "latest":  # not the sweep behind an ablation, which names its points one by one
+    if name == "latest":  # not the sweep of an ablation, which lists its points
         found = [run for run in runs if not run.manifest["study"].get("points")][-1:]
     else:
         found = [run for run in runs if run.id.startswith(name)]
@@ -336,13 +336,13 @@ def _results(project: Project, trial: TrialResult) -> Sequence[RowResult]:
 
 
 def _chosen(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
-    """The trial that leads row by row, and the next of the leaderboard."""
+    """The leading trial row by row, and the next of the leaderboard."""
     first = [trial for trial in swept.board if trial.id == best]
     return tuple([*first, *(trial for trial in swept.board if trial.id != best)][:top])
 
 
 def _clusters(results: Sequence[RowResult], by: str) -> Mapping[str, Hashable] | None:
-    """What rows belong together; None where each stands for itself."""
+    """Clusters of rows; None if rows are independent."""
     return clusters_of_results(results, by) or None
 
 
@@ -356,7 +356,7 @@ def run_trials(
     """Results of a study's trials on other rows, in the order of the trials.
 
     Raises:
-        StoppedError: The budget, or a person, ended it; what was run is kept.
+        StoppedError: The budget or the user stopped it; finished rows are kept.
     """
     found: list[Sequence[RowResult]] = []
     for trial in trials:
@@ -373,7 +373,7 @@ def run_trials(
 
 
 def stored_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
-    """What a stored run of the kind ``confirm`` says, beside the choice that it was made for."""
+    """The result of a stored run of the kind ``confirm``, with the choice behind it."""
     bodies = [dict(row.body) for row in runs.rows(run)]
     openings = max((body.pop("openings") for body in bodies), default=0)
     notes = tuple(dict.fromkeys(note for body in bodies for note in body.pop("notes")))

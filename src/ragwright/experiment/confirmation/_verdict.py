@@ -1,4 +1,4 @@
-"""Verdicts: what the split that picked a winner says of it, and what the other split says."""
+"""Verdicts: results of a winner on the split that selected it, and on the other split."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ LEVEL = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the confirm split says of one trial against the current settings.
+    """Comparison of one trial with the current settings on the confirm split.
 
     Attributes:
         trial: Its name in the study.
         values: Swept key -> value.
-        objective: What it was chosen by.
-        tune: The comparison on the rows that chose it: flattered by the choice.
-        confirmed: The comparison on rows that chose nothing; None before they were opened.
+        objective: The measure or fact by which it was chosen.
+        tune: The comparison on the rows that selected it, biased by the selection.
+        confirmed: The comparison on held-out rows; None before they are opened.
         p: Two-sided p-value on the confirm split (``Comparison.p_verdict``), times the number of
             openings of that split and corrected for the trials confirmed together (Holm 1979).
-        outcome: ``better`` or ``worse`` where p is at most 0.05 and ``confirmed`` itself says so:
-            its interval leaves out 0, and rows that lack a score could not turn it.
+        outcome: ``better`` or ``worse`` if p is at most 0.05 and ``confirmed`` agrees: its interval
+            excludes 0, and rows without a score could not reverse it.
     """
 
     trial: str
@@ -42,13 +42,13 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class StudyVerdict:
-    """What a study came to, in the end.
+    """Final result of a study.
 
     Attributes:
         selection: The choice on the tune split, corrected for the number of candidates.
         confirmations: The trials that were confirmed, best of the tune split first.
-        openings: How often the confirm split has been opened, this time included; 0 where it was
-            left closed.
+        openings: How often the confirm split has been opened, this time included; 0 if it stayed
+            closed.
         notes: What the reader should know.
     """
 
@@ -59,7 +59,7 @@ class StudyVerdict:
 
     @property
     def text(self) -> str:
-        """The verdict in plain words, the most important first."""
+        """The verdict as text, the most important first."""
         return " ".join([_sentence(self), *_doubts(self)])
 
 
@@ -71,12 +71,12 @@ def compared(
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> Comparison:
-    """Another system against the incumbent by an objective, row by row."""
+    """Another system compared with the incumbent by an objective, row by row."""
     sides = [
         {row: (score,) for row, score in objective_scores(rows, objective.name).items()}
         for rows in (incumbent, other)
     ]
-    # of facts, and of rubrics whose file is not at hand, the objective knows the direction
+    # for facts, and rubrics without a file, the objective knows the direction
     scale = scale_of(objective) or MeasureScale(0.0, None, objective.higher_is_better)
     [found] = compare_rows(
         *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
@@ -89,7 +89,7 @@ def settled(
 ) -> tuple[Confirmation, ...]:
     """Confirmations with their p-values corrected and their outcomes.
 
-    Every opening of a split is another chance to be lucky on it, so p is multiplied by their
+    Every opening of a split is another chance of a false positive, so p is multiplied by their
     number (Bonferroni); then Holm's correction over the trials confirmed together.
     """
     raw = [None if c.confirmed is None else c.confirmed.p_verdict for c in confirmations]
@@ -101,7 +101,7 @@ def settled(
 
 
 def _outcome(one: Confirmation, p: float, objective: Objective) -> ConfirmationOutcome:
-    """What the comparison itself says, where it stands the correction of its p."""
+    """The comparison's verdict, if it remains after the correction of its p."""
     found = one.confirmed
     if found is None:
         return "not confirmed"
@@ -185,7 +185,7 @@ def confirmation_body(one: Confirmation) -> dict[str, Any]:
 
 
 def confirmation_of(body: Mapping[str, Any]) -> Confirmation:
-    """The confirmation that :func:`confirmation_body` made the values of."""
+    """The confirmation from the values of :func:`confirmation_body`."""
     confirmed = body["confirmed"]
     return Confirmation(
         **{

@@ -1,4 +1,4 @@
-"""Diagnosis: which stage, reader or capability a run loses its points by."""
+"""Diagnosis: the stage, persona or capability where a run loses points."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Dose-response curves of capability suites, from a stored run alone."""
+"""Dose-response curves of capability suites, from a stored run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...testsets import CLOSED_BOOK, GoldAnswer, gold_answer
 from ..evaluations import Evaluation, RowResult
 
 ACCURACY = "Contains"
-"""What an answer's accuracy is measured as where no measure is named, part by part."""
+"""Name of the default accuracy of an answer, part by part."""
 
 _DOSES = {
     "noise": "share of irrelevant passages",
@@ -26,19 +26,19 @@ _DOSES = {
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """What the rows of one dose come to; numbers are None where they are undefined.
+    """Summary of the rows of one dose; numbers are None if undefined.
 
     Attributes:
         dose: The dose.
         n: Rows with a value; ``questions``, how many questions they are of.
         without: Rows without a value, by state.
         mean: Mean of the values, with its 95 % interval ``low`` to ``high``: exact for shares
-            (Clopper and Pearson 1934), a bootstrap over questions where a question has several
-            rows or parts.
+            (Clopper and Pearson 1934), a bootstrap over questions if a question has several rows or
+            parts.
         abstained: Share of the rows in which the generator declined to answer.
         closed_book: Mean over the same questions asked without any passage.
         above: ``mean - closed_book``, paired by question, with its 95 % interval ``above_low``
-            to ``above_high``: what the passages add to what the model knows by heart.
+            to ``above_high``: the effect of the passages beyond the model's own knowledge.
         paired: Rows that have a control.
     """
 
@@ -59,14 +59,14 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One quantity of one suite over its doses.
+    """One quantity of one suite by dose.
 
     Attributes:
         suite: Name of the suite.
         quantity: What is measured: ``accuracy``, ``share of parts``, ``rejection rate``, ….
         measure: The measure behind it, as a text that parses.
         dose_name: What the doses count.
-        among: Which questions: ``all``, or ``known``, those answered right without passages.
+        among: Questions: ``all``, or ``known``, those answered right without passages.
         points: By rising dose.
         change: Difference between the largest and the smallest dose, paired by question, with
             its 95 % interval ``change_low`` to ``change_high``.
@@ -95,15 +95,15 @@ def capability_curves(
     setup: MeasureSetup | None = None,
     seed: int = 0,
 ) -> tuple[Curve, ...]:
-    """What a run of capability suites shows, suite by suite.
+    """Curves of a run of capability suites, suite by suite.
 
-    An answer is accurate where it holds every part of its gold answer in one of its wordings and
+    An answer is accurate if it contains every part of its gold answer in one of its wordings and
     the generator did not abstain; ``share of parts`` counts the parts. Refusals, reports of errors
-    and corrections are the capability measures, as the run stored them, else taken now.
+    and corrections are the capability measures, as stored in the run, else computed now.
 
     Args:
         evaluation: A run of a testset with suites.
-        accuracy: A measure of the run that takes the place of that, such as a judged one.
+        accuracy: A measure of the run to use instead, such as a judged one.
         setup: Cues of capability measures that the run did not store.
         seed: Seed of the intervals.
 
@@ -138,7 +138,7 @@ def capability_curves(
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """What is read off every row of a suite: its name, its measure, and how."""
+    """A quantity read from every row of a suite: its name, its measure, and how."""
 
     name: str
     measure: str
@@ -148,7 +148,7 @@ class _Quantity:
 
 
 class _Curves:
-    """The rows of a run, and how they are read."""
+    """The rows of a run, and their quantities."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class _Curves:
             by_dose.setdefault(_dose(row), []).append((row, score))
         points = []
         for dose in sorted(by_dose):
-            # Rows that failed are stored without their metadata; their ids say what they were.
+            # Failed rows are stored without metadata; their ids identify them.
             lost = self.lost.get((suite, f"{dose:g}"), {}) if what.among == "all" else {}
             point = self._point(dose, by_dose[dose], lost)
             if what.controlled and self.controls:
@@ -270,14 +270,14 @@ class _Curves:
         b: Mapping[str, tuple[Score, ...]],
         clusters: Mapping[str, str] | None = None,
     ) -> tuple[float | None, float | None, float | None, float | None]:
-        """Difference b - a over the rows of both with its interval, and the mean of a."""
+        """Difference b - a on the rows of both with its interval, and the mean of a."""
         if not a.keys() & b.keys():
             return None, None, None, None
         found = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
         return found.difference, found.low, found.high, found.mean_a
 
     def _known(self, row: Row) -> bool:
-        """True where the model answers the question right without any passage."""
+        """True if the model answers the question right without passages."""
         control = self.controls.get(_asked(row))
         return control is not None and self._accuracy(*control).value == 1.0
 
@@ -302,7 +302,7 @@ class _Curves:
         return self._taken(asked, "ErrorDetection")
 
     def _stored(self, result: RowResult, row: Row, measure: str) -> Score:
-        """The score as the run has it, taken now where it has none."""
+        """The score in the run, computed now if missing."""
         kept = (score for score in result.scores if score.measure == measure)
         return next(kept, None) or self._taken(row, measure)
 
@@ -316,7 +316,7 @@ def _gold(row: Row) -> GoldAnswer:
 
 
 def _parts(result: RowResult, row: Row) -> Score:
-    """Share of the gold answer's parts that an answer holds, 0 where it abstained."""
+    """Share of the gold answer's parts in an answer, 0 if it abstained."""
     if row.response is None:
         return Score(ACCURACY, "not_applicable", reason="there is no answer")
     if marked(row, "abstained"):
@@ -326,7 +326,7 @@ def _parts(result: RowResult, row: Row) -> Score:
 
 
 def _fooled(result: RowResult, row: Row) -> Score:
-    """1 where the answer is the false one: it holds that and does not hold the true one."""
+    """1 if the answer is the false one: it contains that and not the true one."""
     fake = row.metadata.get("fake")
     if not isinstance(fake, tuple) or not fake or row.response is None:
         return Score(ACCURACY, "not_applicable", reason="no false answer is known")
@@ -335,7 +335,7 @@ def _fooled(result: RowResult, row: Row) -> Score:
 
 
 def _asked(row: Row) -> tuple[str, str]:
-    """What a row and its control have in common."""
+    """Key shared by a row and its control."""
     return row.user_input, row.persona_name
 
 
@@ -347,6 +347,6 @@ def _dose(row: Row) -> float:
     dose = row.metadata.get("dose")
     if isinstance(dose, bool) or not isinstance(dose, int | float):
         raise TestsetError(
-            f"row {row.id!r} has the dose {dose!r}", hint="a suite's rows carry a number in `dose`"
+            f"row {row.id!r} has the dose {dose!r}", hint="a suite's rows need a number in `dose`"
         )
     return float(dose)

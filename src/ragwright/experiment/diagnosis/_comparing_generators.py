@@ -1,4 +1,4 @@
-"""Personas by generators on one testset: a stored, resumable run (SPEC A14, F7)."""
+"""Personas by generators on one testset: a stored, resumable run."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from ._generators import (
 
 @dataclass(frozen=True, slots=True)
 class GridOptions(RunOptions):
-    """Who reads what by whom.
+    """Settings of the comparison.
 
     Attributes:
-        personas: Whom every question is answered for; those of the rows where empty.
-        generators: Chat models that answer; the configured one where empty.
+        personas: Personas for which every question is answered; those of the rows if empty.
+        generators: Chat models that answer; the configured one if empty.
     """
 
     personas: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def compare_generators(
 def forecast_generators(
     project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
 ) -> Forecast:
-    """What comparing readers would call and cost."""
+    """Calls and cost of the comparison."""
     return project.runner.forecast(make for _, make in _work(project, testset, measures, how).items)
 
 
@@ -102,7 +102,7 @@ def _work(
         raise ConfigError(
             "one persona and one generator: there is nothing to compare",
             where="--personas, --compare-models",
-            hint="name two or more of either",
+            hint="give two or more personas or generators",
         )
     known = {name: project.persona(name) for name in personas}
     plan = project.plan(stream=False)

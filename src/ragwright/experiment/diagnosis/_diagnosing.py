@@ -21,17 +21,17 @@ from ._oracles import DiagnosedRow, DiagnosisCase, Stage, diagnosed_row, pool_de
 
 _FRONT = ("filter", "retrieve", "rerank", "truncate")
 _WIDE = 0.5
-"""Share of the index from which a pool says little: chance fills it too."""
+"""Share of the index above which a pool is uninformative, since chance finds gold too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosing(RunOptions):
-    """How to diagnose.
+    """Settings of a diagnosis.
 
     Attributes:
-        stages: Stages that get their oracle; all that the rows and measures allow where empty.
+        stages: Stages that get their oracle; by default all that the rows and measures allow.
         by: Fields to slice by: ``persona_name``, or columns.
-        closed_book: Also ask without any passages.
+        closed_book: Also ask without passages.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -41,7 +41,7 @@ class Diagnosing(RunOptions):
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is to be done: rows, measures, and one flow a row."""
+    """The work: rows, measures, and one flow per row."""
 
     testset: Testset
     measures: Sequence[Measure]
@@ -54,14 +54,14 @@ class _Work:
 def run_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
 ) -> tuple[Diagnosis, RunSummary]:
-    """Answer every row as the project does and with each oracle, and say where points are lost.
+    """Answer every row as the project does and with each oracle, and find where points are lost.
 
     Rows are stored as they end, as a run of the kind ``diagnose``. Replies are shared with every
-    other run, and an oracle that changes nothing of a row asks nothing.
+    other run, and an oracle that changes nothing on a row makes no calls.
 
     Raises:
         TestsetError: No row has the gold that the stages need.
-        ConfigError: A stage is unknown, or a closed book is asked of the offline model.
+        ConfigError: A stage is unknown, or the offline model would have to answer without passages.
         MeasureError: A measure is unknown, or its model is not set.
     """
     work = _planned(project, testset, measures, how)
@@ -85,7 +85,7 @@ def run_diagnosis(
 def forecast_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
 ) -> Forecast:
-    """What a diagnosis would call and cost."""
+    """Calls and cost of a diagnosis."""
     work = _planned(project, testset, measures, how)
     return project.runner.forecast(make for _, make in work.items)
 
@@ -119,7 +119,7 @@ def _planned(
 
 
 def _asks(project: Project, options: RetrieveOptions) -> bool:
-    """True where what is found hangs on a reply that a dry run does not have."""
+    """True if the result depends on a reply that a dry run does not have."""
     written = {*options.query.methods} - {"glossary"}
     judged = options.iterate.method == "model" or options.route.method == "model"
     searched = project.settings.embed.model if options.search != "keyword" else ""
@@ -134,7 +134,7 @@ def _asks(project: Project, options: RetrieveOptions) -> bool:
 
 
 def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
-    """The stages asked for, from the front, where the rows have what they need."""
+    """The requested stages, from the front, if the rows have their gold."""
     unknown = [stage for stage in asked if stage not in stage_names()]
     if unknown:
         raise ConfigError(
@@ -145,17 +145,17 @@ def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
     stages = tuple(stage for stage in stage_names() if not asked or stage in asked)
     if any(stage in _FRONT for stage in stages) and not any(map(has_gold, testset.rows)):
         raise TestsetError(
-            f"none of the {len(testset.rows)} rows says where its answer is",
+            f"none of the {len(testset.rows)} rows has gold for retrieval",
             where=testset.name,
             hint="give rows reference_spans ({document_id, start, end, text}) or reference_ids "
-            "(document ids); or name --stages generate,judge, which need gold answers alone",
+            "(document ids); or use --stages generate,judge, which only need gold answers",
         )
     behind = [stage for stage in stages if stage not in _FRONT]
     if behind == list(stages) and not any(row.reference.strip() for row in testset.rows):
         raise TestsetError(
             f"none of the {len(testset.rows)} rows has a gold answer",
             where=testset.name,
-            hint="give rows a reference, or name stages of the search",
+            hint="give rows a reference, or use stages of the search",
         )
     return stages
 
@@ -179,28 +179,31 @@ def _notes(project: Project, work: _Work, errors: Sequence[str]) -> list[str]:
         notes.append(f"left out: {errors[0]}{more}")
     without = sum(not has_gold(row) for row in work.testset.rows)
     if without:
-        notes.append(f"{without} rows name no gold: the search is not judged by them")
+        notes.append(
+            f"{without} rows have no gold for retrieval: they are not used for the search stages"
+        )
     options = project.settings.retrieve
     target = project.target()
     depth, chunks = pool_depth(options), project.views.rows(target.snapshot)
     if chunks and depth >= _WIDE * chunks:
         notes.append(
-            f"the first {depth} candidates count as found, and the index has {chunks} chunks: "
-            "chance finds most of them (lower rerank.candidates or retrieve.pool to see more)"
+            f"the first {depth} candidates count as found, but the index has only {chunks} "
+            "chunks: chance finds most of them (lower rerank.candidates or retrieve.pool to see "
+            "more)"
         )
     if not options.rerank.model:
-        notes.append("no reranker is set: `rerank` is what the best one could bring")
+        notes.append("no reranker is set: `rerank` shows what a perfect one could add")
     return notes
 
 
 def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str]:
-    """A note where rows are lost to the cut, and measures cannot show what would be behind it."""
+    """A note if rows are lost to the cut but no measure looks beyond it."""
     lost, top_k, depth = found.losses.get("truncate", 0), options.top_k, pool_depth(options)
     shallow = [str(m) for m in work.measures if m.cutoff is not None and m.cutoff <= top_k]
     if not lost or not shallow or options.context_tokens is not None:
         return []
     return [
         f"{lost} rows are lost to the cut: {', '.join(shallow)} look only as deep as top_k "
-        f"({top_k}) and cannot show what it would bring to keep more; take a deeper one, such as "
+        f"({top_k}) and cannot show the effect of keeping more; use a deeper one, such as "
         f"Recall@{depth}"
     ]

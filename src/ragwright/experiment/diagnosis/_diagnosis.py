@@ -1,6 +1,6 @@
-"""What oracles come to: points a stage loses, rows it loses first, and where to work (SPEC F6).
+"""Results of oracles: points a stage loses, rows it loses first, and the stage to work on.
 
-Every number is a paired difference over the rows, in the direction that is good; all stages and
+Every number is a paired difference over the rows, positive is better; all stages and
 measures are tested together (Holm 1979).
 """
 
@@ -29,21 +29,21 @@ from ._gold_places import GoldPlace
 from ._oracles import FRONT, LOSSES, RANKING, STAGES, DiagnosedRow, Lost, Stage, is_judged
 
 KNOWN = "known without passages"
-"""Name of the share of rows that are right in a closed book."""
+"""Name of the share of rows that are right without passages."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagePoints:
-    """What one stage's oracle recovers by one measure; differences are improvements.
+    """The points that one stage's oracle recovers by one measure; differences are improvements.
 
     Attributes:
         stage: The stage.
         measure: Text of the measure.
-        plain: Mean without any oracle, over the rows compared.
-        recovered: The oracle against no oracle, over all rows.
-        first: The same where only rows that this stage is the first to lose get the oracle.
+        plain: Mean without oracles, on the compared rows.
+        recovered: The oracle compared with no oracle, on all rows.
+        first: The same if only rows first lost at this stage get the oracle.
         rows: Number of these rows; ``first.wins`` of them gain by it.
-        scale: Width of the measure's scale, None where it has no end.
+        scale: Width of the measure's scale, None if unbounded.
     """
 
     stage: Stage
@@ -56,12 +56,14 @@ class StagePoints:
 
     @property
     def proven(self) -> bool:
-        """True where both differences are proven improvements."""
+        """True if both differences are proven improvements."""
         return self.recovered.verdict == "better" and self.first.verdict == "better"
 
     @property
     def weight(self) -> float:
-        """Points on rows it loses first, as a share of the scale, so that measures compare."""
+        """Points on rows it loses first, as a share of the scale, so that measures are
+        comparable.
+        """
         points = self.first.difference or 0.0
         return points / self.scale if self.scale else points
 
@@ -72,12 +74,13 @@ class Diagnosis:
 
     Attributes:
         name: The testset.
-        verdict: In plain words, the first sentence first.
-        stage: The stage to work on; empty where none is proven to lose points.
-        points: A stage and a measure each, stages from the front.
-        losses: Where rows are lost first -> how many; ``""`` counts rows that nothing loses.
+        verdict: The verdict as text.
+        stage: The stage to work on; empty if none is proven to lose points.
+        points: One per stage and measure, stages from the front.
+        losses: Place where rows are first lost -> number of rows; ``""`` counts rows that are not
+            lost.
         rows: Every row that was answered, with its oracles.
-        context: The answer against the same question without passages, where asked for.
+        context: The answer compared with the same question without passages, if requested.
         known: Share of rows that are right without passages.
         notes: What the reader should know.
         parts: ``field = value`` -> the same for the rows that have it.
@@ -110,13 +113,13 @@ def diagnosis_of(
     name: str = "",
     seed: int = 0,
 ) -> Diagnosis:
-    """What diagnosed rows come to.
+    """Summarise diagnosed rows.
 
-    A row's points are credited to the stage that is the first to lose it. Where gold reached the
-    context, what a measure of rankings still lacks is the order's (``rerank``), and what a measure
-    of answers lacks is ``generate``'s and ``judge``'s. An abstention counts as the worst value: the
-    row has an answer, and none was given. Rows that share gold documents or a question are no
-    independent observations (:func:`clusters_of_results`).
+    A row's points are credited to the stage that first loses it. If gold reached the context, the
+    missing points of ranking measures are due to the order (``rerank``), and those of answer
+    measures to ``generate`` and ``judge``. An abstention counts as the worst value, as the row has
+    an answer. Rows that share gold documents or a question are not independent observations
+    (:func:`clusters_of_results`).
     """
     clusters = clusters_of_results([row.plain for row in rows]) or None
     points = _points(rows, (measures, stages), seed, clusters)
@@ -164,7 +167,7 @@ def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
 
 
 def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
-    """The row that :func:`diagnosed_body` made the values of."""
+    """The row from the values of :func:`diagnosed_body`."""
     return DiagnosedRow(
         result_of(body["plain"]),
         body["lost"],
@@ -186,7 +189,7 @@ def _points(
     seed: int,
     clusters: Mapping[str, Hashable] | None,
 ) -> tuple[StagePoints, ...]:
-    """Every stage and measure that go together; all of them are one family of tests."""
+    """Every valid pair of stage and measure; all of them are one family of tests."""
     measures, stages = taken
     keys = [(stage, at) for stage in stages for at, m in enumerate(measures) if _goes(stage, m)]
     plain: dict[str, list[Score]] = {}
@@ -204,7 +207,7 @@ def _points(
             after = _good(oracle, measure, name)
             own = _credited(stage, measure, row.lost)
             credited[stage, at] += own
-            # A row is compared where it has a score on both sides.
+            # A row is compared if it has a score on both sides.
             kept = before if after.value is not None or before.value is None else after
             for side, score in zip(sides, (kept, after, after if own else kept), strict=True):
                 side.append(score)
@@ -237,7 +240,7 @@ def _points(
 
 
 def grown(measure: Measure) -> MeasureScale | None:
-    """The scale of values that grow where things get better: turned round where less is."""
+    """The scale with higher values better: inverted if lower is better."""
     scale = measure.known_scale
     if scale is None or scale.higher_is_better:
         return scale
@@ -245,7 +248,7 @@ def grown(measure: Measure) -> MeasureScale | None:
 
 
 def named(comparison: Comparison, measure: str) -> Comparison:
-    """A comparison under a measure's name; a bound without an end is none."""
+    """A comparison under a measure's name; infinite bounds become None."""
     endless: dict[str, Any] = {
         field.name: None
         for field in fields(comparison)
@@ -255,14 +258,14 @@ def named(comparison: Comparison, measure: str) -> Comparison:
 
 
 def _goes(stage: Stage, measure: Measure) -> bool:
-    """Whether a stage can lose points of a measure at all."""
+    """True if a stage can lose points of a measure."""
     if stage == "judge":
         return is_judged(measure)
     return stage in FRONT or measure.definition.kind not in RANKING
 
 
 def _credited(stage: Stage, measure: Measure, lost: Lost) -> bool:
-    """Whether a row's points count as lost by a stage."""
+    """True if a row's points count as lost by a stage."""
     if lost not in ("", "generate", "judge"):
         return stage == lost
     if measure.definition.kind in RANKING:
@@ -271,7 +274,7 @@ def _credited(stage: Stage, measure: Measure, lost: Lost) -> bool:
 
 
 def _good(score: Score, measure: Measure, name: str) -> Score:
-    """A score that grows where things get better; an abstention is the worst there is."""
+    """A score with higher values better; an abstention is the worst value."""
     definition = measure.definition
     upward = definition.higher_is_better
     worst = definition.low if upward else definition.high
@@ -286,7 +289,7 @@ def _good(score: Score, measure: Measure, name: str) -> Score:
 def _verdict(
     points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: Sequence[DiagnosedRow]
 ) -> tuple[Stage | None, tuple[str, ...]]:
-    """The stage to work on, and what is said of it."""
+    """The stage to work on, and the verdict."""
     proven = [one for one in points if one.proven and one.weight > 0]
     said: list[str] = []
     best: dict[Stage, StagePoints] = {}
@@ -323,20 +326,21 @@ def _largest(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
 
 
 def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
-    """What a proven stage loses, in words."""
+    """The loss of a proven stage as text."""
     c = one.first
     points = f"{c.difference:.3f}" if c.difference is not None else "?"
     span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
     p = f", p = {c.p_holm:.2g}" if c.p_holm is not None else ""
     return (
-        f"{REASONS[one.stage]}{_from_where(one, rows)}. Done right where it is the first "
-        f"to lose, it brings {points}{span} points of {one.measure}, on {c.wins} of {len(rows)} "
+        f"{REASONS[one.stage]}{_from_where(one, rows)}. A perfect stage would recover "
+        f"{points}{span} points of {one.measure} on the rows it loses first, on {c.wins} of "
+        f"{len(rows)} "
         f"rows: proven{p}."
     )
 
 
 def _from_where(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
-    """At which ranks the gold stood that a cut or a reranker lost, where most rows are such."""
+    """Ranks of the gold that a cut or a reranker lost, if it is on most rows."""
     stage = one.stage
     lost = [row for row in rows if row.lost == stage]
     if stage not in ("rerank", "truncate") or 2 * len(lost) < one.first.wins:
@@ -357,14 +361,14 @@ _BEFORE: Mapping[Lost, str] = {
 }
 
 REASONS: Mapping[Stage, str] = {
-    "filter": "hard filters bar gold",
+    "filter": "hard filters exclude gold",
     "retrieve": "the search does not find gold",
-    "rerank": "gold is not as far in front as it could be",
+    "rerank": "gold is ranked lower than possible",
     "truncate": "top_k, selection or context budget cut gold that was found",
     "generate": "the answer falls short of the gold answer although gold is in the context",
-    "judge": "the judge takes points off the gold answer itself",
+    "judge": "the judge gives the gold answer itself less than full points",
 }
-"""What each stage does where it loses points."""
+"""Description of the loss of each stage."""
 
 
 def _closed_book(
@@ -373,7 +377,7 @@ def _closed_book(
     seed: int,
     clusters: Mapping[str, Hashable] | None,
 ) -> tuple[Comparisons | None, Summary | None]:
-    """The effect of the passages, and the share of rows that need none (SPEC C4)."""
+    """The effect of the passages, and the share of rows that need none."""
     asked = [row for row in rows if row.closed_book]
     if not asked:
         return None, None

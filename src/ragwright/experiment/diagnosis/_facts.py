@@ -1,4 +1,4 @@
-"""What of a gold answer stands in an answer: words and numbers that say something (SPEC F7)."""
+"""Facts of a gold answer in an answer: content words and numbers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,29 @@ from ...core import MetaValue, Row
 from ...measure import answer_words, content_words, stands_in
 
 SHORT_WORDS = 5
-"""A gold answer of so many words or fewer must stand in the answer as it is."""
+"""A gold answer with at most this many words must occur literally in the answer."""
 
 RIGHT_SHARE = 0.5
-"""Share of the facts of a longer one that makes an answer right."""
+"""Share of the facts of a longer one from which an answer is right."""
 
 
 def facts_of(text: str, language: str = "en") -> frozenset[str]:
-    """The facts of a text as far as words can tell: its content words and numbers, as stems."""
+    """The facts of a text: its content words and numbers, as stems."""
     return frozenset(content_words(text, language))
 
 
 def facts_kept(reference: str, response: str, language: str = "en") -> float | None:
-    """Share of the facts of a gold answer that an answer keeps, 0 to 1; None without facts."""
+    """Share of a gold answer's facts in an answer, 0 to 1; None without facts."""
     due = facts_of(reference, language)
     return len(due & facts_of(response, language)) / len(due) if due else None
 
 
 def is_right(row: Row, response: str, language: str = "en") -> bool | None:
-    """Whether an answer is right as far as gold answers tell; None for a row without one.
+    """True if an answer is right by the gold answers; None for a row without one.
 
-    A gold answer of up to 5 words must stand in it in a row (as ``Contains`` has it), of a longer
-    one at least half of its content words and numbers. Of several accepted ones any will do.
+    A gold answer of up to 5 words must occur in it in sequence (as in ``Contains``), of a longer
+    one at least half of its content words and numbers. With several accepted ones any one is
+    enough.
     """
     own = row.metadata.get("language")
     language = own if isinstance(own, str) and own else language

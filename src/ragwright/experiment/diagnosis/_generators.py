@@ -1,7 +1,7 @@
-"""Which generator serves which persona best, and whether facts survive the simpler register.
+"""The best generator for each persona, and whether facts are lost for some personas.
 
-The same questions are answered for every persona by every generator (SPEC A14); all pairs are
-compared row by row, and a generator is called the best only where each other one is proven worse.
+The same questions are answered for every persona by every generator; all pairs are
+compared row by row, and a generator is called the best only if each other one is proven worse.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ._diagnosis import grown, named
 from ._facts import facts_kept, facts_of
 
 FACTS = "FactsKept"
-"""Share of the gold answer's content words and numbers that stand in an answer."""
+"""Share of the gold answer's content words and numbers in an answer."""
 
 JUDGED_FACTS = "FactsKept(judged)"
 """Share of the gold answer's claims that the answer supports, by the judge of ``Claims``."""
@@ -44,10 +44,10 @@ class GridQuestion:
     """One question for one persona by one generator.
 
     Attributes:
-        row: The row as it is asked and scored.
-        question: What it shares with the same question for others.
-        generator: Chat model; empty for the one that is configured.
-        gold: The gold answer whose facts count: of all personas' the one with the most.
+        row: The row as asked and scored.
+        question: Key shared with the same question for other personas.
+        generator: Chat model; empty for the configured one.
+        gold: The gold answer whose facts are counted: of all personas the one with the most.
     """
 
     row: Row
@@ -57,13 +57,13 @@ class GridQuestion:
 
     @property
     def key(self) -> str:
-        """Its name among all readings."""
+        """Its unique key."""
         return f"{self.question} | {self.row.persona_name} | {self.generator}"
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """What came of a reading: the answer and its scores, and the shares of facts it keeps."""
+    """Result of a reading: the answer, its scores, and the shares of facts kept."""
 
     question: str
     persona: str
@@ -76,7 +76,7 @@ class GridRow:
 class GridComparison:
     """Two generators for one persona, or two personas by one generator; differences are b - a.
 
-    In improvements: positive is better, whatever the measure's direction.
+    As improvements: positive is better for every measure.
     """
 
     within: str
@@ -92,9 +92,8 @@ class PersonaModelGrid:
     Attributes:
         personas: In order; likewise ``generators`` and ``measures``.
         cells: (persona, generator, measure) -> mean with its interval.
-        pairs: Every two generators for each persona, by the first measure; all of them one family
-            of tests.
-        best: Persona -> the generator that is proven better than each other one.
+        pairs: Every two generators for each persona, by the first measure; as one family of tests.
+        best: Persona -> the generator proven better than all others.
         facts: Every two personas by each generator: facts kept, on the same questions.
         kept: (persona, generator, name of the share) -> mean share of facts kept.
     """
@@ -116,8 +115,8 @@ def readings_of(
     """Every question for every persona by every generator, in the order of the rows.
 
     A question that has a row for a persona is scored against that row's gold; for other personas
-    its first row stands in. Without ``personas`` the rows' own are taken. Rows of the same words
-    with another gold for the same persona are other questions.
+    its first row is used. Without ``personas`` the rows' own are used. Rows with the same words but
+    other gold for the same persona are other questions.
     """
     found = []
     for question in questions_of(rows)[0]:
@@ -138,7 +137,7 @@ def read_row(
     measures: Sequence[Measure],
     setup: MeasureSetup,
 ) -> Flow[GridRow]:
-    """Ask, score, and count the facts that are kept; raises what asking raises."""
+    """Ask, score, and count the facts kept; raises errors of asking."""
     target, plan = asked
     reader = replace(persona, model=reading.generator) if reading.generator else persona
     [made] = yield from ask(reading.row.user_input, [reader], target, plan)
@@ -167,7 +166,7 @@ def read_row(
 def _judged_facts(
     reading: GridQuestion, row: Row, response: str, setup: MeasureSetup
 ) -> Flow[Score]:
-    """Claims of the gold answer, held against the answer in the place of passages."""
+    """Claims of the gold answer, checked against the answer in place of passages."""
     if not response.strip():
         return Score(JUDGED_FACTS, "scored", 0.0)
     turned = replace(
@@ -183,10 +182,10 @@ def _judged_facts(
 def grid_of(
     rows: Sequence[GridRow], measures: Sequence[Measure], *, seed: int = 0
 ) -> PersonaModelGrid:
-    """What readings come to.
+    """Summarise readings.
 
     An abstention has no score and is left out of the means; in comparisons it is the worst value.
-    Questions that share gold documents are no independent observations.
+    Questions that share gold documents are not independent observations.
     """
     clusters = _clusters(rows)
     personas = tuple(dict.fromkeys(row.persona for row in rows))
@@ -225,7 +224,9 @@ def grid_of(
         (seed, clusters),
     )
     silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
-    note = f"{silent} answers abstain: left out of means, the worst in comparisons, no fact kept"
+    note = (
+        f"{silent} answers abstain: left out of means, the worst value in comparisons, no fact kept"
+    )
     return PersonaModelGrid(
         personas,
         generators,
@@ -251,7 +252,7 @@ def read_body(row: GridRow) -> dict[str, Any]:
 
 
 def read_of(body: Mapping[str, Any]) -> GridRow:
-    """The reading that :func:`read_body` made the values of."""
+    """The reading from the values of :func:`read_body`."""
     facts = tuple(Score(**score) for score in body["facts"])
     result = result_of(body["result"])
     return GridRow(body["question"], body["persona"], body["generator"], result, facts)
@@ -262,7 +263,7 @@ def _abstained(row: Row) -> bool:
 
 
 def _clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
-    """Question -> what it belongs to, None where each stands for itself."""
+    """Question -> cluster, None if questions are independent."""
     return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
 
 
@@ -272,7 +273,7 @@ _Side = Mapping[str, Score]
 def _side(
     at: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str, measure: Measure
 ) -> _Side:
-    """Question -> score that grows where things get better; an abstention is the worst."""
+    """Question -> score with higher values better; an abstention is the worst value."""
     definition = measure.definition
     upward = definition.higher_is_better
     worst = definition.low if upward else definition.high
@@ -288,7 +289,7 @@ def _side(
 
 
 def _facts(at: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str) -> _Side:
-    """Question -> share of facts kept, judged where it was."""
+    """Question -> share of facts kept, judged if available."""
     return {
         question: row.facts[-1]
         for (who, model, question), row in at.items()
@@ -327,7 +328,7 @@ def _pairs(
 def _best(
     personas: Sequence[str], generators: Sequence[str], pairs: Sequence[GridComparison]
 ) -> dict[str, str]:
-    """The generator of each persona that beats every other one, where there is one."""
+    """The generator of each persona that beats all others, if there is one."""
     beaten: dict[str, dict[str, set[str]]] = {}
     for pair in pairs:
         if pair.comparison.verdict == "no change proven":

@@ -1,4 +1,4 @@
-"""Gold in the index: which chunk holds each piece of it, and how far it comes in a search."""
+"""Gold in the index: the chunk with each piece of it, and its ranks in a search."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ class GoldPiece:
 
     Attributes:
         document_id: Its document.
-        span: Its characters there; None where the whole document is gold.
-        chunk: The chunk that holds it best; None where no chunk of the index holds at least half
-            of it.
-        reachable: The hard filters leave that chunk.
+        span: Its characters there; None if the whole document is gold.
+        chunk: The chunk with most of it; None if no chunk of the index holds at least half of it.
+        reachable: The hard filters allow that chunk.
     """
 
     document_id: str
@@ -29,27 +28,27 @@ class GoldPiece:
     reachable: bool = True
 
     def held_by(self, hit: Hit) -> bool:
-        """True where a passage holds it: at least half of the span, as measures count it."""
+        """True if a passage holds it: at least half of the span, as in measures."""
         if hit.document_id != self.document_id:
             return False
         return self.span is None or _covers(Span(hit.start, hit.end), self.span)
 
     def rank_in(self, hits: Iterable[Hit]) -> int | None:
-        """Rank of the first of these passages that holds it, from 1; None where none does."""
+        """Rank of the first of these passages that holds it, from 1; None if none does."""
         return next((rank for rank, hit in enumerate(hits, 1) if self.held_by(hit)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class GoldPlace:
-    """How far a piece of gold came.
+    """How far a piece of gold got.
 
     Attributes:
         document_id: Its document; ``start`` and ``end`` its characters, None for the whole.
         indexed: A chunk of the index holds it.
-        reachable: The hard filters leave that chunk.
-        found: Rank among the candidates of the search, from 1; None where it is not in the pool.
+        reachable: The hard filters allow that chunk.
+        found: Rank among the candidates of the search, from 1; None if it is not in the pool.
         ordered: Rank after reranking.
-        shown: Rank in the context that the answer was written from, in prompt order.
+        shown: Rank in the answer's context, in prompt order.
     """
 
     document_id: str
@@ -63,15 +62,15 @@ class GoldPlace:
 
 
 def has_gold(row: Row) -> bool:
-    """True where a row names evidence: spans, or documents with a grade above 0."""
+    """True if a row has evidence: spans, or documents with a grade above 0."""
     return bool(row.reference_spans or _gold_documents(row))
 
 
 def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tuple[GoldPiece, ...]]:
-    """Every piece of a row's gold with the chunk that holds it best; free of paid calls.
+    """Every piece of a row's gold with the chunk that has most of it; makes no paid calls.
 
-    Spans count where there are any, else documents; of a whole document the chunk that keyword
-    search ranks first for the question stands for it.
+    Spans are used if there are any, else documents; a whole document is represented by the chunk
+    that keyword search ranks first for the question.
     """
     spans = list(dict.fromkeys((s.document_id, s.start, s.end) for s in row.reference_spans))
     documents = dict.fromkeys(document for document, _, _ in spans) or _gold_documents(row)
@@ -102,16 +101,16 @@ def _gold_documents(row: Row) -> dict[str, None]:
 
 
 def _chunks_of(target: Target, document: str, filters: Sequence[Filter] = ()) -> Flow[list[str]]:
-    """Ids of a document's chunks that meet the filters; none where the index has no such."""
+    """Ids of a document's chunks that meet the filters; none if the index does not have it."""
     try:
         ids, _ = yield from corpus_ids(target, (Filter("document_id", (document,)), *filters))
-    except FilterError:  # a value that none of its chunks holds, or an unknown document
+    except FilterError:  # a value that none of its chunks has, or an unknown document
         return []
     return ids
 
 
 def _best_chunk(ids: Sequence[str], document: str, span: Span) -> str:
-    """The chunk that holds most of a span, empty where none holds half of it."""
+    """The chunk with most of a span, empty if none holds half of it."""
     best, most = "", 0
     for key in ids:
         here = _place(key, document)
@@ -121,7 +120,7 @@ def _best_chunk(ids: Sequence[str], document: str, span: Span) -> str:
 
 
 def _place(key: str, document: str) -> Span:
-    """The characters of a chunk, which its id names."""
+    """The characters of a chunk, from its id."""
     start, _, end = key.removeprefix(f"{document}:").partition("-")
     return Span(int(start), int(end))
 

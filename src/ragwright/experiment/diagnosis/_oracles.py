@@ -1,7 +1,7 @@
-"""Oracles: one stage of the pipeline done right, everything else as it is (SPEC F6).
+"""Oracles: one stage of the pipeline is perfect, everything else stays as it is.
 
 A row is answered as the project answers it, and once more for each stage with that stage's oracle
-in its place. What the difference comes to over all rows is concluded in ``_diagnosis``.
+instead. ``_diagnosis`` evaluates the differences over all rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Lost: TypeAlias = Literal[
     "generate",
     "judge",
 ]
-"""Where a row is lost first; empty where nothing is."""
+"""The place where a row is first lost; empty if it is not."""
 
 STAGES: tuple[Stage, ...] = get_args(Stage)
 LOSSES: tuple[Lost, ...] = get_args(Lost)[1:]
@@ -39,11 +39,11 @@ FRONT: frozenset[str] = frozenset({"filter", "retrieve", "rerank", "truncate"})
 """Stages that bring gold into the context."""
 
 RANKING = frozenset({"retrieval", "span"})
-"""Kinds of measures of what was found, whatever is said of it."""
+"""Kinds of measures of retrieval, independent of the answer."""
 
 _UNBOUND = 10**9
 _UNJUDGED = frozenset({"QuestionSimilarity"})
-"""Measures that ask a chat model, but whose number is no judgment with a top."""
+"""Measures that use a chat model, but have no best score given by it."""
 
 
 def stage_names() -> tuple[Stage, ...]:
@@ -53,17 +53,17 @@ def stage_names() -> tuple[Stage, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosisCase:
-    """What is diagnosed.
+    """Settings of the diagnosed pipeline.
 
     Attributes:
-        target: What is searched.
-        plan: How questions are answered.
+        target: The index to search.
+        plan: Settings of answering.
         persona: Name -> persona; the empty name is the project's own.
-        measures: What is scored.
-        setup: What judges.
-        stages: Which stages get their oracle.
-        closed_book: Also answer without any passages (SPEC C4).
-        asks: A paid model takes part in the search: a dry run cannot know what it finds.
+        measures: Measures to score.
+        setup: Settings of judges.
+        stages: Stages that get their oracle.
+        closed_book: Also answer without passages.
+        asks: The search uses a paid model: a dry run cannot know its results.
     """
 
     target: Target
@@ -78,17 +78,17 @@ class DiagnosisCase:
 
 @dataclass(frozen=True, slots=True)
 class DiagnosedRow:
-    """A row as the project answers it, and as it would be scored with each stage done right.
+    """A row as the project answers it, and its scores with each stage perfect.
 
     Attributes:
-        plain: The row as it is answered and scored.
-        lost: The first stage that loses it.
-        gold: How far each piece of its gold came.
+        plain: The row as answered and scored.
+        lost: The stage that first loses it.
+        gold: How far each piece of its gold got.
         right: Whether the answer is right by the gold answer; None without one.
         oracles: Stage -> scores with its oracle, in the order of the measures.
-        closed_book: Scores of the answer without passages, where it was asked for; ``known``
+        closed_book: Scores of the answer without passages, if requested; ``known``
             says whether that one is right.
-        documents: Every document that the plain answer, an oracle or a judge was shown.
+        documents: Every document shown to the plain answer, an oracle or a judge.
     """
 
     plain: RowResult
@@ -102,9 +102,9 @@ class DiagnosedRow:
 
 
 def pool_depth(options: RetrieveOptions) -> int:
-    """How many candidates count as found: those that a reranker is, or would be, shown."""
+    """Number of candidates that count as found: those that a reranker reads, or would read."""
     if options.context_tokens is not None:
-        return options.pool  # as many as fit: any of them may be kept
+        return options.pool  # as many as fit; any of them may be kept
     wide = max(
         options.rerank.candidates, options.top_k, select_depth(options.top_k, options.select)
     )
@@ -112,10 +112,10 @@ def pool_depth(options: RetrieveOptions) -> int:
 
 
 def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
-    """Answer a row as it is and with each oracle; raises what answering raises.
+    """Answer a row as it is and with each oracle; raises errors of answering.
 
-    Scores of a stage that cannot lose the row (it has no gold, no gold answer, or the measure
-    does not look at what the stage does) are ``not_applicable``.
+    Scores of a stage that cannot lose the row (it has no gold, no gold answer, or the measure does
+    not depend on the stage) are ``not_applicable``.
     """
     persona = case.persona(row.persona_name)
     pieces = yield from gold_pieces(row, case.target, case.plan.retrieve.filters)
@@ -147,7 +147,7 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
 
 
 class Watched(StageHooks):
-    """Looks on: what was found, and in which order it left the reranker."""
+    """Records the candidates, and their order after the reranker."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -155,25 +155,25 @@ class Watched(StageHooks):
         self.order: tuple[Hit, ...] = ()
 
     def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Keep what was found, of all rounds."""
+        """Record the candidates of all rounds."""
         self.pool = _joined(self.pool, hits)
         return hits
 
     def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Keep their order, of all rounds."""
+        """Record their order in all rounds."""
         self.order = _joined(self.order, hits)
         return hits
 
 
 class _Added(StageHooks):
-    """The search done right: what the pool lacks stands at its head."""
+    """A perfect search: gold that the pool lacks is put at its head."""
 
     def __init__(self, depth: int, chunks: Sequence[Hit]) -> None:
         self.depth = depth
         self._chunks = chunks
 
     def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Gold in front of what was found."""
+        """Missing gold, then the candidates."""
         held = {hit.chunk_id for hit in hits}
         new = [chunk for chunk in self._chunks if chunk.chunk_id not in held]
         score, rung = (hits[0].score, hits[0].rung) if hits else (1.0, None)
@@ -181,7 +181,7 @@ class _Added(StageHooks):
 
 
 class _First(StageHooks):
-    """The reranker done right: gold first, the rest in its order."""
+    """A perfect reranker: gold first, the rest in its order."""
 
     def __init__(self, depth: int, pieces: Sequence[GoldPiece]) -> None:
         self.depth = depth
@@ -195,14 +195,14 @@ class _First(StageHooks):
 
 
 class _PutBack(StageHooks):
-    """The cut done right: the gold it left out stands behind what it keeps."""
+    """A perfect cut: the gold it left out is added after what it keeps."""
 
     def __init__(self, depth: int, hits: Sequence[Hit]) -> None:
         self.depth = depth
         self._hits = hits
 
     def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """What was kept, then the gold that was not."""
+        """The kept hits, then the gold that was cut."""
         held = {hit.chunk_id for hit in hits}
         back = [hit for hit in self._hits if hit.chunk_id not in held]
         return _ranked((*hits, *back)) if back else hits
@@ -210,7 +210,7 @@ class _PutBack(StageHooks):
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A row as it was answered, and what was seen on the way."""
+    """A row as answered, and the recorded stages."""
 
     row: Row
     persona: Persona
@@ -222,7 +222,7 @@ class _Found:
     scores: tuple[Score, ...]
 
     def right(self, made: Answer) -> bool | None:
-        """Whether an answer is right; one that abstains is not."""
+        """True if an answer is right; abstentions are not."""
         response = answered_by(self.row, made).response or ""
         found = is_right(self.row, response, self.case.setup.language)
         return found and not made.abstained if found is not None else None
@@ -230,7 +230,7 @@ class _Found:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """Scores with an oracle, and the answer where there is another one."""
+    """Scores with an oracle, and the answer if it changed."""
 
     scores: tuple[Score, ...]
     made: Answer | None = None
@@ -244,7 +244,7 @@ def _answered(
 
 
 def _again(found: _Found, plan: AskPlan, between: StageHooks) -> Flow[_Told]:
-    """The row answered anew under another plan, and scored."""
+    """The row answered again under another plan, and scored."""
     case = found.case
     made = yield from _answered(found.row, found.persona, case, plan, between)
     scores = yield from score_row(answered_by(found.row, made), case.measures, case.setup)
@@ -252,7 +252,7 @@ def _again(found: _Found, plan: AskPlan, between: StageHooks) -> Flow[_Told]:
 
 
 def _needed(found: _Found, lost: bool) -> Flow[bool]:
-    """Whether an oracle changes anything; in a dry run that can only guess, what it declares."""
+    """True if an oracle changes anything; in a dry run that cannot know, its declared estimate."""
     if not found.case.asks:
         return lost
     taken = yield from branch(0, int(lost), 1)
@@ -260,7 +260,7 @@ def _needed(found: _Found, lost: bool) -> Flow[bool]:
 
 
 def _as_it_is(found: _Found) -> Flow[_Told]:
-    """The scores of the plain answer, for a stage that loses nothing of this row."""
+    """The scores of the plain answer, for a stage that does not lose this row."""
     yield from ()
     return _Told(found.scores)
 
@@ -272,20 +272,20 @@ def _none(found: _Found, reason: str) -> Flow[_Told]:
 
 
 def _filter(found: _Found) -> Flow[_Told]:
-    """The hard filters lifted, where they bar gold."""
+    """The hard filters lifted, if they exclude gold."""
     plan = found.case.plan
     if not found.pieces:
-        return (yield from _none(found, "the row names no gold"))
+        return (yield from _none(found, "the row has no gold for retrieval"))
     if all(piece.reachable or piece.chunk is None for piece in found.pieces):
-        return (yield from _as_it_is(found))  # known without asking any model
+        return (yield from _as_it_is(found))  # known without calling a model
     free = replace(plan, retrieve=replace(plan.retrieve, filters=()))
     return (yield from _again(found, free, Watched(found.watch.depth)))
 
 
 def _retrieve(found: _Found) -> Flow[_Told]:
-    """The gold that the filters leave and the search missed, put into the pool."""
+    """The gold that the filters allow but the search missed, added to the pool."""
     if not found.pieces:
-        return (yield from _none(found, "the row names no gold"))
+        return (yield from _none(found, "the row has no gold for retrieval"))
     missed = [
         piece.chunk
         for piece in found.pieces
@@ -301,7 +301,7 @@ def _retrieve(found: _Found) -> Flow[_Told]:
 def _rerank(found: _Found) -> Flow[_Told]:
     """The pool as it is, gold first."""
     if not found.pieces:
-        return (yield from _none(found, "the row names no gold"))
+        return (yield from _none(found, "the row has no gold for retrieval"))
     order = found.watch.order
     gold = _gold_of(order, found.pieces)
     if not (yield from _needed(found, order[: len(gold)] != gold)):
@@ -311,9 +311,9 @@ def _rerank(found: _Found) -> Flow[_Told]:
 
 
 def _truncate(found: _Found) -> Flow[_Told]:
-    """The gold of the pool that was cut, put back; the context may hold all of it."""
+    """The gold of the pool that was cut, put back; the context may exceed its limit for it."""
     if not found.pieces:
-        return (yield from _none(found, "the row names no gold"))
+        return (yield from _none(found, "the row has no gold for retrieval"))
     cut = [piece for piece in found.pieces if piece.rank_in(found.made.hits) is None]
     back = _gold_of(found.watch.order, cut)
     if not (yield from _needed(found, bool(back))):
@@ -325,7 +325,7 @@ def _truncate(found: _Found) -> Flow[_Told]:
 
 
 def _generate(found: _Found) -> Flow[_Told]:
-    """The gold answer in place of the one that was written."""
+    """The gold answer in place of the generated one."""
     reference = found.row.reference
     if not reference.strip():
         return (yield from _none(found, "the row has no gold answer"))
@@ -342,9 +342,9 @@ def _generate(found: _Found) -> Flow[_Told]:
 
 
 def _judge(found: _Found) -> Flow[_Told]:
-    """What the judge takes off the gold answer, shown with gold passages alone, given back.
+    """The points that the judge deducts from the gold answer with gold passages, added back.
 
-    Shown that, a judge must give the top score; what it takes off is its own error.
+    For this input a judge must give the top score; any deduction is its own error.
     """
     row, case = found.row, found.case
     gold = _once([piece.chunk for piece in found.pieces if piece.chunk is not None])
@@ -361,9 +361,9 @@ def _judge(found: _Found) -> Flow[_Told]:
 
 
 def _given_back(measure: Measure, plain: Score, control: Score | None) -> Score:
-    """A judged score with what the judge took off the gold answer; at most the top of the scale."""
+    """A judged score plus the deduction from the gold answer; at most the top of the scale."""
     if control is None:
-        return Score(str(measure), "not_applicable", reason="no judge gives this score")
+        return Score(str(measure), "not_applicable", reason="this score is not given by a judge")
     top = measure.definition.high
     if control.value is None or plain.value is None or top is None:
         why = control if control.value is None else plain
@@ -376,7 +376,7 @@ def _given_back(measure: Measure, plain: Score, control: Score | None) -> Score:
 
 
 def _closed_book(found: _Found) -> Flow[_Told]:
-    """The same question without any passages (SPEC C4)."""
+    """The same question without passages."""
     plan = found.case.plan
     closed = replace(plan.setup.options, closed_book=True)
     without = replace(plan, setup=replace(plan.setup, options=closed))
@@ -384,7 +384,7 @@ def _closed_book(found: _Found) -> Flow[_Told]:
     scores = zip(found.case.measures, told.scores, strict=True)
     return _Told(
         tuple(
-            Score(str(measure), "not_applicable", reason="it looks at passages")
+            Score(str(measure), "not_applicable", reason="the measure needs passages")
             if measure.definition.kind in RANKING
             else score
             for measure, score in scores
@@ -405,19 +405,19 @@ _ORACLES: Mapping[str, Callable[[_Found], Flow[_Told]]] = {
 
 
 def is_judged(measure: Measure) -> bool:
-    """True where a chat model gives the score on a scale with a top."""
+    """True if a chat model gives the score on a bounded scale."""
     definition = measure.definition
     judged = definition.kind == "judged" and measure.name not in _UNJUDGED
     return judged and definition.high is not None
 
 
 def _saying(row: Row, response: str) -> Row:
-    """The row with another answer, which is one."""
+    """The row with another, existing answer."""
     return replace(row, response=response, metadata={**row.metadata, "abstained": False})
 
 
 def _lost(found: _Found, right: bool | None) -> Lost:
-    """The first stage that loses anything of a row."""
+    """The first stage that loses anything on a row."""
     lost = {_piece_lost(piece, found) for piece in found.pieces}
     for stage in LOSSES:
         if stage in lost:
@@ -446,7 +446,7 @@ def _piece_lost(piece: GoldPiece, found: _Found) -> Lost:
 
 
 def _is_low(measure: Measure, score: Score) -> bool:
-    """True where a judge stays in the lower half of its scale."""
+    """True if a judge stays in the lower half of its scale."""
     definition = measure.definition
     if not is_judged(measure) or score.value is None or definition.high is None:
         return False
@@ -482,7 +482,7 @@ def _once(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _ranked(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    """Hits in this order, with ranks and falling scores: later stages read both."""
+    """Hits in this order, with ranks and decreasing scores, which later stages read."""
     scores = sorted((hit.score for hit in hits), reverse=True)
     return tuple(
         replace(hit, rank=rank, score=score)

@@ -1,4 +1,4 @@
-"""Evaluations: a system asked row by row, its results, and two of them held together."""
+"""Evaluations: running a system row by row, its results, and comparisons."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Our own pipeline under test: a row's question answered by it, then scored."""
+"""The project's pipeline under test: it answers a row's question, then the answer is scored."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Answerer = Callable[[str, str], Flow[Answer]]
 
 
 _OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "route"})
-"""Metadata that tells of one answer, and of no other answer to the same question."""
+"""Metadata that belongs to one answer, not to the question."""
 
 
 def unanswered(row: Row) -> Row:
-    """A row without an answer and all that was said of one: its ranking, passages and states.
+    """A row without its answer and everything about it: ranking, passages and states.
 
-    What is left is the question with its gold, so that a new answer inherits nothing.
+    Only the question with its gold is left, so that a new answer inherits nothing.
     """
     return replace(
         row,
@@ -36,12 +36,12 @@ def unanswered(row: Row) -> Row:
 
 
 def answered_by(row: Row, made: Answer) -> Row:
-    """A row with an answer in it: text, passages with their places, whether it abstained.
+    """A row with an answer: text, passages with their places, abstention.
 
-    Source marks that were resolved are taken out of the text: they are no words of the answer,
-    and measures of text would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty
-    ranking then scores 0), ``route``, ``model`` and, where the passages have similarities,
-    ``chunk_score``, their mean (SPEC A4). Nothing of an earlier answer is kept.
+    Resolved citation marks are removed from the text: they are not words of the answer, but text
+    measures would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty ranking
+    then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
+    their mean. Nothing of an earlier answer is kept.
     """
     row = unanswered(row)
     marks = {citation.marker for citation in made.citations}
@@ -68,7 +68,7 @@ def answered_by(row: Row, made: Answer) -> Row:
 
 
 def _unmarked(text: str, cited: Collection[int]) -> str:
-    """A text without the marks all of whose numbers were resolved, nor the blanks before them."""
+    """A text without fully resolved marks and the blanks before them."""
     kept, at = [], 0
     for mark in citation_marks(text):
         if all(number in cited for number in mark.numbers):
@@ -80,7 +80,7 @@ def _unmarked(text: str, cited: Collection[int]) -> str:
 def asked_row(
     row: Row, asking: Answerer, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
-    """Answer a row's question for its persona and score the answer; raises what asking raises."""
+    """Answer a row's question for its persona and score the answer; raises errors of answering."""
     answer = yield from asking(row.user_input, row.persona_name)
     result = yield from answer_row(answered_by(row, answer), measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)

@@ -1,4 +1,4 @@
-"""Null baselines: what a distance of questions and answers says is known only beside them."""
+"""Null baselines, which are needed to interpret distances of questions and answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DISTANCE = "QADistance"
 def baseline_flows(
     rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup, seed: int = 0
 ) -> tuple[Callable[[], Flow[QADistances]], ...]:
-    """What :func:`with_baselines` will ask once rows are scored, for a forecast; often nothing."""
+    """Requests of :func:`with_baselines` after scoring, for a forecast; often none."""
     if not setup.embedder or _DISTANCE not in map(str, measures):
         return ()
     used = [row for row in rows if row.user_input.strip() and row.said]
@@ -27,9 +27,9 @@ def baseline_flows(
 def with_baselines(
     evaluation: Evaluation, runner: Runner, setup: MeasureSetup, seed: int = 0
 ) -> Evaluation:
-    """The evaluation with the null baselines of ``QADistance``, where that was taken (SPEC C3).
+    """The evaluation with the null baselines of ``QADistance``, if that was measured.
 
-    Where they cannot be made a note says why: scores that were paid for are not lost over it.
+    If they cannot be computed, a note says why: paid scores are not lost.
     """
     names = [summary.measure for summary in evaluation.summaries]
     if _DISTANCE not in names or not setup.embedder:

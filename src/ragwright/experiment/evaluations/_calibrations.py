@@ -1,7 +1,7 @@
-"""What people found of judges: files in the project folder, to be kept under version control.
+"""Calibrations of judges: files in the project folder, to be kept under version control.
 
-One file a judge: measure, model, settings of the judge, prompts and rubrics together. A judge of
-another model, or with another wording of its rubric, is another judge.
+One file per judge: measure, model, settings of the judge, prompts and rubrics together. Another
+model, or another wording of the rubric, makes another judge.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ._judges import differing, judge_identity
 from ._results import Evaluation
 
 _SHAPE = 2
-"""2 holds the judge against each person and takes means; 1 took the median of several people."""
+"""2 compares the judge with each person and uses means; 1 used the median of several people."""
 
 _NUMBERS = ("agreement", "kappa", "weighted_kappa", "alpha", "bias", "pearson", "spearman", "auc")
 _MEANS = ("judge_mean", "human_mean", "corrected")
@@ -32,13 +32,13 @@ _MEANS = ("judge_mean", "human_mean", "corrected")
 def record_calibration(
     root: Path, evaluation: Evaluation, found: Calibration, labels: Sequence[str]
 ) -> Path | None:
-    """Write what people found of a judge beside what they found before; the file.
+    """Add a calibration to the judge's file; returns the file.
 
-    None where the evaluation does not say which judge it had. Written by way of a second file, so
-    that a crash leaves the old one.
+    None if the evaluation does not identify its judge. Written via a second file, so that a crash
+    leaves the old one.
 
     Raises:
-        TestsetError: The file that is there cannot be read; nothing is written.
+        TestsetError: The existing file cannot be read; nothing is written.
     """
     identity = judge_identity(evaluation, found.measure)
     if not identity:
@@ -74,7 +74,7 @@ def record_calibration(
 def judge_checks(
     root: Path, evaluation: Evaluation, measures: Iterable[str]
 ) -> dict[str, JudgeCheck]:
-    """What people last found of the judge of each measure of an evaluation.
+    """The last calibration of the judge of each measure of an evaluation.
 
     Raises:
         TestsetError: A file of calibrations cannot be read.
@@ -86,8 +86,8 @@ def _check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
     identity = judge_identity(evaluation, measure)
     if not identity:
         return JudgeCheck(
-            why_not="the file does not say which judge scored it",
-            hint="name a run, or a file of `score -o results.jsonl`",
+            why_not="the file does not name the judge that scored it",
+            hint="give a run, or a file of `score -o results.jsonl`",
         )
     path = _path(root, identity)
     if not path.exists():
@@ -111,7 +111,7 @@ def _check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
 
 
 def _estimate(said: Mapping[str, Any]) -> Estimate:
-    """A number with its interval, as a file holds it; refuses what is not a finite number."""
+    """A number with its interval from a file; refuses numbers that are not finite."""
     numbers = {name: said[name] for name in ("value", "low", "high")}
     for number in numbers.values():
         if number is not None and not math.isfinite(number):
@@ -125,14 +125,14 @@ def _mean(evaluation: Evaluation, measure: str) -> float | None:
 
 
 def _again(outcome: Mapping[str, Any], measure: str) -> str:
-    """The command that calibrates as an outcome was found."""
+    """The command that repeats a calibration."""
     labels = " ".join(f"--labels {shlex.quote(str(path))}" for path in outcome["labels"])
     run = shlex.quote(str(outcome["run"]))
     return f"ragwright calibrate {run} --measure {shlex.quote(measure)} {labels}"
 
 
 def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
-    """That nobody has checked this judge, and which others somebody has."""
+    """The reason that this judge was not checked, and the similar judges that were."""
     measure = identity["measure"]
     model = identity.get("judge", {}).get("model", "unknown")
     said = f"its judge was never checked against people: {model}"
@@ -147,7 +147,7 @@ def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
 
 
 def _how(run: str, measure: str) -> str:
-    """The commands that let people check a judge."""
+    """The commands for checking a judge."""
     return (
         f"ragwright review {run} --measures '{measure}' -o sheet.csv, have the sheet filled in, "
         f"then ragwright calibrate {run} --measure '{measure}' --labels sheet.csv"
@@ -185,5 +185,5 @@ def _unreadable(path: Path) -> TestsetError:
 
 
 def _rounded(found: Estimate) -> list[float | None]:
-    """Value and both ends, for people to read."""
+    """Value and both ends as text."""
     return [None if one is None else round(one, 4) for one in (found.value, found.low, found.high)]

@@ -13,20 +13,20 @@ QUESTION = "user_input"
 
 
 def clusters_of_rows(rows: Iterable[Row]) -> dict[str, Hashable]:
-    """Row id -> cluster, by gold documents and questions that rows share; empty where none do.
+    """Row id -> cluster, by shared gold documents and questions; empty if none are shared.
 
-    Rows are of one cluster where a chain of shared gold documents (grade above 0) joins them:
-    ``{a, b}``, ``{b, c}`` and ``{c}`` are one. Where the largest chain would hold more than half
-    of the rows (multi-hop collections, pooled judgments), only the first gold document of each
-    row by id counts, as for splits. Where most rows are about one document even so, that document
-    is what is measured and no sample of documents: then it joins nothing.
+    Rows are in one cluster if a chain of shared gold documents (grade above 0) links them:
+    ``{a, b}``, ``{b, c}`` and ``{c}`` are one. If the largest cluster would hold more than half of
+    the rows (multi-hop collections, pooled judgments), only the first gold document of each row by
+    id is used, as for splits. If most rows are still about one document, documents are not a
+    sample: then that document links nothing.
 
-    Rows that ask one question, such as for several personas, are of one cluster always, gold or
-    not. A row that shares nothing stands for itself.
+    Rows with the same question, such as for several personas, are always in one cluster. Other rows
+    are independent.
     """
     gold: dict[str, tuple[str, ...]] = {}
     asked: dict[str, str] = {}
-    for row in rows:  # read once and not held: a file may be larger than memory
+    for row in rows:  # read once and not kept: a file may be larger than memory
         gold[row.id] = _gold(row)
         asked[row.id] = question_of(row)
     return clusters_of_gold(gold, asked)
@@ -52,9 +52,9 @@ def cluster_of(row: Row, by: str) -> Hashable:
 
 
 def shared_by(row: Row) -> dict[str, tuple[str, ...]]:
-    """What a row may have in common with others: field -> values, empty ones left out.
+    """Values that a row may share with others: field -> values, without empty ones.
 
-    Its question is there as a hash: results that keep no row need know no more of it.
+    Its question is included as a hash, for results without the row.
     """
     found = {name: _values(value) for name, value in row.metadata.items()}
     found |= {
@@ -66,7 +66,7 @@ def shared_by(row: Row) -> dict[str, tuple[str, ...]]:
 
 
 def question_of(row: Row) -> str:
-    """Hash of what a row asks, whatever its spaces and capitals; empty where it asks nothing."""
+    """Hash of a row's question, ignoring spaces and case; empty without a question."""
     asked = " ".join(row.user_input.casefold().split())
     return text_hash(asked) if asked else ""
 
@@ -78,7 +78,7 @@ def _values(value: MetaValue) -> tuple[str, ...]:
 
 
 def _gold(row: Row) -> tuple[str, ...]:
-    """Relevant documents, sorted; those judged to be of no use (grade 0) join nothing."""
+    """Relevant documents, sorted; irrelevant ones (grade 0) link nothing."""
     graded = {name for name, grade in row.reference_ids.items() if grade > 0}
     return tuple(sorted(graded | {span.document_id for span in row.reference_spans}))
 
@@ -88,7 +88,7 @@ def clusters_of_gold(
 ) -> dict[str, Hashable]:
     """Row id -> cluster, from the relevant documents of each row; see :func:`clusters_of_rows`.
 
-    ``questions`` holds the question of each row, empty or left out where it is not known.
+    ``questions`` holds the question of each row, empty or left out if unknown.
     """
     asked = questions or {}
     for most in (None, 1, 0):
@@ -108,9 +108,9 @@ def clusters_of_gold(
 
 
 def no_field(row: str, by: str) -> TestsetError:
-    """The error for a row that does not say what it shares."""
+    """The error for a row without the clustering field."""
     return TestsetError(
-        f"row {row!r} has no {by!r} to be clustered by",
-        hint="name document, persona_name, or a column that every row has; a run of an older "
-        "version does not hold what its rows share: run it again",
+        f"row {row!r} has no {by!r} for clustering",
+        hint="use document, persona_name, or a column that every row has; runs of older versions "
+        "lack this: run it again",
     )

@@ -1,4 +1,4 @@
-"""Two evaluations row by row: what their rows share, and whether their numbers are of one kind."""
+"""Compares two evaluations row by row: clusters, and whether their scores are comparable."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from ._judges import scored_differently
 from ._results import Evaluation, RowResult
 
 ROW = "row"
-"""By which every row stands for itself."""
+"""The value for independent rows."""
 
 
 def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str, Hashable]:
-    """Row id -> cluster, from what stored results know of their rows.
+    """Row id -> cluster, from stored results.
 
     Args:
-        results: One or several of a row; of each field the first that knows it is asked.
-        by: ``document`` or empty for :func:`clusters_of_rows`, ``row`` for rows that stand for
-            themselves, else ``persona_name`` or a metadata field that every scored row has.
+        results: One or several per row; each field is taken from the first result that has it.
+        by: ``document`` or empty for :func:`clusters_of_rows`, ``row`` for independent rows, else
+            ``persona_name`` or a metadata field that every scored row has.
 
     Returns:
-        Empty where every row stands for itself.
+        Empty if all rows are independent.
 
     Raises:
-        TestsetError: A scored row does not have the field, or its result does not know.
+        TestsetError: A scored row does not have the field, or its result lacks it.
     """
     if by == ROW:
         return {}
@@ -59,25 +59,25 @@ def compare_evaluations(
 ) -> Comparisons:
     """Compare the rows of b with those of a; see :func:`ragwright.measure.compare_rows`.
 
-    A measure that two different judges scored gets no verdict; see :func:`scored_differently`.
+    A measure scored by two different judges gets no verdict; see :func:`scored_differently`.
 
     Args:
-        a: The evaluation to hold the other against.
-        b: What the verdicts are about.
+        a: The baseline evaluation.
+        b: The evaluation that the verdicts are about.
         seed: Seed of flips and resampling.
-        clusters: Row id -> cluster; empty where rows stand for themselves, None for those that
-            share gold documents (:func:`clusters_of_results`).
+        clusters: Row id -> cluster; empty if rows are independent, None to cluster by gold
+            documents (:func:`clusters_of_results`).
 
     Raises:
         MeasureError: They share no row or no measure.
-        TestsetError: A row of one name asks two different questions.
+        TestsetError: A row has different questions in the two evaluations.
     """
     asked = {result.row_id: result.row.user_input for result in a.results if result.row}
     for result in b.results:
         other = asked.get(result.row_id)
         if result.row and other is not None and other != result.row.user_input:
             raise TestsetError(
-                f"row {result.row_id!r} asks two different questions in the two runs",
+                f"row {result.row_id!r} has different questions in the two runs",
                 hint="compare runs of one testset",
             )
     sides = [{result.row_id: result.scores for result in run.results} for run in (a, b)]

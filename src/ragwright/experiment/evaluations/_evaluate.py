@@ -34,7 +34,7 @@ def ranking_search(
     """A search that ranks documents as deep as the measures look.
 
     Fetches ``pool`` chunks, not only ``top_k`` of them; the pool is raised to the largest
-    cutoff where it is smaller. Documents of several chunks make the ranking shorter than that.
+    cutoff if it is smaller. Documents with several chunks make the ranking shorter than that.
 
     Raises:
         MeasureError: A measure does not score rankings.
@@ -43,7 +43,7 @@ def ranking_search(
         if measure.definition.kind != "retrieval":
             raise MeasureError(
                 f"{measure} does not score rankings",
-                hint="name retrieval measures, such as nDCG@10",
+                hint="use retrieval measures, such as nDCG@10",
             )
     depth = max((measure.cutoff or 1 for measure in measures), default=1)
     pool = max(options.pool, options.top_k, depth)
@@ -56,10 +56,10 @@ def ranking_search(
 
 
 def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
-    """Search for one row and score the ranking; raises what the search raises.
+    """Search for one row and score the ranking; raises errors of the search.
 
-    A ranking is of documents: where gold is spans, the documents that hold them are its gold.
-    For whoever keeps failures apart, to try them again; see ``errors`` of :func:`summarise`.
+    The ranking is of documents: if gold is spans, their documents are the gold. For callers that
+    handle failures separately; see ``errors`` of :func:`summarise`.
     """
     ranking = tuple((yield from search(row.user_input)))
     held = {span.document_id: 1 for span in row.reference_spans}
@@ -70,7 +70,7 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
 def answer_row(
     row: Row, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
-    """Score a row as it is; the result keeps the row, so that it can be scored again.
+    """Score a row as it is; the result contains the row, so that it can be scored again.
 
     No measure raises; only stops (a budget, Ctrl-C) pass through.
     """
@@ -88,10 +88,10 @@ def answer_flows(
 def computed_results(
     rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Iterator[RowResult]:
-    """Score rows by measures that ask no model, without a runner, one row in memory at a time.
+    """Score rows by measures without a model, without a runner, one row in memory at a time.
 
     Raises:
-        MeasureError: A measure asks a model; said before the first row is read.
+        MeasureError: A measure needs a model; raised before the first row is read.
     """
     score_rows((), measures, setup)
     return (
@@ -125,7 +125,7 @@ def evaluate_retrieval(
         search: The retrieval to evaluate.
         measures: Measures of rankings.
         seed: Seed of the intervals.
-        limit: Most rows in work at once, None for the runner's default.
+        limit: Most rows under way at once, None for the runner's default.
     """
     results = yield from gather(retrieval_flows(testset, search, measures), limit)
     return summarise(testset, results, measures, seed=seed)
@@ -140,17 +140,17 @@ def summarise(
     errors: Mapping[str, str] | None = None,
     clusters: str = "",
 ) -> Evaluation:
-    """Bring the results of a testset together; no row is lost.
+    """Summarise the results of a testset; no row is lost.
 
     Args:
         testset: What was evaluated.
-        results: At most one a row, in any order.
+        results: At most one per row, in any order.
         measures: Measures of the results, in their order.
         seed: Seed of the intervals.
         errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
             result nor reason counts as ``skipped``.
-        clusters: What rows share that are not independent, see :func:`cluster_of`; where empty,
-            gold documents that rows share, see :func:`clusters_of_rows`.
+        clusters: What related rows share, see :func:`cluster_of`; by default shared gold documents,
+            see :func:`clusters_of_rows`.
 
     Raises:
         TestsetError: A result belongs to no row of the testset, or a row has two.
@@ -195,8 +195,8 @@ def score_run(
 ) -> Evaluation:
     """Score a stored run against judgments, one row per judged query.
 
-    A judged query that the run does not answer scores as an empty ranking (``trec_eval -c``),
-    so that leaving out hard queries does not pay; the notes count such queries.
+    A judged query that is not in the run scores as an empty ranking (``trec_eval -c``), so that
+    leaving out hard queries is no advantage; the notes count such queries.
     """
     results = []
     groups = clusters_of_gold(
@@ -218,7 +218,7 @@ def score_run(
 
 
 def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
-    """One row; whatever its search raises becomes the state ``errored`` with the reason."""
+    """One row; errors of its search become the state ``errored`` with the reason."""
     try:
         return (yield from retrieval_row(row, search, measures))
     except StoppedError:
@@ -236,7 +236,7 @@ def _scores(
 def _without_value(
     row: Row, measures: Sequence[Measure], state: ScoreState, reason: str
 ) -> RowResult:
-    """A result that says why there is none."""
+    """A result with the reason of a failure."""
     scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
     if row.response is None:
         return RowResult(row.id, row.retrieved_context_ids, scores, shared=shared_by(row))

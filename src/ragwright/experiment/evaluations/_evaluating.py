@@ -1,4 +1,4 @@
-"""Evaluation runs: rows stored as they end, taken up again after a crash, read again later."""
+"""Evaluation runs: rows are stored as they end, resumed after a crash, and read later."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ._results import Evaluation, RowResult, evaluation_of, result_body, result_
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedProject:
-    """What is evaluated: an index snapshot, how it is searched, and what else decides answers.
+    """The evaluated state: an index snapshot, search settings, and other settings of answers.
 
     ``settings`` holds JSON-able values; they are part of the run's manifest.
     """
@@ -41,7 +41,7 @@ class EvaluatedProject:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self) -> dict[str, Any]:
-        """What a run pins; one that another state of the index began is not resumed."""
+        """The pinned state of a run; a run of another state of the index is not resumed."""
         retrieve = changed_options(self.options) | {"filters": str(self.options.filters)}
         return {
             "retrieve": retrieve,
@@ -52,31 +52,31 @@ class EvaluatedProject:
 
 
 class Rows(Iterable[Row], Sized, Protocol):
-    """Rows that can be counted, and read more than once."""
+    """Rows with a length that can be read several times."""
 
 
 class Named(Protocol):
-    """Rows with the name that a run gives them."""
+    """Rows with their name in a run."""
 
     @property
     def name(self) -> str:
-        """Where they come from."""
+        """Their source."""
 
     @property
     def rows(self) -> Rows:
-        """In order, each id once."""
+        """The rows in order, each id once."""
 
 
 class Items(Iterable[tuple[str, Callable[[], Flow[RowResult]]]], Sized, Protocol):
-    """Row ids, each with the maker of its flow."""
+    """Row ids, each with a function that makes its flow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run does: its kind, its manifest, and one flow a row.
+    """The work of a run: its kind, its manifest, and one flow per row.
 
-    ``count`` counts the tokens of a passage, for answers of ours; ``scope`` says who may see the
-    rows and the replies for them.
+    ``count`` counts the tokens of a passage, for the project's answers; ``scope`` limits who may
+    see the rows and their replies.
     """
 
     kind: str
@@ -86,7 +86,7 @@ class Work:
     scope: str = ""
 
     def job(self) -> Job[RowResult]:
-        """The work as the runner takes it."""
+        """The work as a job for the runner."""
         return Job(
             kind=self.kind,
             manifest=self.manifest,
@@ -120,7 +120,7 @@ def answering_work(
 
 @dataclass(frozen=True, slots=True)
 class _Scoring:
-    """The items of rows that are scored as they are, made as they are asked for."""
+    """The items of rows that are scored as they are, made lazily."""
 
     rows: Rows
     measures: Sequence[Measure]
@@ -140,7 +140,7 @@ def scoring_work(given: Named, measures: Sequence[Measure], setup: MeasureSetup)
 
 
 def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
-    """What decides a judgment: the settings, and every rubric by the hash of what it says."""
+    """Everything that determines a judgment: the settings, and the hash of every rubric."""
     rubrics = {**shipped_rubrics(), **setup.rubrics}
     return {
         "judge": changed_options(replace(setup, rubrics={})),
@@ -153,9 +153,9 @@ _LOST = "ragwright:lost"
 
 
 def lost_row(result: RowResult) -> Row:
-    """A row for a result that has none, so that scoring it again keeps it among the others.
+    """A row for a result without one, so that rescoring includes it.
 
-    Left out, the rows on which a system failed would raise its coverage with every new judgment.
+    Without it, failed rows would raise the coverage with every rescoring.
     """
     state = next((score.state for score in result.scores), "errored")
     reason = next((score.reason for score in result.scores), "")
@@ -176,7 +176,7 @@ def _manifest(given: Named, measures: Sequence[Measure]) -> dict[str, Any]:
         "rows": values_hash(asdict(row) for row in given.rows),
         "measures": [str(measure) for measure in measures],
     }
-    # Of rubrics of one's own alone: other texts say their scale.
+    # Only for custom rubrics: other texts define their scale.
     scales = {str(m): asdict(m.scale) for m in measures if m.scale is not None}
     return manifest | ({"scales": scales} if scales else {})
 
@@ -189,10 +189,10 @@ def run_work(
     measures: Sequence[Measure],
     how: Evaluating,
 ) -> tuple[Evaluation, RunSummary]:
-    """Do the work, store every row as it ends, and bring all of them together.
+    """Do the work, store every row as it ends, and summarise them.
 
     Raises:
-        ConfigError: The name asked for the run cannot be one; said before the first row.
+        ConfigError: The requested name of the run is invalid; raised before the first row.
     """
     summary = do_work(runner, runs, work, how)
     return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
@@ -220,9 +220,9 @@ def named_run(runner: Runner, runs: Runs, job: Job[Any], how: RunOptions) -> Run
 def results_of_run(
     runs: Runs, run: str, rows: Iterable[Row], measures: Sequence[Measure]
 ) -> Iterator[RowResult]:
-    """What a run says of each of its rows, which are read beside it, one in memory at a time.
+    """The results of a run, joined with its rows, one in memory at a time.
 
-    A row that failed is ``errored`` with the reason, one that was never reached ``skipped``.
+    A row that failed is ``errored`` with the reason, an unreached one ``skipped``.
     """
     stored = runs.rows(run)
     at = next(stored, None)
@@ -242,16 +242,16 @@ def results_of_run(
 def run_evaluation(
     runs: Runs, run: str, testset: Testset, measures: Sequence[Measure], seed: int = 0
 ) -> Evaluation:
-    """What the rows of a run say of its testset."""
+    """Facts on the testset from a run's rows."""
     results, errors = _stored_rows(runs, run)
     found = summarise(testset, results, measures, seed=seed, errors=errors)
     return replace(found, manifest=runs.get(run).manifest)
 
 
 def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
-    """The evaluation that a run came to, from its stored rows alone.
+    """The evaluation of a run, from its stored rows alone.
 
-    Rows that failed are ``errored`` with the reason, those never reached ``skipped``.
+    Rows that failed are ``errored`` with the reason, unreached ones ``skipped``.
 
     Raises:
         StoreError: There is no such run.
@@ -278,12 +278,12 @@ def stored_results(
 
 
 def has_result(row: RunRow) -> bool:
-    """True where a row holds scores; some of them may have failed."""
+    """True if a row has scores; some of them may have failed."""
     return row.state == "done" or "scores" in row.body
 
 
 def _measures_of(manifest: Mapping[str, Any]) -> tuple[Measure, ...]:
-    """The measures of a run, on the scales they had in it."""
+    """The measures of a run, with their scales in it."""
     scales = manifest.get("scales", {})
     return tuple(
         on_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)

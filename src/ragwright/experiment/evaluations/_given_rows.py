@@ -1,4 +1,4 @@
-"""Rows that carry their answers: of a file, of memory, of a stored run; read as often as needed."""
+"""Rows with answers, from a file, memory or a stored run; can be read several times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._names import find_run
 
 @dataclass(slots=True)
 class ReadRows:
-    """Rows in order, read anew by each loop, one in memory at a time.
+    """Rows in order, read again by each loop, one in memory at a time.
 
     Args:
         read: Reads them from the first to the last.
@@ -35,7 +35,7 @@ class ReadRows:
         self._count = count
 
     def __len__(self) -> int:
-        """Number of rows; the first time they are read for it, and every fault in them is told."""
+        """Number of rows; the first call reads all rows and raises their faults."""
         if self._count is None:
             for _ in self:
                 pass
@@ -44,7 +44,7 @@ class ReadRows:
 
 @dataclass(frozen=True, slots=True)
 class GivenRows:
-    """Rows to score as they are, the name they go by, and what to know of them."""
+    """Rows to score as they are, with their name and notes."""
 
     name: str
     rows: ReadRows
@@ -52,7 +52,7 @@ class GivenRows:
 
 
 def given_rows(rows: str | Path | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
-    """Rows of a file, which stay there, or of memory, where they stay too."""
+    """Rows of a file or of memory, which are not copied."""
     if isinstance(rows, str | Path):
         return GivenRows(str(rows), ReadRows(partial(_of_file, Path(rows))))
     held = tuple(rows_of(rows))
@@ -60,10 +60,10 @@ def given_rows(rows: str | Path | Iterable[Row | Mapping[str, Any]]) -> GivenRow
 
 
 def stored_or_given(runs: Runs, name: str) -> GivenRows:
-    """Rows of a file, or where there is none of that name, those of a stored run.
+    """Rows of a file, or else of a stored run with that name.
 
     Raises:
-        TestsetError: The run kept no answers.
+        TestsetError: The run stored no answers.
         StoreError: There is no such run.
     """
     if Path(name).is_file():
@@ -74,8 +74,8 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
         total, lost = total + 1, lost + (result.row is None)
     if lost == total:
         raise TestsetError(
-            f"the run {run} holds rankings, no answers",
-            hint="run `ragwright eval` without --retrieval-only, or name a file of rows",
+            f"the run {run} has rankings, but no answers",
+            hint="run `ragwright eval` without --retrieval-only, or give a file of rows",
         )
     notes = (f"{lost} rows of the run have no answer and stay without a score",) if lost else ()
     read = partial(_of_run, runs, run)

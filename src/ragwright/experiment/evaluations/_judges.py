@@ -1,4 +1,4 @@
-"""Who scored: what makes a judge this one and no other, and whether two runs had the same."""
+"""Identity of judges, and whether two runs had the same."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ._results import Evaluation
 _NO_JUDGING = frozenset(
     {"bytes_per_token", "completer", "error_cues", "rejection_cues", "token_model", "window"}
 )
-"""Keys of the section `judge` that change no judgment."""
+"""Keys of the section `judge` that do not affect judgments."""
 
 _OF_ONE = {"embedder": "QuestionSimilarity", "questions": "QuestionSimilarity", "spans": "Q2"}
-"""Keys that change the judgments of one measure alone."""
+"""Keys that affect the judgments of one measure only."""
 
 _MODELS = {
     "BERTScore": "token_model",
@@ -23,13 +23,13 @@ _MODELS = {
     "Perplexity": "completer",
     "QADistance": "embedder",
 }
-"""The key that decides a measure of models that judges nothing."""
+"""Keys that determine measures of models without a judge."""
 
 
 def judge_identity(evaluation: Evaluation, measure: str) -> dict[str, Any]:
-    """What makes the judge of a measure of a run this one and no other.
+    """The identity of the judge of a measure in a run.
 
-    Empty where the evaluation does not say how it was made (a table of another tool).
+    Empty if the evaluation does not contain it (a table of another tool).
     """
     manifest = evaluation.manifest
     if not manifest:
@@ -59,11 +59,11 @@ def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 def scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
-    """Measure -> why its numbers in two evaluations cannot be compared.
+    """Measure -> why its scores in two evaluations cannot be compared.
 
     A judge of another model, with another rubric or another prompt is another measuring device.
-    How often it was asked (``repeat``) only makes it more exact. Where a file does not say how it
-    was scored, nothing is known against it.
+    Repeats (``repeat``) only make it more precise. If a file does not name its judge, the scores
+    count as comparable.
     """
     if not a.manifest or not b.manifest:
         return {}

@@ -50,7 +50,7 @@ def evaluate_project(
 
 
 def _whole(project: Project, evaluation: Evaluation, how: Evaluating) -> Evaluation:
-    """An evaluation with what should be read beside its numbers."""
+    """An evaluation with notes and baselines."""
     setup = judging(project, [summary.measure for summary in evaluation.summaries])
     return with_notes(with_baselines(evaluation, project.runner, setup, how.seed))
 
@@ -58,7 +58,7 @@ def _whole(project: Project, evaluation: Evaluation, how: Evaluating) -> Evaluat
 def forecast_project(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> Forecast:
-    """What an evaluation would call and cost."""
+    """Calls and cost of an evaluation."""
     _, _, work = planned(project, testset, measures, how)
     return project.runner.forecast(make for _, make in work.items)
 
@@ -70,7 +70,7 @@ def planned(
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
-    # Taken once: an ingest, or an edit of a file, while rows are answered changes none of them.
+    # Read once: an ingest or an edit of a file during the run has no effect.
     target, options = project.target(), project.settings.retrieve
     searched = _searching_settings(options, target)
     rows = with_current_gold(project.store, _with_known_gold(project, rows))
@@ -94,9 +94,9 @@ def planned(
 
 
 def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
-    """Rows as they will be once they are answered, as far as measures are chosen by it.
+    """Rows as they will be after answering, for the choice of measures.
 
-    Where the index has vectors (``near``), the similarity of their passages is kept with them.
+    If the index has vectors (``near``), they will have the similarity of their passages.
     """
     return tuple(
         replace(
@@ -123,9 +123,9 @@ def _asked(
 
 
 def _searching_settings(options: RetrieveOptions, target: Target) -> Mapping[str, Any]:
-    """What files decide of what is found.
+    """The files that affect retrieval.
 
-    A glossary that was mined is none of them: the snapshot decides it.
+    A mined glossary is not one of them: the snapshot determines it.
     """
     if target.glossary is None or is_mined(options.glossary):
         return {}
@@ -135,9 +135,9 @@ def _searching_settings(options: RetrieveOptions, target: Target) -> Mapping[str
 def answering_settings(
     project: Project, personas: Iterable[str], plan: AskPlan
 ) -> Mapping[str, Any]:
-    """What decides an answer beside retrieval: settings, and what the files they name hold.
+    """Everything besides retrieval that determines an answer: settings and their files.
 
-    Of a database on a server only the schema is known.
+    For a database on a server only the schema is known.
     """
     settings = project.settings
     named = {settings.answer.persona, *personas} - {""}
@@ -154,9 +154,9 @@ def answering_settings(
 
 
 def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> MeasureSetup:
-    """What judges: the settings, with the rubrics in the project's folder.
+    """The judge's settings, with the rubrics in the project folder.
 
-    The window is that of the judge's model where the section `judge` names none. Where
+    The window is that of the judge's model if the section `judge` has none. Where
     ``measures`` name ``QADistance`` and no ``judge.embedder`` is set, `embed.model` makes its
     vectors.
     """
@@ -191,11 +191,11 @@ def chosen_measures(
     setup: MeasureSetup,
     hits: int | None = None,
 ) -> ChosenMeasures:
-    """Measures as they are named; those that suit the rows where none is.
+    """The named measures, or those that suit the rows.
 
     Raises:
         MeasureError: A name is wrong.
-        TestsetError: None is named and none suits.
+        TestsetError: None is given and none suits.
     """
     if measures:
         named = on_rubric_scales(parse_measures(measures), setup.rubrics)
@@ -203,7 +203,7 @@ def chosen_measures(
     found = default_measures(rows, setup, hits=hits)
     if not found.measures:
         raise TestsetError(
-            "no measure can be taken of these rows",
+            "no measure is possible for these rows",
             hint="they need a reference, passages or ids in addition to the response: "
             "see `ragwright measures`",
         )
@@ -211,7 +211,7 @@ def chosen_measures(
 
 
 def _with_known_gold(project: Project, testset: Testset) -> Testset:
-    """The testset, with a note where its gold is not in the index.
+    """The testset, with a note if its gold is not in the index.
 
     Raises:
         TestsetError: None of it is: every measure would be 0 for the wrong reason.
@@ -232,7 +232,7 @@ def _with_known_gold(project: Project, testset: Testset) -> Testset:
 
 
 def _with_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
-    """The testset, with a note where a measure looks deeper than answers do."""
+    """The testset, with a note if a cutoff exceeds the passages of an answer."""
     ranking = [m for m in measures if m.definition.kind in ("retrieval", "span")]
     deep = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
     if not deep:

@@ -1,4 +1,4 @@
-"""Runs by name: ``latest``, ``latest~1``, a name a person gave, the beginning of an id."""
+"""Runs by name: ``latest``, ``latest~1``, a given name, the beginning of an id."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A stored evaluation as a person looks for it.
+    """A stored evaluation in a list.
 
     Attributes:
         id: Its id, which sorts by time.
-        name: What a person called it, or empty.
+        name: Its name, or empty.
         started: Local time, ``2026-11-21 14:31``.
-        testset: What was evaluated.
-        measures: What was taken, in order.
+        testset: The testset's address.
+        measures: Measures in order.
         state: ``complete``, ``stopped`` or ``open``.
     """
 
@@ -48,7 +48,7 @@ class KnownRun:
 
 
 def check_run_name(name: str) -> str:
-    """A name for a run, as it is.
+    """A valid name for a run.
 
     Raises:
         ConfigError: It is ``latest``, or could be taken for an id or a step back.
@@ -68,14 +68,14 @@ def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
 
 
 def find_run(runs: Runs, name: str) -> str:
-    """The id of the run that a name stands for.
+    """The id of the run with a name.
 
-    ``latest`` is the newest one, ``latest~1`` the one before it; a name that several runs have
-    stands for the newest of them, and ``name~1`` for the one before. ``T007`` is a trial of the
-    latest sweep, ``RUN:T007`` of that one.
+    ``latest`` is the newest one, ``latest~1`` the one before it; a name of several runs means the
+    newest of them, and ``name~1`` for the one before. ``T007`` is a trial of the latest sweep,
+    ``RUN:T007`` of that one.
 
     Raises:
-        StoreError: No run, or several, answer to it; the newest ones are listed.
+        StoreError: No run, or several, match; the newest ones are listed.
     """
     trial = _TRIAL.fullmatch(name)
     if trial is not None:
@@ -95,7 +95,7 @@ def find_run(runs: Runs, name: str) -> str:
             f"there is no run {name!r}", hint="there is none yet: run `ragwright eval` first"
         )
     if called:
-        what = f"only {len(called)} runs answer to {wanted!r}"
+        what = f"only {len(called)} runs have the name {wanted!r}"
     elif begun:
         what = f"{len(begun)} runs begin with {name!r}"
     else:
@@ -107,23 +107,25 @@ def find_run(runs: Runs, name: str) -> str:
 
 
 def sweeps_by_use(runs: Runs) -> list[Run]:
-    """Stored sweeps, the one last that was run through last, if only to be shown again."""
+    """Stored sweeps, the most recently run or shown last."""
     return sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
 
 
 def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
-    """The run that holds the rows of a trial."""
+    """The run with the rows of a trial."""
     sweeps = sweeps_by_use(runs)
     if sweep != "latest":
         sweeps = [run for run in sweeps if run.id.startswith(sweep)]
     if len(sweeps) != 1 and (sweep != "latest" or not sweeps):
         what = f"{len(sweeps)} sweeps begin with" if sweeps else "there is no sweep"
-        raise StoreError(f"{what} {sweep!r}", hint="run `ragwright sweep STUDY` first, or name one")
+        raise StoreError(
+            f"{what} {sweep!r}", hint="run `ragwright sweep STUDY` first, or give its name"
+        )
     rows = {row.id: str(row.body.get("run", "")) for row in runs.rows(sweeps[-1].id)}
     if not rows.get(trial):
         held = ", ".join(name for name, run in rows.items() if run) or "none"
         raise StoreError(
-            f"the sweep {sweeps[-1].id} holds no rows of {trial}", hint=f"it holds those of: {held}"
+            f"the sweep {sweeps[-1].id} has no rows of {trial}", hint=f"it has those of: {held}"
         )
     return rows[trial]
 

@@ -1,4 +1,4 @@
-"""What the reader of an evaluation should know beside its numbers."""
+"""Notes on an evaluation for its readers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MOST, _LONGEST = 5, 160
 
 
 class Noted:
-    """What results come to beside their scores, taken one at a time; rows are not held."""
+    """Collects notes on results one at a time; rows are not kept."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._judgments: dict[str, list[Score]] = {}
 
     def add(self, result: RowResult) -> None:
-        """Take the scores of one row."""
+        """Add the scores of one row."""
         for score in result.scores:
             if score.state in _TOLD and not score.no_gold:
-                # Replies of a judge are quoted behind this mark, each row another one.
+                # Replies of a judge are quoted after this mark and differ for each row.
                 reason = score.reason.partition("«")[0].strip(" :")
                 key = score.state, reason
                 self._counts.setdefault(key, Counter())[score.measure] += 1
@@ -34,11 +34,11 @@ class Noted:
                 self._judgments.setdefault(score.measure, []).append(bare)
 
     def notes(self) -> tuple[str, ...]:
-        """Why rows lack scores, and how steady their judge was where that shows."""
+        """Why rows lack scores, and how consistent their judge was, if known."""
         return (*self._reasons(), *self._steadiness())
 
     def _reasons(self) -> Iterator[str]:
-        """The reasons that most rows lack a score for; missing gold is no fault of a system."""
+        """The most common reasons for missing scores, except missing gold."""
         most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
         for (state, reason), by_measure in most[:_MOST]:
             said = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} …"
@@ -56,12 +56,12 @@ class Noted:
             if flips.rate is not None:
                 yield (
                     f"{measure}: in {flips.flipped} of {flips.judgments} judgments the score "
-                    f"hangs on the order ({flips.rate:.0%})"
+                    f"depends on the order ({flips.rate:.0%})"
                 )
 
 
 def with_notes(evaluation: Evaluation) -> Evaluation:
-    """The evaluation, with why rows lack scores, and how steady its judge was where that shows."""
+    """The evaluation with notes on missing scores and on the consistency of its judge."""
     noted = Noted()
     for result in evaluation.results:
         noted.add(result)

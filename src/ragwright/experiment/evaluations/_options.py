@@ -11,8 +11,8 @@ class RunOptions:
 
     Attributes:
         resume: Continue the newest unfinished run of the same rows, settings and snapshot.
-        retry_errors: Also run its rows again that failed or have an errored score; stored replies
-            are reused, so that only what is missing is asked.
+        retry_errors: Also run failed rows and rows with an errored score again; stored replies are
+            reused, so only missing ones are requested.
         seed: Seed of flips and intervals.
         name: What to call the run, empty for its id alone.
     """
@@ -28,7 +28,7 @@ class Evaluating(RunOptions):
     """How to run an evaluation.
 
     Attributes:
-        answers: Write answers and score them; else rankings alone are scored.
+        answers: Write answers and score them; else only rankings are scored.
         vectors_vary: The index may have no vectors where that of another trial has: `ChunkScore` is
             then not applicable instead of refused.
     """

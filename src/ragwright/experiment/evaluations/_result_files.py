@@ -1,4 +1,4 @@
-"""Scores in files: those that we write, and rows of others that carry their scores."""
+"""Scores in files: ragwright's own, and rows of other tools with scores."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _NAMES = ("row_id", "id", "row")
 
 
 def results_jsonl(evaluation: Evaluation) -> str:
-    """All that is known of an evaluation as JSONL, for :func:`read_results`.
+    """A complete evaluation as JSONL, for :func:`read_results`.
 
-    The first line names it, its measures with their scales, and the settings it was made under;
-    every further line is a row with its answer and scores.
+    The first line has its name, its measures with scales, and its settings; every further line is a
+    row with its answer and scores.
     """
     head = {
         _HEAD: 1,
@@ -46,16 +46,16 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
     """The scores in a file.
 
     Three forms are read: the JSONL of :func:`results_jsonl` (``score -o results.jsonl``), which
-    alone keeps everything; the CSV of ``score -o rows.csv`` (``row, measure, state, value``); and
-    rows with a column a measure, named as the measure is (``TokenF1``), and ``id``. Where such a
-    column is empty the row is ``errored``: why it has no score is not known.
+    is the only complete one; the CSV of ``score -o rows.csv`` (``row, measure, state, value``); and
+    rows with a column per measure, named like the measure (``TokenF1``), and ``id``. If such a
+    column is empty the row is ``errored``, as the reason is unknown.
 
     Args:
         path: JSONL, JSON or CSV.
         seed: Seed of the intervals.
 
     Raises:
-        TestsetError: The file holds no scores, or a score that is none; with file and line.
+        TestsetError: The file holds no scores, or an invalid score; with file and line.
     """
     source = Path(path)
     if _is_ours(source):
@@ -75,7 +75,7 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
 
 
 def _is_ours(source: Path) -> bool:
-    """True for what :func:`results_jsonl` writes, seen by its first line."""
+    """True for a file of :func:`results_jsonl`, recognised by its first line."""
     with opened(source) as file:
         line = file.readline(1 << 20)
     try:
@@ -133,7 +133,7 @@ def _evaluation(
 
 
 def _long(records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Score]]:
-    """Row id -> measure -> score, of a table with a line for each of them."""
+    """Row id -> measure -> score, of a table with one line per score."""
     found: dict[str, dict[str, Score]] = {}
     for where, record in records:
         key, measure = str(record.get("row", "")), str(record.get("measure", ""))
@@ -151,7 +151,7 @@ def _long(records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, 
             raise TestsetError(f"row {key!r} has two scores of {measure}", where=where)
         value = _number(record.get("value"), where) if state == "scored" else None
         if (value is None) == (state == "scored"):
-            raise TestsetError(f"row {key!r} is scored and has no value", where=where)
+            raise TestsetError(f"row {key!r} is scored, but has no value", where=where)
         of_row[measure] = Score(
             measure,
             state,
@@ -166,7 +166,7 @@ def _long(records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, 
 def _wide(
     records: Iterable[tuple[str, dict[str, Any]]], source: Path
 ) -> dict[str, dict[str, Score]]:
-    """Row id -> measure -> score, of rows with a column a measure."""
+    """Row id -> measure -> score, of rows with a column per measure."""
     found: dict[str, dict[str, Score]] = {}
     for number, (where, record) in enumerate(records, 1):
         key = next((str(record[name]) for name in _NAMES if name in record), str(number))
@@ -184,14 +184,14 @@ def _wide(
         raise TestsetError(
             "the file holds no scores",
             where=str(source),
-            hint="score it first (ragwright score FILE -o results.jsonl), or name a column as the "
-            "measure is named",
+            hint="score it first (ragwright score FILE -o results.jsonl), or name a column like "
+            "the measure",
         )
     return found
 
 
 def _known(column: str) -> str:
-    """The measure that a column is named after, its scale in the name or not; else empty."""
+    """The measure of a column's name, with or without scale; else empty."""
     try:
         return str(parse_measure(column.partition(" (")[0]))
     except MeasureError:
@@ -220,7 +220,7 @@ def _number(value: Any, where: str) -> float | None:
 
 
 def _check_scales(results: Sequence[RowResult], measures: Sequence[Measure], where: str) -> None:
-    """Refuse values off a measure's scale: other tools use some of its names for another one."""
+    """Refuse values outside a measure's scale: other tools use some names with another scale."""
     for result in results:
         for score, measure in zip(result.scores, measures, strict=True):
             scale = measure.known_scale
@@ -228,7 +228,7 @@ def _check_scales(results: Sequence[RowResult], measures: Sequence[Measure], whe
                 continue
             if score.value < scale.low or (scale.high is not None and score.value > scale.high):
                 raise TestsetError(
-                    f"row {result.row_id!r} has {score.value:g}, off the scale of {measure} "
+                    f"row {result.row_id!r} has {score.value:g}, outside the scale of {measure} "
                     f"({scale})",
                     where=where,
                     hint="other tools use some of these names for another scale: rename the column",

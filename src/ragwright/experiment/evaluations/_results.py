@@ -1,4 +1,4 @@
-"""Results of rows, and what they come to: whole, in slices, and against another run."""
+"""Results of rows, and their summaries, in total and in slices."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ...measure import Measure, Summary, Tally
 from ._clusters import clusters_of_rows
 
 _FEW = 20
-"""Below so many scored rows a slice says that its numbers are rough."""
+"""Below this number of scored rows a slice gets a note."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How an answer of ours was made: what was sent, what it took, what its reader was told.
+    """How an answer was made: prompt, usage and notes.
 
     Attributes:
-        prompt: Messages sent, role and content; empty for an answer that was quoted.
-        usage: Calls, tokens, money and time of the answer alone, known replies as when they were
-            made; judging is not in it.
+        prompt: Messages sent, role and content; empty for a quoted answer.
+        usage: Calls, tokens, money and time of the answer alone, with stored replies as when they
+            were made; without judging.
         context_tokens: Tokens of its passages, by the tokens of the embedding model.
         notes: What was dropped, unresolved or substituted.
         hits: (source, page, score) of each passage, in the order of the row's contexts.
@@ -37,12 +37,12 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What came of one row: its ranking and one score per measure, whatever happened.
+    """Result of one row: its ranking and always one score per measure.
 
-    ``row`` is the row as it was scored, with the answer and its passages, where an answer was;
-    a stored result that has one can be scored again. ``made`` says how our own answer came to be.
-    ``shared`` holds what a row that is not kept may have in common with others, by field, so that
-    its results can be clustered (:func:`shared_by`).
+    ``row`` is the row as scored, with the answer and its passages, if answers were scored; a stored
+    result with a row can be scored again. ``made`` says how the project's answer was made.
+    ``shared`` holds the shared values of a row that is not stored, by field, for clustering
+    (:func:`shared_by`).
     """
 
     row_id: str
@@ -57,8 +57,8 @@ class RowResult:
 class Evaluation:
     """Results of every row in testset order, and their summary per measure.
 
-    ``manifest`` is what its run pinned: testset, measures, settings; empty where it is not known.
-    ``baselines`` are summaries of what means nothing, to be read beside a measure.
+    ``manifest`` is what its run pinned: testset, measures, settings; empty if unknown.
+    ``baselines`` are summaries of null baselines of a measure.
     """
 
     name: str
@@ -95,15 +95,15 @@ def evaluation_of(
     clusters: Iterable[Hashable] | None = None,
     each: Callable[[RowResult], None] | None = None,
 ) -> Evaluation:
-    """Summarise results as they come.
+    """Summarise results one by one.
 
     Args:
         results: Read once, in their order.
         measures: Measures of the results, in their order.
         name: Name of the evaluation.
         seed: Seed of the intervals.
-        clusters: One a result, where rows are not independent.
-        each: Gets every result instead of the evaluation, which then holds summaries alone: any
+        clusters: One per result, if rows are not independent.
+        each: Gets every result instead of the evaluation, which then holds only summaries: any
             number of rows in bounded memory.
     """
     tallies = [Tally(measure) for measure in measures]
@@ -131,8 +131,8 @@ def slices(
 ) -> tuple[Slice, ...]:
     """Summaries of the rows of each persona (``persona_name``) or each value of a metadata field.
 
-    Rows with several values belong to several slices; rows without the field are those of the
-    empty value, last.
+    Rows with several values are in several slices; rows without the field have the empty value,
+    last.
 
     Raises:
         TestsetError: No row has the field.
@@ -146,7 +146,7 @@ def slices(
             found.setdefault(value, []).append(result)
     if not found.keys() - {""}:
         raise TestsetError(
-            f"no row has the field {by!r}", hint="name persona_name, or a column of the rows"
+            f"no row has the field {by!r}", hint="use persona_name, or a column of the rows"
         )
     made = []
     for value in sorted(found, key=lambda value: (not value, value)):
@@ -163,11 +163,11 @@ def slices(
 def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:
     """A result as JSON-able values, for the run store.
 
-    Each passage is written once: its place among the spans and in the prompt refers to it.
+    Each passage is written once; spans and prompt refer to it.
 
     Args:
         result: The result.
-        count: Counts the tokens of a passage, where its answer is one of ours.
+        count: Counts the tokens of a passage, if it is the project's answer.
     """
     body = asdict(result)
     if not result.shared:
@@ -187,7 +187,7 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
 
 
 def result_of(body: Mapping[str, Any]) -> RowResult:
-    """The result that :func:`result_body` made the values of."""
+    """The result from the values of :func:`result_body`."""
     scores = tuple(Score(**score) for score in body["scores"])
     kept, how = body.get("row"), body.get("made")
     row = made = None
@@ -207,14 +207,16 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
 
 
 _AS_CONTEXT = "\ue000"
-"""In a stored span: the text is that of the passage of the same place."""
+"""Mark in a stored span: the text is that of the passage at the same position."""
 
 _REFERENCE = re.compile("\ue001([0-9]+)\ue002")
-"""In a stored prompt: the text of a passage stands here."""
+"""Mark in a stored prompt for the text of a passage."""
 
 
 def _shortened(text: str, contexts: Sequence[str]) -> str:
-    """A prompt with numbers in place of its passages; as it is where it holds our marks itself."""
+    """A prompt with numbers in place of its passages; unchanged if it contains such marks
+    itself.
+    """
     if "\ue001" in text:
         return text
     short = text
@@ -260,4 +262,4 @@ _RESTORED: dict[str, Callable[[Any], Any]] = {
     "retrieved_spans": _spans,
     "metadata": _metadata,
 }
-"""How each field of a row comes back from JSON."""
+"""Conversion of each field of a row from JSON."""

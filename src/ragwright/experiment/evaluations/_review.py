@@ -1,4 +1,4 @@
-"""People score answers blind: a sheet without system names, a key kept apart, a strict reader."""
+"""Blind review of answers: a sheet without system names, a separate key, a strict reader."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _UNUSABLE = (
     OverflowError,
     RecursionError,
 )
-"""What reading an edited JSON file can raise."""
+"""Errors of reading an edited JSON file."""
 
 _UNLIKE = frozenset({"JudgedPrecision"})
-"""Measures whose rubric is about a passage, and not about what people score."""
+"""Measures whose rubric is about single passages, not about the reviewed answer."""
 
 _HEADER = re.compile(r"(?P<name>.+?)(?: \((?P<low>-?\d+)-(?P<high>-?\d+)\))?")
 _TABLES = {".csv": ",", ".tsv": "\t"}
@@ -35,11 +35,11 @@ _TABLES = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What the people see: items without system names, and what to score them by.
+    """The sheet for reviewers: items without system names, and the scales.
 
     Attributes:
-        items: One object an answer, in shuffled order: ``item``, what is shown, ``levels`` (what
-            each score of each measure stands for, a line each), one empty field a measure (its
+        items: One object per answer, in shuffled order: ``item``, the shown texts, ``levels`` (the
+            meaning of each score of each measure, one line each), one empty field per measure (its
             scale in the name), ``comment``.
         columns: Names of the fields to fill in, ``Faithfulness (1-5)``, in order.
     """
@@ -50,10 +50,10 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class ReviewKey:
-    """Which answer is whose: item -> (system, row id). Kept apart from the sheet.
+    """Key of a sheet: item -> (system, row id). Stored separately.
 
-    ``shown`` holds item -> :func:`answer_hash` of what people saw, so that their labels are held
-    against the scores of that very answer and of no other.
+    ``shown`` holds item -> :func:`answer_hash` of what people saw, so that their labels are only
+    compared with scores of the same answer.
     """
 
     answers: Mapping[str, tuple[str, str]]
@@ -64,7 +64,7 @@ class ReviewKey:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What one person says of one answer by one measure; ``shown`` is the hash of that answer."""
+    """One person's label of one answer by one measure; ``shown`` is the hash of that answer."""
 
     system: str
     row_id: str
@@ -83,15 +83,15 @@ def blind_sheet(
 ) -> tuple[Sheet, ReviewKey]:
     """A sheet of all answers of all systems in one shuffled order, and its key.
 
-    The order is that of hashes of seed, row and system: answers to one question stand apart,
-    and nothing in an item tells systems from each other.
+    The order is that of hashes of seed, row and system: answers to one question are apart, and
+    items do not reveal the system.
 
     Args:
         systems: Name of a system -> rows with its answers.
         measures: What to score; each must have whole numbers at both ends of its scale.
         seed: Seed of the order.
-        rubrics: Rubrics of one's own, beside the shipped ones; people score by the levels that the
-            judge is told.
+        rubrics: Custom rubrics, in addition to the shipped ones; people score by the same levels as
+            the judge.
 
     Raises:
         TestsetError: No answer, a row twice in a system, or a measure without a scale.
@@ -128,11 +128,11 @@ def blind_sheet(
 def write_sheet(sheet: Sheet, path: str | Path) -> None:
     """Write a sheet as CSV, TSV or JSONL, by the path's suffix.
 
-    In tables, passages are numbered below each other, and a text that a spreadsheet would take
-    for a formula gets an apostrophe before it.
+    In tables, passages are numbered below each other, and text that a spreadsheet would read as a
+    formula gets an apostrophe.
 
     Raises:
-        TestsetError: The file is there already: a sheet that somebody filled in is never lost.
+        TestsetError: The file exists already; filled-in sheets are never overwritten.
     """
     target = Path(path)
     if target.suffix.lower() not in _TABLES:
@@ -150,7 +150,7 @@ def write_key(key: ReviewKey, path: str | Path) -> None:
     """Write a key as JSON; do not give it to the reviewers.
 
     Raises:
-        TestsetError: The file is there already: without its key a sheet is worth nothing.
+        TestsetError: The file exists already; keys are never overwritten.
     """
     body = {
         "seed": key.seed,
@@ -165,7 +165,7 @@ def read_key(path: str | Path) -> ReviewKey:
     """The key that :func:`write_key` wrote.
 
     Raises:
-        TestsetError: It is missing or no key.
+        TestsetError: It is missing or not a key.
     """
     try:
         body = json.loads(Path(path).read_text("utf-8"))
@@ -176,21 +176,21 @@ def read_key(path: str | Path) -> ReviewKey:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
     except _UNUSABLE as error:
         raise TestsetError(
-            "this is not the key of a review", where=str(path), hint="name the key of the sheet"
+            "this is not the key of a review", where=str(path), hint="give the key of the sheet"
         ) from error
 
 
 def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Label, ...]:
-    """What a person wrote into a sheet; fields left empty are no labels.
+    """The labels in a filled-in sheet; empty fields are skipped.
 
     Args:
         path: The sheet, filled in.
         key: Its key.
-        rater: Who filled it in; empty for the file's name. A column ``rater`` wins over both.
+        rater: Who filled it in; empty for the file's name. A column ``rater`` overrides both.
 
     Raises:
-        TestsetError: An item is unknown or there twice, a column is new, no column of a measure is
-            left, or a value is not a whole number on the scale; file and line are named.
+        TestsetError: An item is unknown or occurs twice, a column is unknown, no column of a
+            measure is left, or a value is not a whole number on the scale; file and line are named.
     """
     source = Path(path)
     labels: list[Label] = []
@@ -207,29 +207,29 @@ def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Labe
         for measure, value in _values(record, key, where).items():
             labels.append(Label(system, row_id, measure, value, who, key.shown.get(item, "")))
     if not labels:
-        raise TestsetError("the sheet holds no score", where=str(source), hint="fill it in first")
+        raise TestsetError("the sheet has no score", where=str(source), hint="fill it in first")
     return tuple(labels)
 
 
 def answer_hash(row: Row) -> str:
-    """Hash of what people score: the question, the answer and its passages."""
+    """Hash of the reviewed texts: the question, the answer and its passages."""
     return value_hash([row.user_input, row.response, list(row.retrieved_contexts)])
 
 
 def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) -> None:
-    """Refuse labels that were given to other answers than those of the rows.
+    """Refuse labels of other answers than those of the rows.
 
-    Labels of an older key, which holds no hashes, and of rows that are not there pass.
+    Labels of older keys without hashes, and of missing rows, are accepted.
 
     Raises:
-        TestsetError: An answer, its question or its passages differ; the rows are named.
+        TestsetError: An answer, its question or its passages differ; lists the rows.
     """
     given = {label.row_id: label.shown for label in labels if label.system == system}
     changed = [row.id for row in rows if given.get(row.id) and given[row.id] != answer_hash(row)]
     if changed:
         named = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
         raise TestsetError(
-            f"people scored other answers than these in {len(changed)} rows: {named}",
+            f"people scored other answers in {len(changed)} rows: {named}",
             where=system,
             hint="calibrate the run that was reviewed, or one that judged its stored answers "
             "again (ragwright score RUN); a new answer needs a new review",
@@ -239,7 +239,7 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
 def labels_by_row(
     labels: Iterable[Label], system: str, measure: str
 ) -> dict[str, tuple[float, ...]]:
-    """Row id -> labels of one system's answers by one measure, one for each person who gave one.
+    """Row id -> labels of one system's answers by one measure, one per person.
 
     Raises:
         TestsetError: A person labelled a row twice.
@@ -258,7 +258,7 @@ def labels_by_row(
 
 
 def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
-    """What the scores of a measure stand for: the lines of its rubric, or what it measures."""
+    """The meaning of a measure's scores: the levels of its rubric, or its summary."""
     rubrics = () if measure.name in _UNLIKE else rubrics_of(measure, own)
     head = _column(measure)
     if len(rubrics) != 1:
@@ -273,7 +273,7 @@ def _write_new(path: Path, text: str, encoding: str = "utf-8") -> None:
         replace_text(path, text, fresh=True, encoding=encoding)
     except FileExistsError as error:
         raise TestsetError(
-            "the file is there already; nothing was changed",
+            "the file exists already; nothing was changed",
             where=str(path),
             hint="choose another name, or move the file away",
         ) from error
@@ -296,7 +296,7 @@ def _item(record: Mapping[str, Any], key: ReviewKey, where: str) -> str:
         item = item.zfill(max(map(len, key.answers), default=0))
     if not isinstance(item, str) or item not in key.answers:
         raise TestsetError(
-            f"item {item!r} is not in the key", where=where, hint="use the key of this very sheet"
+            f"item {item!r} is not in the key", where=where, hint="use the key of this sheet"
         )
     return item
 
@@ -321,14 +321,14 @@ def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, 
             raise TestsetError(
                 f"{repr(cell)[:60]} under {column!r} is not a whole number from {low} to {high}",
                 where=where,
-                hint="leave the field empty where you cannot say",
+                hint="leave the field empty if you cannot decide",
             )
         found[match["name"]] = float(value)
     return found
 
 
 def _whole(cell: Any) -> int | None:
-    """A whole number as people and spreadsheets write it, None for anything else."""
+    """A whole number as written by people and spreadsheets, None for anything else."""
     if isinstance(cell, bool):
         return None
     if isinstance(cell, int):

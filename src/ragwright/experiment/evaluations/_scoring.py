@@ -1,4 +1,4 @@
-"""Scoring rows as they are: those of a file, of another system, of a stored run."""
+"""Scores rows as they are: of a file, of another system, of a stored run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnForecast: TypeAlias = Callable[[Forecast], None]
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """How rows were chosen, for the manifest of their run, and who may see them."""
+    """Selection of the rows, for the manifest, and their scope."""
 
     manifest: Mapping[str, Any] = field(default_factory=dict)
     scope: str = ""
@@ -46,24 +46,24 @@ def evaluate(
     seed: int = 0,
     each: OnResult | None = None,
 ) -> Evaluation:
-    """Score rows of any system: no project, and without judged measures no model either.
+    """Score rows of any system, without a project; only judged measures need a model.
 
-    The evaluation holds every row with its scores, so its memory grows with the rows. With
-    ``each`` it holds summaries alone, and rows of a file are read one at a time: any number of
-    them in bounded memory (besides their ids, and 8 bytes a score for the intervals).
+    The evaluation holds every row with its scores, so its memory grows with the rows. With ``each``
+    it holds only summaries, and rows of a file are read one at a time: any number of them in
+    bounded memory (besides their ids, and 8 bytes per score for the intervals).
 
     Args:
         rows: A file (JSONL, JSON, CSV; ragas' names, or those of ragas v1, DeepEval, MLflow,
             RAGChecker), which is read twice; or rows, or objects in these names.
-        measures: Text with commas or measures; those that suit the rows where empty.
+        measures: Text with commas or measures; by default those that suit the rows.
         setup: Models, language and cues.
         models: Settings of models, such as addresses and prices; keys come from the environment.
         seed: Seed of the intervals.
         each: Gets the result of every row, in their order, instead of the evaluation.
 
     Raises:
-        TestsetError: Rows that cannot be read; file and line, or number, are named. Said before
-            the first row is scored.
+        TestsetError: Rows cannot be read; with file and line, or number. Raised before the first
+            row is scored.
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
     given, chosen, taken = _checked(rows, measures, setup)
@@ -84,7 +84,7 @@ def forecast_rows(
     *,
     models: Models | None = None,
 ) -> Forecast:
-    """What :func:`evaluate` would call and cost, without calling any model.
+    """Calls and cost of :func:`evaluate`, without calling any model.
 
     Raises:
         TestsetError: As :func:`evaluate`.
@@ -125,12 +125,12 @@ def score_stored(
 def forecast_stored(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> Forecast:
-    """What scoring rows would call and cost."""
+    """Calls and cost of scoring rows."""
     return _forecast(project, *_to_score(project, rows, measures))
 
 
 def rows_to_score(project: Project, name: str) -> Testset:
-    """All rows of a file, or where there is none of that name, those of a stored run.
+    """All rows of a file, or else of a stored run with that name.
 
     Raises:
         TestsetError: The run kept no answers.
@@ -163,7 +163,7 @@ def _checked(
     measures: str | Sequence[Measure],
     setup: MeasureSetup | None,
 ) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:
-    """Rows, setup and measures, all of them checked before anything is asked."""
+    """Rows, setup and measures, all checked before any call."""
     given, chosen = given_rows(rows), setup or MeasureSetup()
     taken = chosen_measures(measures, given.rows, chosen)
     given = with_given_answers(given, taken.measures)
@@ -173,7 +173,7 @@ def _checked(
 
 
 def _asking(measures: Sequence[Measure]) -> bool:
-    """True where a measure may ask a model."""
+    """True if a measure may use a model."""
     return any(measure.definition.model != "none" for measure in measures)
 
 
@@ -185,9 +185,9 @@ def _summed(
     each: OnResult | None,
     beside: Callable[[Evaluation], Evaluation],
 ) -> Evaluation:
-    """Results brought together as they come, with what should be read beside the numbers."""
+    """Summarises results one by one, with notes and baselines."""
     noted, kept, halved = Noted(), list[RowResult](), list[bool]()
-    # Null baselines are drawn from the answers themselves.
+    # Null baselines are computed from the answers themselves.
     hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
 
     def take(result: RowResult) -> None:

@@ -1,4 +1,4 @@
-"""What was served, measured: a sample of stored texts goes through scoring."""
+"""Measures a sample of stored texts."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def evaluate_outputs(
     told: OnForecast | None = None,
     each: OnResult | None = None,
 ) -> tuple[Evaluation, RunSummary, SampledOutputs]:
-    """Score a sample of what was served into a stored run; nothing is generated.
+    """Score a sample of stored texts as a new run; nothing is generated.
 
-    The run states the draw in its manifest. Where all rows were made under one configuration, the
-    run was measured under that one, and can be promoted.
+    The manifest of the run contains the sampling. If all rows were made under one configuration,
+    the run belongs to that one, and can be promoted.
 
     Raises:
-        StoreError: No text is stored that the query names.
+        StoreError: No stored text matches the query.
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
     chosen = how or Evaluating(seed=project.session.seed)
@@ -57,7 +57,7 @@ def evaluate_outputs(
 def forecast_outputs(
     project: Project, measures: str | Sequence[Measure], sampling: Sampling
 ) -> Forecast:
-    """What :func:`evaluate_outputs` would call and cost, without calling any model."""
+    """Calls and cost of :func:`evaluate_outputs`, without calling any model."""
     return forecast_stored(
         project, sample_outputs(project_outputs(project), sampling).testset, measures
     )

@@ -1,4 +1,4 @@
-"""Evaluations by name, from files and from the run store, and what sets two of them apart."""
+"""Evaluations by name, from files and stored runs, and the differences of two."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ._results import Evaluation
 from ._scoring import rows_to_score
 
 _APART = frozenset({"measures", "scales"})
-"""What a comparison shows in another way."""
+"""Settings that a comparison shows elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A setting on which two runs differ: its key and the value in each, as JSON-able values."""
+    """A setting that differs between two runs: its key and both values, JSON-able."""
 
     key: str
     a: Any
@@ -31,9 +31,9 @@ class SettingChange:
 
 
 def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
-    """Evaluations by name: a file of scores where there is one, else a run of the project.
+    """Evaluations by name: a file of scores if it exists, else a run of the project.
 
-    The project is opened only where a name is not that of a file.
+    The project is opened only if a name is not a file.
 
     Raises:
         TestsetError: A file holds no scores.
@@ -47,7 +47,7 @@ def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> lis
 
 
 def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluation]:
-    """As :func:`open_results`, of a project that is open."""
+    """As :func:`open_results`, for an opened project."""
     seed = project.session.seed
     return [
         read_results(name, seed=seed)
@@ -60,7 +60,7 @@ def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluati
 def rows_to_review(
     folder: str | Path, names: Sequence[str], measures: str
 ) -> tuple[dict[str, tuple[Row, ...]], tuple[Measure, ...], Mapping[str, Rubric]]:
-    """Answers by system, what people score them by, and the rubrics that say how.
+    """Answers by system, the measures for people, and their rubrics.
 
     A system is a file by its name, or a run by its id, so that `latest` stays what it was.
 
@@ -88,10 +88,10 @@ def list_runs(folder: str | Path) -> tuple[KnownRun, ...]:
 
 
 def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
-    """Settings on which two evaluations differ, by key; none where one of them is unknown.
+    """Settings that differ between two evaluations, by key; none if one of them is unknown.
 
-    A key that a run left at its default is shown with the default of today. Sections that only
-    one of them has (a run that judges stored answers retrieves nothing) are no difference.
+    A key that a run left at its default is shown with the present default. Sections that only one
+    of them has (a run that judges stored answers retrieves nothing) are ignored.
     """
     if not a.manifest or not b.manifest:
         return ()

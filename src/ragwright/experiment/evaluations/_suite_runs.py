@@ -32,11 +32,11 @@ _TESTED = {
     "counterfactual": ("ErrorDetection", "ErrorCorrection", "Contains"),
     "sources": ("Contains",),
 }
-"""What is measured of the rows of each suite; its curves rest on these."""
+"""Measures of the rows of each suite, needed for its curves."""
 
 SHOWN = (
-    "rows of capability suites: means over all doses say little, `ragwright suite curves` shows "
-    "them dose by dose"
+    "rows of capability suites: means over all doses are not informative; "
+    "`ragwright suite curves` shows each dose"
 )
 
 
@@ -47,7 +47,7 @@ def evaluate_testset(
     measures: str | Sequence[Measure],
     how: Evaluating,
 ) -> tuple[Evaluation, RunSummary]:
-    """Run a testset through a project: a suite's rows from their passages, others by searching."""
+    """Run a testset through a project: rows of suites with their passages, others by retrieval."""
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
@@ -64,7 +64,7 @@ def forecast_testset(
     measures: str | Sequence[Measure],
     how: Evaluating,
 ) -> Forecast:
-    """What :func:`evaluate_testset` would call and cost."""
+    """Calls and cost of :func:`evaluate_testset`."""
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
@@ -77,12 +77,12 @@ def forecast_testset(
 def _planned(
     project: Project, rows: Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    """The work of a suite: no index is opened, for nothing is searched."""
+    """The work of a suite, without an index."""
     if not how.answers:
         raise TestsetError(
-            "the rows of a capability suite carry their passages: nothing is searched",
+            "rows of a capability suite have their own passages: there is no retrieval to score",
             where=rows.name,
-            hint="leave --retrieval-only out",
+            hint="leave out --retrieval-only",
         )
     setup = judging(project)
     wanted = _measures(rows.rows, measures)
@@ -113,7 +113,7 @@ def _given_row(
 
 
 def _measures(rows: Sequence[Row], named: str | Sequence[Measure]) -> tuple[Measure, ...]:
-    """The measures that are named, and those that the curves of the suites rest on."""
+    """The named measures, and those needed for the curves of the suites."""
     wanted = list(parse_measures(named)) if named else []
     suites = {str(row.metadata["suite"]) for row in rows}
     tested = (name for suite, names in _TESTED.items() if suite in suites for name in names)

@@ -1,4 +1,4 @@
-"""Studies: sweeps and ablations, their trials, and what the confirm split says of a winner."""
+"""Studies: sweeps and ablations, and their trials."""
 
 import lazy_loader
 

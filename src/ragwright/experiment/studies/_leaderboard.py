@@ -1,4 +1,4 @@
-"""What the trials of a study came to, in order: the leaderboard and the Pareto front."""
+"""Results of a study's trials: the leaderboard and the Pareto front."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..evaluations import Evaluation, RowResult
 from ._study import FACTS
 
 TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "skipped"]
-"""``dropped`` by a rung of successive halving; ``invalid`` where the values do not go together."""
+"""``dropped`` by a rung of successive halving; ``invalid`` if the values are incompatible."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What trials are ordered by: a measure, or a fact of making an answer.
+    """An objective of trials: a measure, or a fact of making an answer.
 
-    ``scale`` is that of a measure whose text does not say it, such as a rubric of one's own.
+    ``scale`` is that of a measure whose text does not define it, such as a custom rubric.
     """
 
     name: str
@@ -31,15 +31,15 @@ class Objective:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """One trial: its values, the run that holds its rows, and what they came to.
+    """One trial: its values, the run with its rows, and their summaries.
 
     Attributes:
-        number: Position in the study; 0 is the project as it stands.
+        number: Position in the study; 0 is the project with its current settings.
         values: Swept key -> value.
         state: How it ended.
-        run: Run of its rows, empty where it has none.
+        run: Run of its rows, empty if there is none.
         rows: Rows it was measured on.
-        summaries: One a measure.
+        summaries: One per measure.
         facts: Mean per row of ``cost`` (money, as if every reply were paid), ``seconds`` (time
             of its replies) and ``context_tokens``; those that are known.
         reason: Why there is no result.
@@ -60,7 +60,7 @@ class TrialResult:
         return f"T{self.number:03d}"
 
     def value(self, objective: str) -> float | None:
-        """Mean of a measure, or a fact, rounded to 6 digits; None where there is none."""
+        """Mean of a measure, or a fact, rounded to 6 digits; None if there is none."""
         if objective in FACTS:
             found = self.facts.get(objective)
         else:
@@ -68,10 +68,10 @@ class TrialResult:
         return None if found is None else round(found, 6)
 
     def ranked_value(self, objective: str) -> float | None:
-        """What the trial is ordered by: its value, rows that it lost counted as the worst.
+        """The value for ordering: rows without a score count as the worst value.
 
-        A row without a score for want of gold is not lost. Otherwise refusing hard questions
-        would lead every leaderboard. Where the scale has no worst end it is the value alone.
+        Rows without gold are not counted. Otherwise refusing hard questions would lead every
+        leaderboard. If the scale has no worst end it is the plain value.
         """
         if objective not in FACTS:
             for summary in self.summaries:
@@ -81,7 +81,7 @@ class TrialResult:
 
 
 def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Objective, ...]:
-    """Objectives by name; the first measure where none is named.
+    """Objectives by name; by default the first measure.
 
     Raises:
         StudyError: One is neither a measure of the study nor a fact.
@@ -103,7 +103,7 @@ def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Ob
 
 
 def usage_means(results: Sequence[RowResult]) -> dict[str, float]:
-    """Means per answer of what answers took; a cost that is unknown for one row is unknown."""
+    """Mean usage per answer; a cost that is unknown for one row is unknown."""
     made = [result.made for result in results if result.made is not None]
     if not made:
         return {}
@@ -121,7 +121,7 @@ def usage_means(results: Sequence[RowResult]) -> dict[str, float]:
 def trial_result(
     number: int, values: Mapping[str, Any], run: str, evaluation: Evaluation
 ) -> TrialResult:
-    """What an evaluation says of a trial."""
+    """The result of a trial from its evaluation."""
     results = evaluation.results
     return TrialResult(
         number, values, "done", run, len(results), evaluation.summaries, usage_means(results)
@@ -133,8 +133,8 @@ def leaderboard(
 ) -> tuple[TrialResult, ...]:
     """Trials that are done and have a value, best first by the first objective.
 
-    Rows that a trial lost count as the worst value (:meth:`TrialResult.ranked_value`). Ties go by
-    the further objectives, then to the trial that came first.
+    Rows without a score count as the worst value (:meth:`TrialResult.ranked_value`). Ties are
+    broken by the further objectives, then by number.
     """
 
     def place(trial: TrialResult) -> tuple[float, ...]:
@@ -155,9 +155,10 @@ def leaderboard(
 def pareto_front(
     trials: Sequence[TrialResult], objectives: Sequence[Objective]
 ) -> tuple[TrialResult, ...]:
-    """Trials that no other trial beats or equals on every objective while beating it on one.
+    """The Pareto front: trials that no other trial dominates.
 
-    Trials without a value for one of them are left out; rows that one lost count as the worst.
+    Trials without a value for an objective are left out; rows without a score count as the worst
+    value.
     """
 
     def scored(trial: TrialResult) -> tuple[float, ...] | None:
@@ -184,9 +185,9 @@ def pareto_front(
 def survivors(
     trials: Sequence[TrialResult], objectives: Sequence[Objective], keep: float
 ) -> tuple[TrialResult, ...]:
-    """The share of trials that goes on after a rung of successive halving, at least one.
+    """The trials that continue after a rung of successive halving, at least one.
 
-    With several objectives whole fronts go on, the best first; the last of them is filled up in
+    With several objectives whole fronts continue, the best first; the last of them is filled up in
     the order of the leaderboard (Jamieson and Talwalkar 2016; fronts as in NSGA-II, Deb 2002).
     """
     left = list(leaderboard(trials, objectives))
@@ -205,7 +206,7 @@ def trial_body(trial: TrialResult) -> dict[str, Any]:
 
 
 def trial_of(body: Mapping[str, Any]) -> TrialResult:
-    """The trial that :func:`trial_body` made the values of."""
+    """The trial from the values of :func:`trial_body`."""
     return TrialResult(**{**body, "summaries": tuple(map(_summary, body["summaries"]))})
 
 

@@ -1,4 +1,4 @@
-"""Dry runs of sweeps: the real plan, on indexes that are built aside where they are missing."""
+"""Dry runs of sweeps: the real plan, with missing indexes built temporarily."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _ENDS = 5
 """Of the answers of a sample, one in so many is walked for the low and the high end, too."""
 
 _WIDTH = 8
-"""Length of the vectors that stand in for those of a server that was never asked."""
+"""Length of stand-in vectors for a server that was never called."""
 
 Maker = Callable[[], Flow[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class SweepForecast:
-    """What a sweep would do.
+    """Forecast of a sweep.
 
     Attributes:
-        trials: Trials that would be run, the project as it stands included.
-        invalid: Combinations of values that do not go together.
+        trials: Trials that would be run, including the current settings.
+        invalid: Invalid combinations of values.
         rows: Rows of the tune split.
         indexes: Indexes that would be built.
         forecast: Calls, tokens, money and time, those of embedding the corpus included.
-        notes: Where it is an estimate, and why.
+        notes: Notes on estimates.
     """
 
     trials: int
@@ -70,7 +70,7 @@ class SweepForecast:
 
 
 class _Beside(Views):
-    """Views of two stores: snapshots of the one that was built aside, and all others."""
+    """Views of two stores: the temporary one and the project's."""
 
     def __init__(self, real: Views, aside: Store) -> None:
         super().__init__(aside)
@@ -82,26 +82,26 @@ class _Beside(Views):
         return any(pair.key == key for pair in self._aside.pairs())
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
-        """By the store that has the snapshot."""
+        """From the store with the snapshot."""
         if self._here(snapshot):
             return super().answer(snapshot, ask)
         return self._real.answer(snapshot, ask)
 
     def rows(self, snapshot: str) -> int | None:
-        """By the store that has the snapshot."""
+        """From the store with the snapshot."""
         return super().rows(snapshot) if self._here(snapshot) else self._real.rows(snapshot)
 
     def document(self, document_id: str) -> Document | None:
-        """Of the store that is there to stay: the other holds copies of its documents."""
+        """From the project's store: the temporary one has copies of its documents."""
         return self._real.document(document_id)
 
 
 def forecast_sweep(project: Project, study: Study) -> SweepForecast:
-    """What a sweep would call and cost; nothing is written and no model is called.
+    """Calls and cost of a sweep; writes nothing and calls no model.
 
-    Flows are walked as they would run. An index that is missing is built in a temporary folder:
-    its keyword search is the real one, vectors that nobody has made yet are stood in for, so that
-    calls are counted on other hits than those of the run.
+    Flows are followed as they would run. A missing index is built in a temporary folder: its
+    keyword search is real, missing vectors are replaced by stand-ins, so that calls are counted on
+    other hits than in the run.
 
     Raises:
         RetrieveError: The project itself has not been ingested.
@@ -135,7 +135,7 @@ class _Rehearsal:
         """Walk every trial on all rows, or on a sample of them where there are many."""
         project, options = self._bench, self._study.options
         if not project.store.holds(project.pair):
-            project.target()  # says what is missing
+            project.target()  # raises with what is missing
             raise RetrieveError("nothing is indexed")
         base = self._variant(Trial(0, {}))
         how = trial_how(self._study)
@@ -216,7 +216,7 @@ class _Rehearsal:
         return found
 
     def _variant(self, trial: Trial) -> Project:
-        """A trial's project, with an index aside where its own is missing or out of date."""
+        """A trial's project, with a temporary index if its own is missing or out of date."""
         known = self._variants.get(trial.number)
         if known is not None:
             return known
@@ -238,7 +238,9 @@ class _Rehearsal:
         return made
 
     def _is_current(self, made: Project) -> bool:
-        """True where the index holds what the project's own holds; else it is built aside."""
+        """True if the index is up to date with the project's documents; else it is built
+        temporarily.
+        """
         key = made.pair.key
         if key not in self._current:
             project = self._bench
@@ -249,7 +251,7 @@ class _Rehearsal:
         return self._current[key]
 
     def _family(self, made: Project) -> Project:
-        """A project that rehearses for all whose requests mean the same as this one's."""
+        """A shared project for all trials with equal requests."""
         settings, session = made.settings, self._bench.session
         twin = made.variant(settings)
         twin.models = Models(settings.models, settings.embed, self._bench.folder.root)

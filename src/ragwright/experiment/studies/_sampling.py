@@ -1,4 +1,4 @@
-"""Which trials of a study are run: every point of a grid, or random points."""
+"""Sampling of trials: every point of a grid, or random points."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from ...core import canonical_json
 from ._study import Axis, Range, Study
 
 _DRAWS = 1000
-"""Draws without a new point after which a random search has seen what there is."""
+"""Draws without a new point after which a random search ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One choice of values for the swept keys of a study; number 0 is the project as it stands."""
+    """One choice of values for the swept keys of a study; number 0 is the project with its current
+    settings.
+    """
 
     number: int
     values: Mapping[str, Any]
@@ -31,10 +33,10 @@ class Trial:
 
 
 class Sampler(ABC):
-    """Chooses trials in fixed batches; equal tellings give equal askings.
+    """Chooses trials in fixed batches; equal results give equal suggestions.
 
-    A study that was cut off is taken up by asking again from the start: trials that were run are
-    told from what is stored, so no state of a search is ever saved.
+    An interrupted study is resumed by replaying it from the start with stored results, so the state
+    of a search is never saved.
     """
 
     @abstractmethod
@@ -42,11 +44,11 @@ class Sampler(ABC):
         """The next batch, empty once the search is over."""
 
     def tell(self, trial: Trial, values: Sequence[float] | None) -> None:
-        """What a trial came to, in objective order; None where it has no value."""
+        """Report a trial's values, in objective order; None if it has none."""
 
 
 class ListSampler(Sampler):
-    """Trials that are all known from the start."""
+    """A fixed list of trials."""
 
     def __init__(self, points: Iterator[Mapping[str, Any]]) -> None:
         self._trials: Sequence[Trial] | None = [
@@ -69,7 +71,7 @@ def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
 
 
 def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
-    """``study.trials`` different points, drawn with the study's seed; fewer where there are fewer.
+    """``study.trials`` different points, drawn with the study's seed; fewer if there are fewer.
 
     A list is drawn from uniformly, a range uniformly or by its logarithm.
     """
@@ -94,10 +96,9 @@ def _drawn(axis: Axis, draw: random.Random) -> Any:
 
 
 def placed_in(among: Range, share: float) -> float | int:
-    """The value at a share (0 to 1) of a range; each of its steps has an equal part of them.
+    """The value at a share (0 to 1) of a range; each of its steps has an equal share.
 
-    Whole numbers by their logarithm have a part as wide as the logarithm of what is rounded to
-    them.
+    On a logarithmic scale a whole number has the share of the values that are rounded to it.
     """
     if among.steps is not None:
         value = among.low + min(int(share * among.steps), among.steps - 1) * (among.step or 1)

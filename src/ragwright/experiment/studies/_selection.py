@@ -18,12 +18,12 @@ def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score
         if name not in FACTS:
             score = next((s for s in result.scores if s.measure == name), None)
             if score is None:
-                raise StudyError(f"the rows have no score of {name}", where=result.row_id)
+                raise StudyError(f"the rows have no score for {name}", where=result.row_id)
             found[result.row_id] = score
             continue
         value = None if result.made is None else _fact(result, name)
         found[result.row_id] = (
-            Score(name, "not_applicable", reason="nothing of ours was answered")
+            Score(name, "not_applicable", reason="the project answered no row")
             if value is None
             else Score(name, "scored", value)
         )
@@ -50,7 +50,7 @@ def selection_of(
     clusters: Mapping[str, Hashable] | None = None,
     eligible: Collection[str] | None = None,
 ) -> Selection:
-    """The best candidate on the rows that chose it; see :func:`ragwright.measure.best_of`.
+    """The best candidate on the rows that selected it; see :func:`ragwright.measure.best_of`.
 
     Scores are those of :func:`objective_scores`.
     """

@@ -1,4 +1,4 @@
-"""Study files: a project file with lists where values are swept, and how to search among them."""
+"""Study files: a project file with lists of values to sweep, and search settings."""
 
 from __future__ import annotations
 
@@ -18,45 +18,47 @@ SearchKind: TypeAlias = Literal["grid", "random", "tpe"]
 _RANGE = {"low", "high", "log", "step"}
 
 _ALMOST = 1e-6
-"""Share of a step by which what a computer makes of 0.1 may miss it."""
+"""Tolerance of steps for floating-point rounding, as a share of a step."""
 
 _LARGEST = 2**53
-"""Largest end of a range: beyond it not every whole number has its own."""
+"""Largest end of a range: beyond it floats cannot represent every whole number."""
 
 FACTS = ("cost", "seconds", "context_tokens")
-"""What can be an objective beside measures: facts of making an answer, each better when less."""
+"""Objectives besides measures: facts of making an answer; lower is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """The section ``study`` of a study file: what is measured on which rows, and how to search."""
+    """The section ``study`` of a study file: testset, measures and search."""
 
-    testset: str = option("", "Testset of the study; its tune split picks.")
-    measures: str = option("", "Measures, separated by commas; chosen by the rows where empty.")
+    testset: str = option("", "Testset of the study; the tune split is used for the choice.")
+    measures: str = option(
+        "", "Measures, separated by commas; by default those that suit the rows."
+    )
     objective: tuple[str, ...] = option(
         (),
-        "What is best: a measure, cost, seconds or context_tokens; several show a Pareto front. "
-        "The first measure where empty.",
+        "Objectives: a measure, cost, seconds or context_tokens; several give a Pareto front. By "
+        "default the first measure.",
     )
     search: SearchKind = option("grid", "How trials are chosen: grid, random or tpe.")
     trials: int = option(40, "Trials of a random or tpe search.", ge=1)
-    batch: int = option(4, "Trials that a tpe search asks for at once.", ge=1)
+    batch: int = option(4, "Trials per batch of a tpe search.", ge=1)
     rungs: tuple[int, ...] = option(
         (), "Successive halving: numbers of questions after which the weaker trials are dropped."
     )
     keep: float = option(0.5, "Share of the trials kept after each rung.", gt=0, lt=1)
     limit: int | None = option(None, "Most questions of the tune split, chosen by the seed.", ge=1)
     personas: tuple[str, ...] = option(
-        (), "Ask every question for each of these personas; the rows' own where empty."
+        (), "Ask every question for each of these personas; the rows' own by default."
     )
     seed: int = option(0, "Seed of the search, the choice of rows and the intervals.")
-    retrieval_only: bool = option(False, "Score what is found; write no answers.")
+    retrieval_only: bool = option(False, "Score only retrieval; write no answers.")
     most: int = option(2000, "Most trials of a study; a larger one is refused.", ge=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Values between two ends, both included; by their logarithm where ``log`` is set.
+    """Values between two ends, both included; on a logarithmic scale if ``log`` is set.
 
     With a ``step`` only every step from ``low`` on; ``whole`` ones are whole numbers.
     """
@@ -69,14 +71,14 @@ class Range:
 
     @property
     def steps(self) -> int | None:
-        """Number of its values; None where any number between the ends is one."""
+        """Number of its values; None for a continuous range."""
         step = 1 if self.whole and not self.log and self.step is None else self.step
         return None if step is None else int((self.high - self.low) / step + _ALMOST) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One swept key and its values, or the range they are drawn from."""
+    """One swept key with its values or its range."""
 
     path: tuple[str, ...]
     values: tuple[Any, ...] = ()
@@ -91,15 +93,15 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is swept over which project, and how.
+    """A study: swept keys, fixed settings and options.
 
     Attributes:
         name: The file's name without suffix.
         options: Its section ``study``.
         axes: Swept keys in file order.
-        fixed: Key path -> value of what the study sets and does not sweep.
+        fixed: Key path -> value of settings that are not swept.
         places: Key path -> ``file:line``, for messages.
-        points: The trials one by one, swept key -> value, where not the whole grid is meant.
+        points: An explicit list of trials, swept key -> value, instead of the whole grid.
     """
 
     name: str
@@ -111,7 +113,7 @@ class Study:
 
     @property
     def size(self) -> int | None:
-        """Trials of a grid; None where a key is drawn from a range."""
+        """Trials of a grid; None if a key has a range."""
         if any(axis.range is not None for axis in self.axes):
             return None
         if self.points:
@@ -120,7 +122,9 @@ class Study:
 
     @property
     def judging(self) -> tuple[Axis, ...]:
-        """Swept keys of the section ``judge``: they show how much a ranking hangs on the judge."""
+        """Swept keys of the section ``judge``: they show how much a ranking depends on the
+        judge.
+        """
         return tuple(axis for axis in self.axes if axis.path[0] == "judge")
 
     @property
@@ -129,11 +133,11 @@ class Study:
         return any(axis.path == ("embed", "model") for axis in self.axes)
 
     def settings_of(self, values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-        """Key paths to lay over the project file for a trial's values."""
+        """Key paths that override the project file for a trial."""
         return {**self.fixed, **{axis.path: values[axis.key] for axis in self.axes}}
 
     def described(self) -> dict[str, Any]:
-        """The study as JSON-able values: what a run of it pins."""
+        """The study as JSON-able values for a run's manifest."""
         points = {"points": [dict(point) for point in self.points]} if self.points else {}
         return points | {
             "name": self.name,
@@ -149,11 +153,11 @@ class Study:
 
 
 def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
-    """The study of a file.
+    """The study in a file.
 
     Args:
-        file: A project file with lists where values are swept (a key that is itself a list takes
-            a list of lists; ranges are ``{low, high, log, step}``), and a section ``study``.
+        file: A project file with lists of values to sweep (a key that is itself a list takes a list
+            of lists; ranges are ``{low, high, log, step}``), and a section ``study``.
         sections: Option record of every section that may be swept.
 
     Raises:
@@ -164,7 +168,7 @@ def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
 
 
 def stored_study(body: Mapping[str, Any]) -> Study:
-    """The study that :meth:`Study.described` made the values of; places are not kept."""
+    """The study from the values of :meth:`Study.described`; without places."""
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in body["options"].items()
@@ -215,14 +219,14 @@ def _check(study: Study, placed: Placed) -> None:
         raise StudyError(
             "the study sweeps nothing",
             where=placed.where(),
-            hint="write a list where values are to be tried, such as  retrieve: {top_k: [3, 5, 8]}",
+            hint="write a list of values to try, such as  retrieve: {top_k: [3, 5, 8]}",
         )
     _check_size(study, placed)
     _check_judging(study)
     rungs = options.rungs
     if any(a >= b for a, b in itertools.pairwise(rungs)) or any(r < 1 for r in rungs):
         raise StudyError(
-            "the rungs must grow, from 1 question on",
+            "the rungs must increase, from 1 question on",
             where=placed.where("study", "rungs"),
             hint="write for example  rungs: [20, 60]",
         )
@@ -230,17 +234,17 @@ def _check(study: Study, placed: Placed) -> None:
         raise StudyError(
             "successive halving needs all trials at once, which tpe does not have",
             where=placed.where("study", "rungs"),
-            hint="choose search: random or grid, or leave the rungs out",
+            hint="choose search: random or grid, or leave out the rungs",
         )
 
 
 def _check_size(study: Study, placed: Placed) -> None:
-    """Refuse a grid through a range, and more trials than ``study.most``."""
+    """Refuse a grid over a range, and more trials than ``study.most``."""
     options, size = study.options, study.size
     if options.search == "grid" and size is None:
         ranged = next(axis for axis in study.axes if axis.range is not None)
         raise StudyError(
-            f"{ranged.key} is a range: a grid cannot go through it",
+            f"{ranged.key} is a range, which a grid cannot enumerate",
             where=ranged.where,
             hint="write a list of values, or  study: {search: random}  or tpe",
         )
@@ -257,26 +261,27 @@ def _check_size(study: Study, placed: Placed) -> None:
         raise StudyError(
             f"the study has {asked:,} trials",
             where=placed.where("study", "trials"),
-            hint=f"ask for fewer (at most {options.most:,}: study.most)",
+            hint=f"use fewer (at most {options.most:,}: study.most)",
         )
 
 
 def _check_judging(study: Study) -> None:
-    """Refuse to rank trials that were judged by several judges against each other."""
+    """Refuse to rank trials with different judges together."""
     options = study.options
     for axis in study.judging:
         if axis.range is not None:
             raise StudyError(
-                f"{axis.key} is a range, and a judge that is drawn is compared with no other",
+                f"{axis.key} is a range, but judges must be listed: trials of different judges "
+                "are not comparable",
                 where=axis.where,
                 hint=f"write a list of values, such as  {axis.path[-1]}: "
                 f"[{axis.range.low:g}, {axis.range.high:g}]",
             )
         if options.search == "tpe" or options.rungs:
             raise StudyError(
-                f"{axis.key} is swept, and several judges are not ranked against each other",
+                f"{axis.key} is swept, but trials of different judges cannot be ranked together",
                 where=axis.where,
-                hint="let one judge pick; then sweep the judge over the best few in a grid",
+                hint="choose with one judge; then sweep the judge over the best few in a grid",
             )
 
 
@@ -309,13 +314,13 @@ def _distinct(items: Sequence[Any], placed: Placed, path: tuple[str, ...]) -> tu
     for item in items:
         if any(item == other and type(item) is type(other) for other in found):
             raise StudyError(
-                f"{'.'.join(path)} names {item!r} twice",
+                f"{'.'.join(path)} contains {item!r} twice",
                 where=placed.where(*path),
-                hint="name every value once",
+                hint="write every value once",
             )
         found.append(item)
     if not found:
-        raise StudyError(f"{'.'.join(path)} names no value", where=placed.where(*path))
+        raise StudyError(f"{'.'.join(path)} has no values", where=placed.where(*path))
     return tuple(found)
 
 
@@ -329,7 +334,7 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
     if any(isinstance(n, bool) or not isinstance(n, int | float) for n in numbers):
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
     if not all(abs(n) <= _LARGEST for n in numbers):
-        raise StudyError(f"the ends of {name} are too far out", where=placed.where(*path))
+        raise StudyError(f"the ends of {name} are too large", where=placed.where(*path))
     whole = float not in kinds
     if whole and any(n != int(n) for n in numbers):
         raise StudyError(
@@ -342,11 +347,11 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
         raise StudyError(
             f"{name} has no values between {low} and {high}",
             where=placed.where(*path),
-            hint="low below high, above 0 where log is set, and a step above 0",
+            hint="use low below high, above 0 with log, and a step above 0",
         )
     if log and step is not None:
         raise StudyError(
-            f"{name} has a step and a logarithm", where=placed.where(*path), hint="choose one"
+            f"{name} has both step and log", where=placed.where(*path), hint="choose one"
         )
     if whole:
         low, high, step = int(low), int(high), None if step is None else int(step)
@@ -355,7 +360,7 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
         last = round(low + (found.steps - 1) * step, 9)
         if abs(high - last) > _ALMOST * step:
             raise StudyError(
-                f"{high:g}, the end of {name}, is on no step of {step:g} from {low:g}",
+                f"{high:g}, the end of {name}, is not reached by steps of {step:g} from {low:g}",
                 where=placed.where(*path),
                 hint=f"write  high: {last + step:g}" + (f"  or {last:g}" if last > low else ""),
             )
@@ -363,7 +368,7 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
 
 
 def _nesting(hint: Any) -> int:
-    """How deep the lists of a key's own values are: 0 for a number or a text."""
+    """Nesting of lists in a key's own values: 0 for a number or a text."""
     if typing.get_origin(hint) is tuple:
         return 1 + _nesting(get_args(hint)[0])
     return max((_nesting(part) for part in get_args(hint) if part is not Ellipsis), default=0)

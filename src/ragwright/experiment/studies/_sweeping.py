@@ -72,18 +72,18 @@ _PACE = frozenset(
         "timeout",
     }
 )
-"""Settings of a model that no reply hangs on."""
+"""Settings of a model that do not affect replies."""
 
 _OVERRIDES = "overrides"
 """What is kept of a sweep beside its manifest: the values of ``--set`` it was run with."""
 
 _TRIED = 200
-"""Combinations that are tried for a value that does not go with the project as it stands."""
+"""Most combinations tried for a value that is invalid with the current settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweeping:
-    """How to run a sweep.
+    """Settings of a sweep's run.
 
     Attributes:
         retry_errors: Also run rows again that failed.
@@ -96,19 +96,19 @@ class Sweeping:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """What a sweep came to.
+    """Result of a sweep.
 
     Attributes:
-        run: Run of the study; a row of it is a trial.
-        study: What was swept.
-        testset: The rows that picked, of the tune split.
+        run: Run of the study; each row is a trial.
+        study: The study.
+        testset: The rows used for the choice, of the tune split.
         measures: Measures of every trial.
-        objectives: What trials are ordered by.
-        trials: By number; 0 is the project as it stands.
-        stopped: Why not every trial was run, None where all were.
+        objectives: Objectives of the trials.
+        trials: By number; 0 is the project with its current settings.
+        stopped: Why not every trial was run, None if all were.
         notes: What the reader should know.
-        selection: The best candidate against the project as it stands, with what choosing it is
-            worth; None where there is nothing to choose from.
+        selection: The best candidate compared with the current settings, with the effect of the
+            choice; None if there is nothing to choose from.
     """
 
     run: str
@@ -123,7 +123,7 @@ class SweepResult:
 
     @property
     def board(self) -> tuple[TrialResult, ...]:
-        """Trials with a value, best first; of several judges those of the first."""
+        """Trials with a value, best first; with several judges those of the first."""
         return leaderboard(self.judged_by_first, self.objectives)
 
     @property
@@ -133,7 +133,7 @@ class SweepResult:
 
     @property
     def by_judge(self) -> Mapping[str, tuple[TrialResult, ...]]:
-        """Boards of the judges after the first, by what they differ in."""
+        """Boards of the judges after the first, by their swept values."""
         keys = [axis.key for axis in self.study.judging]
         first = {trial.number for trial in self.judged_by_first}
         groups: dict[str, list[TrialResult]] = {}
@@ -145,7 +145,7 @@ class SweepResult:
 
     @property
     def judged_by_first(self) -> tuple[TrialResult, ...]:
-        """Trials of the first judge, where several are swept: only those are ranked."""
+        """Trials of the first judge, if several are swept: only those are ranked."""
         first = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
         return tuple(
             trial
@@ -155,16 +155,16 @@ class SweepResult:
 
 
 def read_study(project: Project, file: Path) -> Study:
-    """The study of a file, every value of it tried against the project file.
+    """The study in a file, with every value checked against the project file.
 
     Raises:
         ConfigError: With the file and line of the key or value that is wrong.
-        StudyError: Nothing is swept, the grid is too large, or no testset is named.
+        StudyError: Nothing is swept, the grid is too large, or there is no testset.
     """
     study = load_study(file, project_sections())
     if not study.options.testset:
         raise StudyError(
-            "the study names no testset",
+            "the study has no testset",
             where=str(file),
             hint="write  study: {testset: testsets/mine.jsonl}",
         )
@@ -183,14 +183,14 @@ def _check_personas(project: Project, study: Study) -> None:
     for name, where in named:
         if name not in project.personas:
             raise StudyError(
-                f"there is no persona {name!r}",
+                f"unknown persona {name!r}",
                 where=where,
                 hint=f"known: {', '.join(sorted(project.personas))}",
             )
 
 
 def _try(project: Project, study: Study, axis: Axis, value: Any) -> None:
-    """Build settings with a value; one that is wrong alone may be right beside others."""
+    """Build settings with a value; a value that is invalid alone may be valid with others."""
     try:
         found = _settings(project, study, {**study.fixed, axis.path: value})
     except ConfigError as error:
@@ -208,13 +208,13 @@ def _try(project: Project, study: Study, axis: Axis, value: Any) -> None:
 
 
 def variant_of(project: Project, study: Study, trial: Trial) -> Project:
-    """The project under a trial's settings; trial 0 is the project as it stands.
+    """The project under a trial's settings; trial 0 is the project with its current settings.
 
-    It is judged as the trials are: by what the study says of the judge, and by the first of
-    several judges. What is ranked has one judge.
+    It is judged like the trials: with the study's judge settings, and by the first of several
+    judges. Ranked trials have one judge.
 
     Raises:
-        ConfigError: The values do not go together.
+        ConfigError: The values are incompatible.
     """
     judge = {path: value for path, value in study.fixed.items() if path[0] == "judge"}
     judge |= {axis.path: axis.values[0] for axis in study.judging if axis.values}
@@ -229,11 +229,10 @@ def _settings(project: Project, study: Study, laid: Mapping[tuple[str, ...], Any
 
 @at_work("sweep")
 def run_sweep(project: Project, study: Study, how: Sweeping | None = None) -> SweepResult:
-    """Run every trial of a study on the tune split of its testset, and keep what they come to.
+    """Run every trial of a study on the tune split of its testset, and store the results.
 
-    What two trials share is made once: chunks and vectors of equal index settings, searches,
-    replies. Rows are stored as they end; a sweep that was cut off is taken up where it was, and
-    a trial that another study has run is not run again.
+    Shared work is done once: chunks and vectors of equal index settings, searches, replies. Rows
+    are stored as they end; an interrupted sweep continues, and trials of other studies are reused.
 
     Raises:
         RetrieveError: The project itself has not been ingested.
@@ -243,7 +242,7 @@ def run_sweep(project: Project, study: Study, how: Sweeping | None = None) -> Sw
 
 
 def study_rows(project: Project, study: Study) -> Testset:
-    """The rows that a study picks on: the tune split, a subset of it, for its personas.
+    """The rows of a study: the tune split or a subset of it, for its personas.
 
     Raises:
         TestsetError: The testset cannot be read, or the split is empty.
@@ -256,7 +255,7 @@ def study_rows(project: Project, study: Study) -> Testset:
 
 
 def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
-    """The search that a study asks for."""
+    """The search of a study."""
     if study.options.search == "tpe":
         return TpeSampler(study, objectives)
     if study.options.search == "random":
@@ -288,7 +287,7 @@ def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
 def trial_plan(
     trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], how: Evaluating
 ) -> TrialPlan:
-    """The job that runs a trial's project over rows, into a run that any study may share."""
+    """The job that runs a trial's project over rows, into a run that studies may share."""
     rows, _, work = planned(project, testset, measures, how)
     named = {
         name: {key: value for key, value in changed_options(one).items() if key not in _PACE}
@@ -360,7 +359,7 @@ class _Sweep:
             for number, trial in self.results.items()
             if number in self.scores and all(trial.values.get(k, v) == v for k, v in judged.items())
         }
-        # Trials that a rung dropped were there to be chosen: they count in the correction.
+        # Trials dropped at a rung could have been chosen: they count in the correction.
         tried = [n for n in sorted(states) if n and states[n] in ("done", "dropped")]
         done = {self.results[n].id for n in tried if states[n] == "done"}
         if states.get(0) != "done" or not done:
@@ -377,7 +376,7 @@ class _Sweep:
         return None
 
     def _search(self, testset: Testset) -> None:
-        """Every batch that the search asks for, on all rows."""
+        """Every batch of the search, on all rows."""
         self._batch([Trial(0, {})], testset, self._keep)
         sampler = sampler_of(self.study, self.objectives)
         while self.stopped is None and (batch := sampler.ask()):
@@ -427,7 +426,7 @@ class _Sweep:
         runs.keep(self.run_id, _OVERRIDES, {"set": list(self.project.session.overrides)})
 
     def _batch(self, trials: Sequence[Trial], testset: Testset, take: Take) -> None:
-        """Run trials as one stream of rows, family by family of those that share a runner."""
+        """Run trials as one stream of rows, grouped by shared runners."""
         families: dict[int, list[tuple[Trial, Project]]] = {}
         ended: set[int] = set()
 
@@ -451,7 +450,7 @@ class _Sweep:
     def _built(
         self, family: Sequence[tuple[Trial, Project]], take: Take
     ) -> Sequence[tuple[Trial, Project]]:
-        """Those of a family whose index is there, by index; one that cannot be built is said."""
+        """The trials of a group with an index; failures to build one are reported."""
         placed: dict[str, list[tuple[Trial, Project]]] = {}
         failed: dict[str, str] = {}
         for trial, project in family:
@@ -463,7 +462,7 @@ class _Sweep:
                 if key not in placed and key not in failed:
                     project.share_budget()
                     build_like(project, self.project)
-                    key = project.pair.key  # the length of a server's vectors is known only now
+                    key = project.pair.key  # the length of a server's vectors is only known now
             except StoppedError as error:
                 self.stopped = error
                 return ()
@@ -531,7 +530,9 @@ class _Sweep:
 def incumbent_hash(
     base: Project, study: Study, testset: Testset, measures: Sequence[Measure]
 ) -> str:
-    """Hash of all that decides the rows of the project as it stands: settings, files, snapshot."""
+    """Hash of everything that determines the rows of the current settings: settings, files,
+    snapshot.
+    """
     plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
     return value_hash(plan.job.manifest)
 

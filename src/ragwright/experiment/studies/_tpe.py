@@ -1,4 +1,4 @@
-"""Trials that earlier results suggest: the tree-structured Parzen estimator of Optuna."""
+"""Trials suggested by earlier results, by Optuna's tree-structured Parzen estimator."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._sampling import Sampler, Trial
 from ._study import Axis, Study
 
 _TRIES = 20
-"""Points in a row that were all run before, after which a search is over."""
+"""Number of repeated points in a row after which a search ends."""
 
 
 class TpeSampler(Sampler):
-    """Asks Optuna for trials in batches of ``study.batch``, and tells it what they came to.
+    """Gets trials from Optuna in batches of ``study.batch``, and reports their results.
 
-    With several objectives it searches for the Pareto front. A point that was run before is told
-    again rather than run again.
+    With several objectives it searches for the Pareto front. A repeated point is reported again,
+    not run again.
     """
 
     def __init__(self, study: Study, objectives: Sequence[Objective]) -> None:
@@ -40,7 +40,7 @@ class TpeSampler(Sampler):
         self._told: dict[int, Sequence[float] | None] = {}
 
     def ask(self) -> Sequence[Trial]:
-        """Up to ``batch`` new points; fewer where all that is near was run before."""
+        """Up to ``batch`` new points; fewer if nearby points were all run before."""
         batch: list[Trial] = []
         left = self._options.trials - len(self._asked)
         for _ in range(min(self._options.batch, left)):
@@ -51,7 +51,7 @@ class TpeSampler(Sampler):
         return batch
 
     def tell(self, trial: Trial, values: Sequence[float] | None) -> None:
-        """Told in the order of the trials, whatever order they ended in."""
+        """Reported in the order of the trials, not in the order in which they ended."""
         self._told[trial.number] = values
         self._tell(self._asked[trial.number], values)
 
@@ -79,7 +79,7 @@ class TpeSampler(Sampler):
 
 @contextmanager
 def _quiet(optuna: Any) -> Iterator[None]:
-    """Optuna without its lines on standard error; what others asked of it holds again after."""
+    """Optuna without its log lines; its log level is restored afterwards."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     try:

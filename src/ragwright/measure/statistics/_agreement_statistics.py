@@ -1,7 +1,7 @@
 """Statistics of agreement over rows, each for many bootstrap resamples of the rows at once.
 
-A statistic is a function of row weights: an array of R resamples times n rows that says how often
-each row was drawn. It returns R values, NaN where the statistic is undefined.
+A statistic is a function of row weights: an array of R resamples times n rows with the number of
+times each row was drawn. It returns R values, NaN if the statistic is undefined.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ROUNDING = 1e-12  # share of the largest square that may be rounding
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its 95 % interval; None where it is undefined."""
+    """A number with its 95 % interval; None if undefined."""
 
     value: float | None = None
     low: float | None = None
@@ -33,12 +33,12 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """Every label that a person gave, beside the score of the same row.
+    """Every label of a person with the score of the same row.
 
     Attributes:
         row: Position of the rated row, 0 to ``rows - 1``.
-        label: What the person said.
-        score: What the judge said.
+        label: The person's label.
+        score: The judge's score.
         share: 1 over the number of labels of the row, so that every row has the weight 1.
         rows: Number of rows.
     """
@@ -50,18 +50,18 @@ class Ratings:
     rows: int
 
     def weights(self, of_rows: Values) -> Values:
-        """Weights of the labels that follow from weights of the rows."""
+        """Weights of the labels, from weights of the rows."""
         return of_rows[:, self.row] * self.share
 
     def summed(self, values: Values) -> Values:
-        """Values of the labels (one line each) added up by row, with their shares."""
+        """Values of the labels (one line each) summed by row, with their shares."""
         found = np.zeros((self.rows, values.shape[1]))
         np.add.at(found, self.row, values * self.share[:, None])
         return found
 
 
 def ratings_of(labels: Sequence[Sequence[float]], scores: Values) -> Ratings:
-    """The labels of each row beside its score."""
+    """The labels of each row with its score."""
     counts = np.array([len(given) for given in labels])
     row = np.repeat(np.arange(len(labels)), counts)
     label: Values = np.array([one for given in labels for one in given], dtype=np.float64)
@@ -71,7 +71,7 @@ def ratings_of(labels: Sequence[Sequence[float]], scores: Values) -> Ratings:
 def resampled(statistic: Statistic, rows: int, seed: int) -> Estimate:
     """A statistic with the percentiles of 2,000 resamples of the rows (Efron 1979).
 
-    Without an interval where more than one resample in twenty leaves it undefined.
+    Without an interval if it is undefined in more than one resample of twenty.
     """
     value = float(statistic(np.ones((1, rows)))[0])
     if np.isnan(value):
@@ -93,9 +93,9 @@ def resampled(statistic: Statistic, rows: int, seed: int) -> Estimate:
 
 
 def kappa(ratings: Ratings, levels: Sequence[float], *, quadratic: bool = False) -> Statistic:
-    """Cohen's kappa of judge and one person, undefined where chance is certain (Cohen 1960).
+    """Cohen's kappa of judge and one person, undefined if chance agreement is 1 (Cohen 1960).
 
-    Each label of a row counts by its share. With quadratic weights a miss costs the square of its
+    Each label of a row counts by its share. With quadratic weights a disagreement costs its squared
     distance on the scale (Cohen 1968).
     """
     points: Values = np.array(levels, dtype=np.float64)
@@ -115,7 +115,7 @@ def kappa(ratings: Ratings, levels: Sequence[float], *, quadratic: bool = False)
 
 
 def pearson(ratings: Ratings) -> Statistic:
-    """Linear correlation of labels and scores, undefined where one of them does not vary."""
+    """Linear correlation of labels and scores, undefined if one of them does not vary."""
     x, y = ratings.label - ratings.label.mean(), ratings.score - ratings.score.mean()
     moments = ratings.summed(np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1))
     largest = float(np.max(x * x)), float(np.max(y * y))
@@ -160,11 +160,11 @@ def auc(ratings: Ratings) -> Statistic:
 
 
 def krippendorff(units: Sequence[Sequence[float]], level: AlphaLevel) -> Statistic:
-    """Krippendorff's alpha among the people who labelled the same rows (Krippendorff 2011).
+    """Krippendorff's alpha of people who labelled the same rows (Krippendorff 2011).
 
     Args:
-        units: Labels of each row, two or more; who gave which does not matter.
-        level: What a disagreement costs: ``nominal`` 1, ``ordinal`` the square of the ranks
+        units: Labels of each row, two or more; their order does not matter.
+        level: Cost of a disagreement: ``nominal`` 1, ``ordinal`` the square of the ranks
             between two labels, ``interval`` the square of their difference.
     """
     values, code = np.unique(np.concatenate([np.asarray(u) for u in units]), return_inverse=True)
@@ -192,14 +192,14 @@ def krippendorff(units: Sequence[Sequence[float]], level: AlphaLevel) -> Statist
 
 
 def _ranks_between(counts: Values) -> Values:
-    """Squares of the ranks between two values, half of each value's own counted."""
+    """Squared ranks between two values, counting half of each value's own."""
     middle = counts.cumsum(axis=1) - counts / 2
     squares: Values = (middle[:, :, None] - middle[:, None, :]) ** 2
     return squares
 
 
 def _interval_alpha(given: Values, unit: NDArray[np.int64], sizes: NDArray[np.int64]) -> Statistic:
-    """Alpha of the interval level by sums: any number of different values."""
+    """Alpha of the interval level by sums, for any number of different values."""
     given = given - given.mean()
     sums = np.bincount(unit, weights=given)
     squares = np.bincount(unit, weights=given * given)
@@ -242,8 +242,8 @@ def _correlation(
 ) -> Values:
     """Correlation from sums of squares and products about the mean.
 
-    ``largest`` are the largest squares that entered ``xx`` and ``yy``: what is less than their
-    rounding is no variance.
+    ``largest`` are the largest squares in ``xx`` and ``yy``: less than their rounding error counts
+    as no variance.
     """
     flat = (xx <= _ROUNDING * n * largest[0]) | (yy <= _ROUNDING * n * largest[1])
     both = np.sqrt(np.maximum(xx, 0.0)) * np.sqrt(np.maximum(yy, 0.0))
@@ -251,7 +251,7 @@ def _correlation(
 
 
 def _ratio(above: Values, below: Values) -> Values:
-    """A quotient, NaN where the divisor is 0."""
+    """A quotient, NaN if the divisor is 0."""
     known = below > 0
     found: Values = np.where(known, above / np.where(known, below, 1.0), np.nan)
     return found

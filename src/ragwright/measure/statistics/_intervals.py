@@ -1,13 +1,12 @@
 """95 % intervals of means and shares, in numpy alone.
 
-Three ways, by what the values are: exact for shares (Clopper and Pearson 1934), the seeded
-bias-corrected and accelerated bootstrap else (Efron 1987) at the expanded percentiles of
-Hesterberg 2015, and over whole clusters where rows share one. The bootstrap of a few values is
-too narrow even so, since it never leaves their range: below 20 each end reaches as far as that of
-Student's interval, too. Values without any spread carry no bootstrap: how often another value can
-have been missed is bounded exactly instead. Intervals of a difference allow for
-such missed values on a side of 0 where few were seen, because a few large losses can outweigh many
-small gains.
+Three methods: exact for shares (Clopper and Pearson 1934); else the seeded bias-corrected and
+accelerated bootstrap (Efron 1987) at the expanded percentiles of Hesterberg 2015; over whole
+clusters if rows share one. The bootstrap of a few values is still too narrow, since it never leaves
+their range: below 20 values each end extends at least as far as Student's interval. Values without
+spread have no bootstrap: instead, how often another value can have been missed is bounded exactly.
+Intervals of a difference allow for such missed values on a side of 0 with few observations, because
+a few large losses can outweigh many small gains.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 Values: TypeAlias = NDArray[np.float64]
 Interval: TypeAlias = tuple[float, float]
 Scale: TypeAlias = tuple[float, float | None]
-"""Smallest and largest value a measure can have, None where unbounded."""
+"""Smallest and largest value of a measure, None if unbounded."""
 
 Method: TypeAlias = Literal["", "exact", "bootstrap", "clusters", "no spread"]
 
@@ -32,10 +31,10 @@ RESAMPLES = 2000
 TAIL = 0.025
 NORMAL = NormalDist()
 _FEW = 20
-"""Values, or clusters of them, below which the bootstrap is not left to itself."""
+"""Number of values or clusters below which Student's interval is used too."""
 
 FEW_SEEN = 5
-"""Rows, or clusters, on one side of 0 below which little is known of how far that side reaches."""
+"""Number of rows or clusters on one side of 0 below which rare values there are allowed for."""
 
 _BLOCK = 1_000_000  # most resampled values held at once
 
@@ -50,7 +49,7 @@ def mean_interval(
     """The 95 % interval of a mean and how it was made; None below two values or clusters.
 
     Args:
-        values: One a row.
+        values: One per row.
         seed: Seed of the bootstrap.
         scale: Range of the values: needed for ``exact`` and ``no spread``.
         clusters: Number of each row's cluster, from 0; None where rows are independent.
@@ -79,23 +78,21 @@ def difference_interval(
     reach: float | None,
     clusters: NDArray[np.int64] | None = None,
 ) -> Interval | None:
-    """The 95 % interval of a mean paired difference, with room for rows too rare to be drawn.
+    """The 95 % interval of a mean paired difference, allowing for rows too rare to be sampled.
 
-    The interval of :func:`mean_interval`. Where fewer than five rows (or clusters) lie on one side
-    of 0, little is known of that side: then the end there reaches as far as
-    :func:`unseen_interval`, too. A bootstrap does not know of such rows: most differences may be
-    small gains, a few a large loss.
+    The interval of :func:`mean_interval`. If fewer than five rows (or clusters) are on one side of
+    0, the end there extends at least as far as :func:`unseen_interval`. A bootstrap cannot see such
+    rows: most differences may be small gains, a few a large loss.
 
     Args:
-        differences: One a row.
+        differences: One per row.
         seed: Seed of the bootstrap.
-        reach: Largest difference that two values of the measure can have; None where the scale
-            has no end. Then rows that were not drawn stay unbounded, and nothing is allowed for
-            them.
+        reach: Largest difference that two values of the measure can have; None if the scale is
+            unbounded. Then rows that were not sampled are unbounded too, and not allowed for.
         clusters: Number of each row's cluster, from 0; None where rows are independent.
 
     Returns:
-        None below two rows or clusters, and for equal differences on a scale without an end.
+        None below two rows or clusters, and for equal differences on an unbounded scale.
     """
     scale = None if reach is None else (-reach, reach)
     ends, _ = mean_interval(differences, seed, scale=scale, clusters=clusters)
@@ -111,10 +108,10 @@ def difference_interval(
 
 
 def unseen_interval(mean: float, count: int, scale: Interval) -> Interval:
-    """Where a mean can lie if the rows that were not drawn are at an end of the scale.
+    """Range of a mean if the rows that were not sampled are at an end of the scale.
 
     Args:
-        mean: Of the rows drawn.
+        mean: Mean of the sampled rows.
         count: Number of rows, or clusters of them.
         scale: Smallest and largest value.
     """
@@ -125,16 +122,16 @@ def unseen_interval(mean: float, count: int, scale: Interval) -> Interval:
 
 
 def unseen_share(count: int, tail: float = TAIL) -> float:
-    """The largest share of all rows of which ``count`` drawn ones can have held none.
+    """The largest share of all rows that can be absent from a sample of ``count``.
 
-    ``1 - tail ** (1 / count)``, about 3.7 / count: the exact upper bound for none seen (Clopper
-    and Pearson 1934).
+    ``1 - tail ** (1 / count)``, about 3.7 / count: the exact upper bound for zero observations
+    (Clopper and Pearson 1934).
     """
     return -math.expm1(math.log(tail) / count)
 
 
 def numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Number of each key's cluster, in order of first sight."""
+    """Number of each key's cluster, in order of first appearance."""
     seen: dict[Hashable, int] = {}
     return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
 
@@ -174,7 +171,7 @@ def bca(resampled: Values, observed: float, acceleration: float, count: int) -> 
     (Hesterberg 2015, The American Statistician 69).
     """
     wide = math.sqrt(count / (count - 1)) * student_quantile(count - 1)
-    # Sums of the same numbers in another order differ in the last digits; that is no bias.
+    # Sums of the same numbers in another order differ in the last digits; that is not a bias.
     near = np.round(resampled, 12)
     middle = round(observed, 12)
     below = (np.count_nonzero(near < middle) + np.count_nonzero(near <= middle)) / 2 / len(near)
@@ -203,7 +200,7 @@ def student_quantile(degrees: int) -> float:
 
 
 def beta_quantile(share: float, a: float, b: float) -> float:
-    """Where the beta distribution has ``share`` of its mass below, by bisection."""
+    """Quantile ``share`` of the beta distribution, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -249,7 +246,7 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def _on_scale(low: float, high: float, scale: Scale | None) -> Interval:
-    """An interval without what no mean can be."""
+    """An interval cut to the possible means."""
     if scale is None:
         return low, high
     return max(low, scale[0]), high if scale[1] is None else min(high, scale[1])
@@ -270,7 +267,7 @@ def _acceleration(sums: Values, sizes: Values) -> float:
     largest = float(np.abs(away).max())
     if largest == 0:
         return 0.0
-    away = away / largest  # squares of tiny numbers would vanish
+    away = away / largest  # squares of tiny numbers would underflow
     cube, square = math.fsum(away**3), math.fsum(away * away)
     return cube / (6 * math.pow(square, 1.5))
 
@@ -278,7 +275,7 @@ def _acceleration(sums: Values, sizes: Values) -> float:
 def _without_spread(
     value: float, count: int, scale: Scale | None
 ) -> tuple[Interval | None, Method]:
-    """Where the mean can lie although all values seen are equal."""
+    """Range of the mean if all observed values are equal."""
     if scale is None or scale[1] is None:
         return None, ""
     return unseen_interval(value, count, (scale[0], scale[1])), "no spread"

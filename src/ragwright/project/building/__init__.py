@@ -1,4 +1,4 @@
-"""Documents into the index: reading, chunking, embedding, and what changed since."""
+"""Builds the index: reading, chunking, embedding, and changes."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Fetching ahead: web sources are read one by one, but fetched a few at a time."""
+"""Prefetching: web sources are read one by one, but fetched a few at a time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _AHEAD = 8
 
 
 class FetchAhead:
-    """A ``fetch`` that has the next few addresses of a list under way.
+    """A ``fetch`` that prefetches the next few addresses of a list.
 
     Args:
         fetch: Gets one address; called from several threads at once.
-        addresses: What will be asked for, in this order; anything else is fetched when asked.
+        addresses: Addresses that will be needed, in this order; others are fetched on demand.
 
-    At most eight pages are held or under way. Use it as a context manager.
+    At most eight pages are in memory or under way. Use it as a context manager.
     """
 
     def __init__(self, fetch: FetchBytes, addresses: Iterable[str]) -> None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from ...index import IndexSpec, Store
 
 _MINED = "corpus"
-"""What ``retrieve.glossary`` says where the glossary is mined."""
+"""Value of ``retrieve.glossary`` for a mined glossary."""
 
 
 def is_mined(setting: str) -> bool:
-    """True where a glossary is not a file but mined from the index."""
+    """True if a glossary is not a file but mined from the index."""
     return setting == _MINED
 
 
@@ -26,15 +26,15 @@ def project_glossary(
 ) -> Glossary:
     """The glossary that ``retrieve.glossary`` names.
 
-    A mined one is kept in the cache under the snapshot it was mined from, and older ones are
-    dropped: mining reads every document. A file that did not change is read once.
+    A mined one is cached under its snapshot, since mining reads every document; older ones are
+    dropped. An unchanged file is read once.
 
     Args:
         setting: A file (relative to ``root``), or ``corpus``.
         root: Folder of the project.
-        cache: Folder of what may be deleted.
+        cache: Cache folder.
         store: The project's store.
-        pair: Whose documents are read.
+        pair: Pair whose documents are read.
 
     Raises:
         ConfigError: The file is missing or wrong.
@@ -57,19 +57,19 @@ def _loaded(file: Path, *, mined: bool = False) -> Glossary:
     try:
         stat = file.stat()
     except OSError:
-        return load_glossary(file)  # which says what is wrong with it
+        return load_glossary(file)  # which reports the fault
     return _read(file, stat.st_mtime_ns, stat.st_size, mined=mined)
 
 
 @lru_cache(maxsize=4)
 def _read(file: Path, changed: int, size: int, *, mined: bool) -> Glossary:
-    """The glossary in a file of this age and size; what was mined may hold nothing."""
+    """The glossary in a file with this time and size; a mined one may be empty."""
     if mined and file.read_text("utf-8") == Glossary().to_json():
         return Glossary()
     return load_glossary(file)
 
 
 def forget_glossaries(cache: Path) -> None:
-    """Remove every mined glossary; the next question that needs one mines anew."""
+    """Remove every mined glossary; the next question that needs one mines it again."""
     for file in (cache / "glossary").glob("*.json"):
         file.unlink(missing_ok=True)

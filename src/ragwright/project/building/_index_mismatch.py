@@ -1,6 +1,4 @@
-"""What to say where the settings no longer fit what is indexed: which part was swapped, and how
-to get out of it.
-"""
+"""The error if the settings no longer match the index: which part changed, and what to do."""
 
 from __future__ import annotations
 
@@ -16,14 +14,14 @@ if TYPE_CHECKING:
 
 _FILE = "embedders.json"
 _SHOWN = 60
-"""Characters of an identity that are shown: enough to tell two apart at a glance."""
+"""Characters of an identity that are shown: enough to distinguish two."""
 
 
 def remember_embedder(folder: Path, identity: str, name: str) -> None:
-    """Write down under which name a model was configured, for who asks after it is swapped.
+    """Remember the configured name of a model, for messages after it is changed.
 
-    An index knows a model by its identity alone. The file is for people: losing it costs a name
-    in a message, so what cannot be written is let go.
+    An index knows a model only by its identity. The file is only for messages, so errors on writing
+    it are ignored.
     """
     known = known_embedders(folder)
     if known.get(identity) == name:
@@ -37,7 +35,7 @@ def remember_embedder(folder: Path, identity: str, name: str) -> None:
 
 
 def known_embedders(folder: Path) -> Mapping[str, str]:
-    """Identity -> name of every model that documents were embedded with, as far as known."""
+    """Identity -> name of every model that documents were embedded with, if known."""
     try:
         found = json.loads((folder / _FILE).read_text("utf-8"))
     except (OSError, ValueError):
@@ -57,11 +55,11 @@ def nothing_indexed(
 
     Args:
         pair: The present settings.
-        built: What is indexed.
-        model: The embedding model that is named now, empty for none.
+        built: The existing pairs.
+        model: The configured embedding model, empty for none.
         names: Identity -> name of models used before (:func:`known_embedders`).
         where: The project file.
-        command: What fills the index.
+        command: Command that builds the index.
     """
     what = "nothing is indexed under the present chunk, keyword and embed settings"
     if not built:
@@ -73,9 +71,9 @@ def nothing_indexed(
         facts.append(_swap(nearest.embedder, pair.embedder, model, names))
         old = names.get(nearest.embedder, "")
         if not nearest.embedder:
-            ways.append("or name no embedding model")
+            ways.append("or remove the embedding model")
         elif old and old == model:
-            ways.append(f"or put the former files of {old} back")
+            ways.append(f"or restore the former files of {old}")
         else:
             ways.append(f"or set embed.model back to {old or 'the former model'}")
     else:
@@ -103,7 +101,7 @@ def _swap(old: str, new: str, model: str, names: Mapping[str, str]) -> str:
         return f"the index was built without an embedding model, now it is {_named(model, new)}"
     was = _named(name or "an embedding model", old)
     if not new:
-        return f"the index was built with {was}, now no embedding model is named"
+        return f"the index was built with {was}, now no embedding model is configured"
     if name == model:
         return (
             f"the files or settings of {model} have changed since the index was built "

@@ -1,6 +1,6 @@
 """Ingest: sources to documents to chunks to the store, a bounded batch at a time.
 
-Unchanged files are not read, unchanged documents are not cut, known texts are not embedded.
+Unchanged files are not read, unchanged documents not chunked, known texts not embedded.
 """
 
 from __future__ import annotations
@@ -45,29 +45,29 @@ Matrix = NDArray[np.float32]
 
 _BATCH_CHUNKS = 512
 _BATCH_UNEMBEDDED = 2048
-"""Chunks of a batch where no model makes vectors, which are what takes memory and costs."""
+"""Chunks of a batch without an embedding model, when memory and cost are small."""
 _BATCH_CHARACTERS = 2_000_000
 _EMBED_TEXTS = 64
 
 _HARMLESS = (("", "Is this model there?"), (" ", "The whale swims in the sea."))
-"""Two texts that no model has a reason to refuse, or to give one and the same vector."""
+"""Two harmless texts, for which any model gives different vectors."""
 
 _Bad: TypeAlias = ModelRefusedError | ModelReplyError
-"""What may be wrong with one text: refused, or answered with what is no vector."""
+"""Errors of single texts: refused, or answered with an invalid vector."""
 
 KEPT = "ragwright:ingest"
-"""Name under which paid vectors stay in the reply store until the index has them."""
+"""Name of paid vectors in the reply store until the index has them."""
 
 _READING = 2
-"""Raised when readers change what they make of a file, so that files are read anew."""
+"""Incremented when readers change their results, so that files are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
     """One source and the readers that may read it; the first that accepts it does.
 
-    With ``changes`` they hand over what changed and no more: what the store holds is not looked
-    at first, and what is not handed over is not gone.
+    With ``changes`` they return only changed documents: the store is not compared first, and
+    missing documents are not removed.
     """
 
     source: str
@@ -75,10 +75,10 @@ class Feed:
     changes: bool = False
 
     def reader(self) -> Reader:
-        """The one that reads it.
+        """The reader of the source.
 
         Raises:
-            SourceError: Nobody does, or one of them fails when it is asked.
+            SourceError: No reader accepts it, or one fails while checking it.
         """
         return pick_reader(self.source, self.readers)
 
@@ -91,7 +91,7 @@ _Files = list[tuple["SourceFile", Stamp, list[tuple[str, str]]]]
 
 @dataclass(slots=True)
 class _Batch:
-    """Chunked documents on their way to the store, and the files that end with them."""
+    """Chunked documents to be stored, and the files that end with them."""
 
     root: str
     documents: list[tuple[Document, tuple[Chunk, ...]]] = field(default_factory=list)
@@ -104,7 +104,7 @@ class _Batch:
     mark: tuple[int, int] = (0, 0)
 
     def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
-        """Note the vectors of a group, or what was wrong with its one text."""
+        """Store the vectors of a group, or the error of its single text."""
         if isinstance(outcome, _Bad):
             self.refused[group[0][0]] = outcome
             return
@@ -116,13 +116,13 @@ class Ingest:
     """One ingest under way.
 
     Args:
-        store: Where to write.
-        pair: Under which settings.
+        store: The store to write to.
+        pair: Pair to write to.
         chunker: Cuts the documents.
         embedding: Embedding model as configured (empty for none), and whether it is local.
         runner: Carries ``Embed`` requests.
-        stamps: Remembers unchanged files; None reads every file.
-        again: Documents whose vectors are made again although they are stored; None for all.
+        stamps: Stamps of unchanged files; None reads every file.
+        again: Documents that are embedded again although their vectors are stored; None for all.
     """
 
     def __init__(
@@ -155,10 +155,10 @@ class Ingest:
         self._embedded = 0
 
     def run(self, feeds: Sequence[Feed], fetch: FetchBytes, *, prune: bool = False) -> IngestReport:
-        """Read, cut, embed and store; keep going past what cannot be read.
+        """Read, chunk, embed and store; continue after sources that cannot be read.
 
-        ``prune`` removes documents of these sources that are no longer there; those of a
-        source that could not be read stay.
+        ``prune`` removes documents of these sources that are no longer there; those of unreadable
+        sources stay.
         """
         self.progress.bytes_total = sum(_bytes(feed) for feed in feeds)
         counts = WriteCounts()
@@ -183,7 +183,7 @@ class Ingest:
         return IngestReport(counts, failures, self._embedded, notes, skipped, warnings)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
-        """What :meth:`run` would write and embed; reads and cuts, writes and embeds nothing."""
+        """What :meth:`run` would write and embed; reads and chunks, but changes nothing."""
         documents = chunks = 0
         missing: dict[str, str] = {}
         for batch in self._batches(feeds, fetch):
@@ -202,13 +202,13 @@ class Ingest:
     def rehearse(
         self, feeds: Sequence[Feed], fetch: FetchBytes, into: Store, flying: set[str]
     ) -> list[Callable[[], Flow[object]]]:
-        """Build the index in another store, with vectors that stand in for those not made yet.
+        """Build the index in another store, with stand-ins for missing vectors.
 
         Args:
-            feeds: What to read.
-            fetch: Gets addresses.
+            feeds: Sources with their readers.
+            fetch: Fetches addresses.
             into: The other store.
-            flying: Keys of texts that are counted already; grows.
+            flying: Keys of texts that are already counted; extended here.
 
         Returns:
             Flows that would embed the rest, for a forecast.
@@ -224,7 +224,7 @@ class Ingest:
         return makers
 
     def _stood_in(self, document: Document, chunks: tuple[Chunk, ...]) -> IndexedDocument:
-        """A document whose vectors are drawn by the hash of each text."""
+        """A document with pseudo-random vectors from the hash of each text."""
         if not self._model:
             return IndexedDocument(document, chunks)
         width = self._pair.dimensions
@@ -286,17 +286,17 @@ class Ingest:
         try:
             stamp = Stamp.of(path)
         except OSError:
-            stamp = None  # the reader says why
+            stamp = None  # the reader reports why
         found: list[tuple[str, str]] = []
         size = 0 if stamp is None else stamp.size
         counted = 0
         for item in guarded(reader.read_file(path), str(path), reader):
             pair = _hashed(item)
             if isinstance(item, Failure):
-                stamp = None  # read again next time, so that the fault is said again
+                stamp = None  # read again next time, so that the fault is reported again
             else:
                 found.append((item.id, pair[1]))
-                step = min(len(item.text), size - counted)  # a big file moves on as it is read
+                step = min(len(item.text), size - counted)  # progress within a large file
                 counted += step
                 self.progress.bytes_done += step
             yield pair
@@ -321,7 +321,7 @@ class Ingest:
         return True
 
     def _cut(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
-        """Chunks of a document, None where there is nothing to write."""
+        """Chunks of a document, None if there is nothing to write."""
         self.progress.current = document.id
         self.progress.read += 1
         before = self._seen.get(document.id)
@@ -347,12 +347,12 @@ class Ingest:
             return self._chunker.chunks(document)
         except RagwrightError as error:
             self._fail(Failure(document.id, error))
-        except Exception as error:  # an own chunker must not cost the other documents
+        except Exception as error:  # a custom chunker must not affect the other documents
             wrapped = ChunkError(
                 f"the chunker {type(self._chunker).__name__!r} failed: "
                 f"{type(error).__name__}: {error}",
                 where=document.id,
-                hint="this is a fault of the chunker; the other documents were cut",
+                hint="this is a fault of the chunker; the other documents were chunked",
             )
             wrapped.__cause__ = error
             self._fail(Failure(document.id, wrapped))
@@ -368,7 +368,7 @@ class Ingest:
     # -- embedding -------------------------------------------------------------------------
 
     def _with_vectors(self, batch: _Batch) -> _Batch:
-        """Attach the vectors that the store knows, and name the texts it does not."""
+        """Attach stored vectors, and return the texts without one."""
         batch.files, self._ended = self._ended, []
         if self._model:
             texts = {
@@ -380,7 +380,7 @@ class Ingest:
             batch.vectors = {key: row for key, row in stored.items() if self._sound(key, row)}
             batch.replaced = stored.keys() - batch.vectors.keys()
             for key, text in texts.items():
-                if key in self._flying:  # the batch before is having it embedded
+                if key in self._flying:  # being embedded by the previous batch
                     batch.waiting[key] = text
                 elif key not in batch.vectors:
                     batch.missing[key] = text
@@ -390,7 +390,7 @@ class Ingest:
         return batch
 
     def _sound(self, key: str, vector: Matrix) -> bool:
-        """True where a stored vector may be used for a text."""
+        """True if a stored vector may be used for a text."""
         if self._again is None:
             return key in self._fresh
         fits = vector.shape == (self._pair.dimensions,)
@@ -399,17 +399,16 @@ class Ingest:
     def _embedding(self, batch: _Batch) -> Flow[_Batch]:
         """A flow that fills in the missing vectors.
 
-        A server that refuses a group of texts, or answers it with what are no vectors, is asked
-        for each of them alone, so that one bad text costs its own document only; any other
-        error ends the ingest.
+        If a server refuses a group of texts or returns invalid vectors, each text is sent alone, so
+        that one bad text affects only its own document; any other error ends the ingest.
         """
-        # like lengths together: a batch is padded to its longest text
+        # similar lengths together: a batch is padded to its longest text
         missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
         groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
         outcomes = yield from self._embed(groups)
         refused = [g for g, o in zip(groups, outcomes, strict=True) if _refuses_one_of(g, o)]
         if groups and all(isinstance(o, _Bad) for o in outcomes):
-            # is it a text, or the model? harmless ones tell
+            # the text or the model? harmless texts show it
             [outcome] = yield from self._embed([list(_HARMLESS)])
             settled(outcome)
         for group, outcome in zip(groups, outcomes, strict=True):
@@ -458,7 +457,7 @@ class Ingest:
         return counts
 
     def _collect(self, batch: _Batch) -> None:
-        """Take over vectors that an earlier batch had made; embed what it left out after all."""
+        """Use vectors of an earlier batch; embed the texts that it left out."""
         stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
         batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
@@ -469,7 +468,7 @@ class Ingest:
             batch.replaced |= late.vectors.keys()
 
     def _leave_out(self, batch: _Batch) -> None:
-        """Take documents out whose text the embedding model refuses; each is a failure."""
+        """Remove documents whose text the embedding model refuses; each is a failure."""
         kept = []
         for document, chunks in batch.documents:
             errors = [batch.refused.get(chunk_key(c, document.title)) for c in chunks]
@@ -494,7 +493,7 @@ class Ingest:
         return IndexedDocument(document, chunks, matrix, content)
 
     def _gone(self, feeds: Sequence[Feed]) -> list[str]:
-        """Stored documents of these sources that were not met, those that failed aside."""
+        """Stored documents of these sources that were not found again, without failed ones."""
         failed = {failure.source for failure in self._failures}
         whole = [feed.source for feed in feeds if not feed.changes]
         roots = {_root(source) for source in whole if source not in failed}
@@ -510,36 +509,36 @@ class Ingest:
 
 
 def _root(source: str) -> str:
-    """One spelling for a source: ``docs``, ``docs/`` and ``./docs`` are the same folder."""
+    """Normalised spelling of a source: ``docs``, ``docs/`` and ``./docs`` are the same folder."""
     return source if ":" in source.partition("/")[0] else posixpath.normpath(source)
 
 
 def reading(entries: Sequence[SourceEntry], base: Path) -> str:
-    """Names how sources are read: other settings, or another version, read every file anew."""
+    """Key of the reading settings: other settings or another version read every file again."""
     options = [changed_options(entry.options) | {"reader": entry.reader} for entry in entries]
     return value_hash([_READING, str(base.resolve()), options])
 
 
 def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
-    """Addresses that will be asked for as they stand: one a web page."""
+    """Addresses that will be fetched literally: one per web page."""
     for feed in feeds:
         try:
             web = isinstance(feed.reader(), WebReader)
-        except SourceError:  # said when the source is read
+        except SourceError:  # reported when the source is read
             continue
         if web:
             yield feed.source.strip().partition("#")[0]
 
 
 def _bytes(feed: Feed) -> int:
-    """Bytes of the local files of a source, 0 where there are none or it cannot be read."""
+    """Bytes of the local files of a source, 0 if there are none or it cannot be read."""
     try:
         reader = feed.reader()
         if isinstance(reader, RemoteReader):  # to list a store twice takes time
             return 0
         files = files_of(reader, feed.source)
         return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
-    except (OSError, SourceError):  # whatever is wrong is said when the source is read
+    except (OSError, SourceError):  # faults are reported when the source is read
         return 0
 
 

@@ -1,4 +1,4 @@
-"""How far an ingest is, what it did, and what it would do."""
+"""Progress, result and forecast of an ingest."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IngestReport:
-    """What an ingest did.
+    """Result of an ingest.
 
-    ``failures`` lists every source that could not be read, and why; ``skipped`` what was left out
-    on purpose, such as a link that leads out of its source; ``warnings`` documents that were read
+    ``failures`` lists every source that could not be read, and why; ``skipped`` those left out on
+    purpose, such as a link that leads out of its source; ``warnings`` documents that were read
     although they are damaged, such as a table with ragged rows.
     """
 
@@ -36,7 +36,7 @@ class IngestReport:
         return bool(self.failures) and not counts.added + counts.changed + counts.unchanged
 
     def as_dict(self) -> dict[str, object]:
-        """The shape that ``ragwright ingest --json`` prints."""
+        """The form that ``ragwright ingest --json`` prints."""
         counts = self.counts
         return {
             "documents": {
@@ -60,9 +60,9 @@ class IngestReport:
 
 @dataclass(frozen=True, slots=True)
 class IngestForecast:
-    """What an ingest would do: documents and chunks to write, texts to embed, calls to pay for.
+    """Forecast of an ingest: documents and chunks to write, texts to embed, calls to pay for.
 
-    ``calls`` is None where no server embeds.
+    ``calls`` is None if no server embeds.
     """
 
     documents: int
@@ -76,7 +76,7 @@ class IngestForecast:
 
 @dataclass(slots=True)
 class IngestProgress:
-    """How far an ingest is; read it from any thread.
+    """Progress of an ingest; can be read from any thread.
 
     Attributes:
         read: Documents read so far, unchanged ones included.
@@ -113,7 +113,7 @@ class IngestProgress:
 
     @property
     def indexed(self) -> int:
-        """Bytes of local files that are done with: read bytes, less the share still to embed."""
+        """Finished bytes of local files: read bytes minus the share still to embed."""
         at, known = self._stored
         texts = self.texts - known
         if texts <= 0:
@@ -123,7 +123,7 @@ class IngestProgress:
 
     @property
     def eta(self) -> float | None:
-        """Seconds to the end by the bytes of local files, None where there are none."""
+        """Seconds to the end by the bytes of local files, None if there are none."""
         if not self.indexed or not self.bytes_total:
             return None
         return self.seconds * max(0, self.bytes_total - self.indexed) / self.indexed

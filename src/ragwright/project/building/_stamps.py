@@ -1,6 +1,6 @@
-"""File stamps: which files are as they were when they were last read.
+"""File stamps: which files are unchanged since they were last read.
 
-A cache: without it every file is read again, and nothing else changes.
+A cache: without it every file is read again, nothing else changes.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
 ) WITHOUT ROWID"""
 
 _DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""What a damaged file raises; SQLite quotes parts of it that may not be UTF-8."""
+"""Errors of a damaged file; SQLite quotes parts of it that may not be UTF-8."""
 
 _RACY_NS = 2_000_000_000
-"""A file changed within this time of being read may change again under the same times."""
+"""A file changed this shortly before reading may change again without new times."""
 
 
 _DIGITS = 15
@@ -66,9 +66,9 @@ class Stamps:
     """Stamps of files per way of reading, in one SQLite file.
 
     Args:
-        path: File to use; one that is damaged is started afresh, and where it cannot be
-            written, nothing is remembered.
-        reading: Names the reader's settings and version: other settings, other stamps.
+        path: File to use; a damaged one is replaced, and if it cannot be written, nothing is
+            remembered.
+        reading: Key of the reader's settings and version; each has its own stamps.
     """
 
     def __init__(self, path: Path, reading: str) -> None:
@@ -87,7 +87,7 @@ class Stamps:
             raise file_error(error, path) from error
 
     def _afresh(self) -> sqlite3.Connection:
-        """A new file in the place of a damaged one: all files are read again, once."""
+        """Replace a damaged file: all files are then read again, once."""
         try:
             discard(self._path)
             return _open(self._path)
@@ -95,7 +95,7 @@ class Stamps:
             raise file_error(error, self._path) from error
 
     def _run(self, statement: str, values: tuple[str | int | bytes, ...]) -> tuple[Any, ...] | None:
-        """The first row of a statement; of a damaged file, that of the one made in its place."""
+        """The first row of a statement; a damaged file is replaced first."""
         try:
             return cast("tuple[Any, ...] | None", self._first(statement, values))
         except _DAMAGED as error:
@@ -109,7 +109,7 @@ class Stamps:
         return self._connection.execute(statement, values).fetchone()
 
     def documents(self, path: SourceFile) -> tuple[int, tuple[tuple[str, str], ...]] | None:
-        """Size and (document id, content hash) of an unchanged file, None where it is new."""
+        """Size and (document id, content hash) of an unchanged file, None if it is new."""
         row = self._run(
             "SELECT size, modified, changed, taken, documents FROM stamps "
             "WHERE reading = ? AND path = ?",
@@ -146,7 +146,7 @@ class Stamps:
         )
 
     def commit(self) -> None:
-        """Make what was put last; a busy or damaged file only costs time."""
+        """Commit the last entries; a busy or damaged file only costs time."""
         try:
             self._connection.commit()
         except _DAMAGED:

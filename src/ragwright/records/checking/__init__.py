@@ -1,4 +1,4 @@
-"""What `records check` tries and tells: rows, patterns, rules, and the report of it all."""
+"""`records check`: tests of rows, patterns and rules, and the report."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""What is nearly the same: tags that stand together, names that differ in writing alone."""
+"""Near duplicates: tags that occur together, names that differ only in spelling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KINDS = {"ask_type": "ask type", "topic": "topic", "tone": "tone"}
 def same_but_for_writing(
     clients: Sequence[str | None],
 ) -> list[tuple[tuple[str, int], ...]]:
-    """Names that a rollup would take for one, and their rows, the most frequent first."""
+    """Names that a rollup treats as one, with their rows, the most frequent first."""
     several: dict[str, list[tuple[str, int]]] = {}
     for name, count in Counter(name for name in clients if name).items():
         several.setdefault(spelling_key(name), []).append((name, count))
@@ -30,7 +30,7 @@ def same_but_for_writing(
 
 
 def merged_tags(tags: Tags) -> tuple[Fault, ...]:
-    """Notes on tags that come to one value of a field, which nobody said they should."""
+    """Notes on tags that give the same value of a field without being declared so."""
     found = []
     for group in tags.merged():
         first, *others = group
@@ -47,10 +47,10 @@ def merged_tags(tags: Tags) -> tuple[Fault, ...]:
 
 
 def overlaps(names: tuple[str, ...], carried: NDArray[np.bool_]) -> tuple[TagOverlap, ...]:
-    """Pairs of tags that stand together on at least three rows and mostly so, the nearest first.
+    """Pairs of tags that occur together on at least three rows and mostly together, the closest
+    first.
 
-    Mostly: on half of the rows that carry either (Jaccard), or on eight in ten of those that
-    carry the rarer one.
+    Mostly means on half of the rows with either (Jaccard), or on 80 % of those with the rarer one.
     """
     counted = carried.astype(np.int64)
     both = counted.T @ counted

@@ -23,27 +23,27 @@ W = TypeVar("W")
 T = TypeVar("T")
 
 _SLOW = 5.0
-"""Times the usual time of a row from which a pattern is slow."""
+"""Multiple of the usual time per row from which a pattern is slow."""
 
 _ENOUGH = 1000
-"""Rows below which nothing is said to be slow: the start of a pattern would count for much."""
+"""Rows below which no pattern is called slow, as its start would dominate."""
 
 _NUMBER = 20
 """Digits of a number that are shown before those that change."""
 
 _NOTICED = 0.02
-"""Seconds below which nothing is said to be slow: the clock is too coarse for that."""
+"""Seconds below which no pattern is called slow, as the clock is too coarse."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedPatterns(Generic[W]):
-    """What came of trying patterns.
+    """Result of testing patterns.
 
     Attributes:
         working: The declarations without those that fail.
         facts: One for each that works.
-        acted: Which rows it matches or changes; bool, shape (rows, facts).
-        notes: What someone should look at.
+        acted: Mask of the rows that each matches or changes; bool, shape (rows, facts).
+        notes: Notes for the user.
     """
 
     working: W
@@ -55,7 +55,7 @@ class TriedPatterns(Generic[W]):
 def try_steps(
     cleaning: Cleaning, batch: ArrowTable, text: str, faults: list[Fault]
 ) -> TriedPatterns[Cleaning]:
-    """Every step of a cleaning over the texts that the steps before it left."""
+    """Test every step of a cleaning on the result of the steps before it."""
     pa = require("pyarrow", "records", "checking records")
     compute = require("pyarrow.compute", "records", "checking records")
     column = batch.column(text).combine_chunks()
@@ -86,7 +86,7 @@ def try_steps(
 
 
 def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns[Tags]:
-    """Every tag over clean texts."""
+    """Test every tag on clean texts."""
     texts, keys = rows.column(TEXT), rows.column(KEY)
     working, facts, acted = [], [], []
     for tag in tags.tags:
@@ -105,7 +105,7 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
 
 
 def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts, ...]:
-    """The same, those marked that take five times the median of their kind."""
+    """The same, with those marked that take five times the median of their kind."""
     found = []
     for one in facts:
         usual = float(np.median([f.microseconds for f in facts if f.use == one.use]))
@@ -115,13 +115,13 @@ def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts,
 
 
 def _timed(work: Callable[[Any], T], texts: ArrowTable, python: str) -> tuple[T, float]:
-    """What work makes of texts, and its seconds a text.
+    """The result of work on texts, and its seconds per text.
 
-    Time of this machine's processors, which others that work beside us do not lengthen; of the
-    clock where another process does the work.
+    Processor time, which other work does not lengthen; wall-clock time if another process does the
+    work.
     """
     clock = time.perf_counter if python else time.process_time
-    work(texts.slice(0, 1))  # what is made once for a pattern is not counted
+    work(texts.slice(0, 1))  # one-time work for a pattern is not counted
     started = clock()
     found = work(texts)
     return found, (clock() - started) / max(1, len(texts))
@@ -201,7 +201,7 @@ def _facts(
 
 
 def why_python(find: str, tokens: tuple[PatternToken, ...] | None = None) -> str:
-    """Why Python runs a pattern rather than Rust; empty where Rust does.
+    """Why Python runs a pattern rather than Rust; empty if Rust does.
 
     Args:
         find: The pattern.

@@ -1,4 +1,4 @@
-"""What a check of the declarations found, as data."""
+"""The report of a check of the declarations, as data."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ PatternUse: TypeAlias = Literal["cleaning", "tag"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that would stop a refresh, or (a note) that someone should look at.
+    """Something that would stop a refresh, or (a note) that should be checked.
 
-    What, where, and the way out.
+    What, where, and a hint.
     """
 
     what: str
@@ -24,7 +24,7 @@ class Fault:
 
     @classmethod
     def of(cls, error: RagwrightError) -> Fault:
-        """The fault that an error tells of."""
+        """The fault of an error."""
         return cls(error.what, error.where or "", error.hint or "")
 
 
@@ -40,7 +40,7 @@ class PatternFacts:
         rows: Rows that it matches, or whose text it changes.
         microseconds: Time for one row, on average.
         slow: It takes far longer than the others do.
-        python: Why it runs in Python rather than in Rust, empty where it does not.
+        python: Why it runs in Python rather than in Rust, empty if it does not.
     """
 
     use: PatternUse
@@ -55,12 +55,12 @@ class PatternFacts:
 
 @dataclass(frozen=True, slots=True)
 class TagOverlap:
-    """Two tags that stand together on many rows.
+    """Two tags that occur together on many rows.
 
     Attributes:
         both: Rows that carry both; ``rows`` those that carry each.
         jaccard: Both over either, 0 to 1.
-        contained: Both over the rarer one, 0 to 1; 1 where it never stands without the other.
+        contained: Both over the rarer one, 0 to 1; 1 if it never occurs without the other.
     """
 
     tags: tuple[str, str]
@@ -72,7 +72,7 @@ class TagOverlap:
 
 @dataclass(frozen=True, slots=True)
 class RuleFacts:
-    """A contradiction or a refinement, and the rows that it hits."""
+    """A contradiction or a refinement, and the number of rows it applies to."""
 
     kind: Literal["contradiction", "refinement"]
     name: str
@@ -93,23 +93,23 @@ class ExampleRow:
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All that a check found.
+    """The report of a check.
 
     Attributes:
-        source: What was read, empty where nothing could be.
+        source: The source, empty if it could not be read.
         scanned: Rows that were read.
-        usable: Those that have what is required, and a key of their own.
-        rows: Rows that the declarations were tried on: all of those, or a sample of them.
+        usable: Those with all required columns and a unique key.
+        rows: Rows on which the declarations were tested: all of those, or a sample of them.
         whole: The source has no more rows than were read.
-        stopped: Columns are missing without which rows cannot be tried: no more were read.
-        faults: What would stop a refresh.
-        notes: What would not, and is probably not meant.
+        stopped: Required columns are missing, so reading stopped.
+        faults: Faults that would stop a refresh.
+        notes: Probable mistakes that would not stop a refresh.
         lacking: Column that source.yaml requires -> rows read where it is empty.
-        left_out: Reason -> rows that go no further.
+        left_out: Reason -> rows that are left out.
         left_out_keys: Reason -> keys of a few of them.
         lengths: Length group -> rows of gold.
         fields: Field of gold -> rows that have a value for it.
-        unknown_clients: Names that no rollup knows and their rows, the most frequent first.
+        unknown_clients: Names that are in no rollup and their rows, the most frequent first.
         unused_fields: Fields with values that the text format does not use.
         empty_variables: Variables of the text format that no row has a value for.
         assembled: Documents of a few rows.

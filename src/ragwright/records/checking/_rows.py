@@ -1,4 +1,4 @@
-"""Rows to try declarations on: a sample of what is read, and what is wrong with their keys."""
+"""Rows for testing declarations: a sample of those read, and faults of their keys."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from ._report import Fault
 _BATCH = 4096
 
 _SCANNED = 20
-"""Times as many rows are read as are tried, and 200,000 at least: reading costs little."""
+"""Rows read per row tested, at least 200,000 in all, since reading is cheap."""
 
 _KEY = 60
 """Characters of a key that a fault repeats."""
 
 _SHOWN = 5
-"""Duplicate keys that are faults of their own; the others are counted."""
+"""Most duplicate keys reported singly; the others are counted."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """Rows drawn evenly from those that were read, in their order.
+    """A uniform sample of the rows read, in order.
 
     Attributes:
         rows: Columns as they are called after ``rename``, and ``record_key``; None where no row
             could be read.
         scanned: Rows that were read.
-        usable: Those among them that have what is required, and a key of their own.
+        usable: Those with all required columns and a unique key.
         whole: The source has no more.
         stopped: Columns are missing without which rows cannot be tried: no more were read.
         lacking: Column that source.yaml requires -> rows where it is empty.
-        faults: What is wrong with columns and keys.
+        faults: Faults of columns and keys.
     """
 
     rows: ArrowTable | None = None
@@ -55,12 +55,12 @@ class Sample:
 def sample_rows(
     spec: SourceSpec, source: RowSource, named: Sequence[tuple[str, str]], rows: int, seed: int = 0
 ) -> Sample:
-    """So many rows of a source, every one that is read as likely as any other.
+    """A uniform sample of the rows of a source.
 
     Args:
         spec: What source.yaml says.
         source: Where rows come from.
-        named: Columns and the places (``file:line``) that name them; those not there are faults.
+        named: Columns used and the places (``file:line``) that name them; missing ones are faults.
         rows: Most rows of the sample.
         seed: Of the draw.
     """
@@ -105,7 +105,7 @@ def _names(spec: SourceSpec, batch: ArrowTable) -> list[str]:
 def _columns_there(
     batch: ArrowTable, spec: SourceSpec, named: Sequence[tuple[str, str]], faults: list[Fault]
 ) -> bool:
-    """Note columns that are named and not there; False where rows cannot be tried without."""
+    """Report missing columns; False if rows cannot be tested without them."""
     there = _names(spec, batch)
     missing = [name for name, _ in named if name not in there]
     for name, where in named:
@@ -122,7 +122,7 @@ def _columns_there(
             faults.append(Fault(told, spec.place("rename"), hint))
             missing.append(name)
     if not missing:
-        # these refuse what is wrong with columns that are there
+        # these check the existing columns
         check_text(spec, batch.rename_columns(renamed(spec, batch)))
     return spec.key in there and spec.text in there
 
@@ -130,7 +130,7 @@ def _columns_there(
 def _required(
     batch: ArrowTable, spec: SourceSpec, lacking: Counter[str]
 ) -> tuple[ArrowTable, NDArray[np.int64]]:
-    """Rows that have a value for every required column, and where in the batch they stood."""
+    """Rows that have a value for every required column, and their positions in the batch."""
     pa = require("pyarrow", "records", "reading records")
     at = np.arange(batch.num_rows)
     for name in spec.require:
@@ -143,7 +143,7 @@ def _required(
 
 
 class _Draw:
-    """The rows with the smallest of random numbers: an even draw from a stream of any length."""
+    """The rows with the smallest of random numbers: a uniform sample of a stream of any length."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self._most = rows
@@ -152,7 +152,7 @@ class _Draw:
         self._numbers = np.empty(0)
 
     def take(self, batch: ArrowTable) -> None:
-        """See the rows of a batch."""
+        """Add the rows of a batch."""
         pa = require("pyarrow", "records", "reading records")
         numbers = self._random.random(batch.num_rows)
         held = [batch] if self._kept is None else [self._kept, batch]
@@ -162,7 +162,7 @@ class _Draw:
             self._shrink()
 
     def rows(self) -> ArrowTable | None:
-        """The rows drawn, in the order they came."""
+        """The sampled rows, in order."""
         self._shrink()
         return None if self._kept is None else self._kept.combine_chunks()
 
@@ -218,7 +218,7 @@ class _Keys:
         return False
 
     def faults(self) -> list[Fault]:
-        """Rows without a key, and keys of several different rows."""
+        """Faults: rows without a key, and keys of several different rows."""
         column, found = self._spec.key, []
         if self._nulls:
             several = "1 row has" if self._nulls == 1 else f"{self._nulls:,} rows have"

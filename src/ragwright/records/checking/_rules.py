@@ -1,4 +1,4 @@
-"""Rules tried one by one: which of them can be, and the rows that each of them hits."""
+"""Tests of rules one by one: valid rules, and the rows that each applies to."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..declared import Refinement, Rules, Tags
 from ._report import RuleFacts
 
 _FIRED = "refinement "
-"""Fields that say for one check which rows a refinement holds for."""
+"""Marker fields for one check that show where a refinement applies."""
 
 
 def usable_rules(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
-    """The rules without those whose tags or columns are at fault already."""
+    """The rules without those whose tags or columns are faulty."""
     known = set(tags.names)
     against = tuple(rule for rule in rules.contradictions if known.issuperset(rule.tags))
     refine = tuple(
@@ -31,7 +31,7 @@ def usable_rules(rules: Rules, tags: Tags, columns: Sequence[str]) -> Rules:
 
 
 def marked_rules(rules: Rules) -> Rules:
-    """The rules, each setting a field of its own too, so that one sees where it holds."""
+    """The rules, each also setting a marker field that shows where it applies."""
     marked = [
         replace(rule, values=(*rule.values, (f"{_FIRED}{at}", ("yes",))))
         for at, rule in enumerate(rules.refinements)
@@ -40,7 +40,7 @@ def marked_rules(rules: Rules) -> Rules:
 
 
 def is_mark(name: str) -> bool:
-    """Whether a field is one that :func:`marked_rules` sets."""
+    """True if :func:`marked_rules` sets the field."""
     return name.startswith(_FIRED)
 
 
@@ -63,7 +63,7 @@ def refinement_facts(rules: Rules, made: ArrowTable) -> list[RuleFacts]:
 
 
 def contradiction_facts(rules: Rules, counts: Sequence[int], folder: Path) -> list[RuleFacts]:
-    """Rows that each contradiction holds for, and where it is declared."""
+    """Rows that each contradiction applies to, and where it is declared."""
     shown = f"{folder.name}/rules.yaml"
     try:
         placed = read_yaml(folder / "rules.yaml", shown)
@@ -82,7 +82,7 @@ def contradiction_facts(rules: Rules, counts: Sequence[int], folder: Path) -> li
 
 
 def named_at(rule: Refinement, where: str | None) -> bool:
-    """Whether an error tells of a place of this rule."""
+    """True if an error is about a place in this rule."""
     places = {c.place for c in rule.conditions}
     places |= {c.pattern.where for c in rule.conditions if c.pattern is not None}
     return where is not None and any(place and place in where for place in places)

@@ -1,4 +1,4 @@
-"""What each declared file says, read with the place of every fault."""
+"""Reads each declared file, with the place of every fault."""
 
 import lazy_loader
 

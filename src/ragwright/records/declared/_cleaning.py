@@ -1,4 +1,4 @@
-"""What ``cleaning.yaml`` says: steps in order, and the length that texts must stay under."""
+"""``cleaning.yaml``: steps in order, and the maximum length of texts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class NamedStep:
 
 @dataclass(frozen=True, slots=True)
 class MaxRepeat:
-    """A character that stands more than so many times in a row stands so many times.
+    """Limits repeats of a character to this number.
 
     Attributes:
-        digits: Of digits too; without them ``$10000`` stays what it is.
+        digits: Also for digits; otherwise ``$10000`` is unchanged.
         where: ``file:line``.
     """
 
@@ -59,8 +59,8 @@ class Cleaning:
 
     Attributes:
         steps: In order.
-        max_characters: Clean texts of this many characters (code points) or more go no further.
-        pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
+        max_characters: Clean texts of this many characters (code points) or more are left out.
+        pattern_seconds: Seconds a pattern may take on one row if it runs in Python.
     """
 
     steps: tuple[CleaningStep, ...] = ()
@@ -69,7 +69,7 @@ class Cleaning:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that decides what becomes of a text."""
+        """Hash of everything that affects the cleaning of a text."""
         return value_hash([self.max_characters, [_plain(step) for step in self.steps]])
 
 

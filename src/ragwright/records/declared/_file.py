@@ -1,4 +1,4 @@
-"""A declared file while it is read: its values with places, and the faults met so far."""
+"""A declared file while it is read: its values with places, and the faults so far."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Declared:
     """The values of one file, and every fault found in it.
 
     Attributes:
-        readable: It is YAML, and of the right name: what it does not say is not meant.
+        readable: It is valid YAML with the right name, so missing keys are intended.
     """
 
     placed: Placed
@@ -46,12 +46,12 @@ class Declared:
         return self.placed.where(*path)
 
     def keys(self, known: Iterable[str], value: Any = None, *path: str) -> dict[str, Any]:
-        """The known keys of a mapping; unknown ones, and what is no mapping, are faults.
+        """The known keys of a mapping; unknown ones, and other values than mappings, are faults.
 
         Args:
             known: Names of the keys.
-            value: The mapping; the whole file where no path is given.
-            path: Where the mapping stands.
+            value: The mapping; the whole file without a path.
+            path: Path of the mapping.
         """
         names = list(known)
         found = self.mapping(value if path else self.placed.value, *path)
@@ -62,7 +62,7 @@ class Declared:
         return {key: found[key] for key in found if key in names}
 
     def mapping(self, value: Any, *path: str) -> dict[str, Any]:
-        """A mapping, empty where there is nothing; anything else is a fault."""
+        """A mapping, empty if missing; anything else is a fault."""
         if value is None or value == {}:
             return {}
         if isinstance(value, dict):
@@ -71,7 +71,7 @@ class Declared:
         return {}
 
     def items(self, value: Any, *path: str) -> list[Any]:
-        """A list, a single value as a list of one, nothing as an empty one."""
+        """A list; a single value is a list of one, a missing one an empty list."""
         if value is None:
             return []
         if isinstance(value, dict):
@@ -105,12 +105,12 @@ SINGLE_QUOTES = r"use single quotes: in double quotes YAML takes a \ for itself"
 
 
 def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Declared:
-    """A file of a records folder; one that is not there holds nothing.
+    """A file of a records folder; a missing one is empty.
 
     Args:
         file: Where it is.
-        shown: What it is called in messages.
-        faults: Where its faults go; a file that is no YAML is one.
+        shown: Name in messages.
+        faults: List for its faults; invalid YAML is one.
     """
     if not file.exists():
         return Declared(Placed({}, file=shown), faults)

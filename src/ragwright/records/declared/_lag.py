@@ -1,4 +1,4 @@
-"""How far below the highest watermark a reading begins."""
+"""The distance below the highest watermark at which a reading begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far below the highest watermark a reading begins, for rows that come late.
+    """The distance below the highest watermark at which a reading begins, for late rows.
 
     Attributes:
         amount: Time, or a number; None for none.
@@ -32,7 +32,7 @@ class Lag:
         """The lag in a text: a number, or a number and one of s, m, h, d, w.
 
         Raises:
-            RecordsError: It is neither.
+            RecordsError: It has another form.
         """
         found = _LAG.fullmatch(text.strip())
         if not text.strip():

@@ -1,4 +1,4 @@
-"""Patterns and replacements as files write them."""
+"""Patterns and replacements in files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_replacement(
 
 
 def _whole(declared: Declared, text: str, *path: str) -> bool:
-    r"""Whether a text has no control characters, which YAML makes of ``\b`` in double quotes."""
+    r"""True if a text has no control characters, which YAML makes from ``\b`` in double quotes."""
     control = next((c for c in text if unicodedata.category(c) == "Cc" and c not in "\t\n\r"), "")
     if control:
         declared.fault(

@@ -18,14 +18,14 @@ _FIELDS = ("name", "biography")
 
 @dataclass(frozen=True, slots=True)
 class Rollups:
-    """Which column names the client, its spellings, and who the clients are.
+    """The column of the client, spellings of clients, and their biographies.
 
     Attributes:
-        column: Column with the client's name; the column ``client`` where empty.
+        column: Column with the client's name; the column ``client`` if empty.
         names: Spellings by the client's name.
-        biographies: Biography by name, as the table has it.
+        biographies: Biography by name, as in the table.
         place: The file.
-        column_line: ``file:line`` of the column's name, empty where it is not known.
+        column_line: ``file:line`` of the column's name, empty if unknown.
     """
 
     column: str = ""
@@ -36,16 +36,16 @@ class Rollups:
 
     @property
     def column_place(self) -> str:
-        """Where the column is named: file and line, or the file."""
+        """Place of the column's name: file and line, or the file."""
         return self.column_line or self.place
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what decides a row's client; biographies do not."""
+        """Hash of everything that affects a row's client; not of biographies."""
         return value_hash([self.column, {n: list(s) for n, s in self.names.items()}])
 
     def canonical(self, name: str) -> str:
-        """The client of a spelling; a name that is not listed is its own."""
+        """The client of a spelling; an unlisted name is unchanged."""
         return self._by_key().get(spelling_key(name), name)
 
     def biography(self, name: str) -> str | None:
@@ -61,11 +61,11 @@ class Rollups:
         return tuple(sorted({*self.names, *clients}))
 
     def nearest(self, name: str, clients: Iterable[str] = (), count: int = 3) -> tuple[str, ...]:
-        """The known names nearest to one, best first: by any spelling, or by a word of it.
+        """The known names nearest to a name, best first: by any spelling, or by a word of it.
 
         Args:
-            name: What was asked for.
-            clients: Names beside those listed here.
+            name: The name.
+            clients: Further names.
             count: Names at most.
         """
         names = self.known(clients)
@@ -92,7 +92,7 @@ class Rollups:
 
 
 def spelling_key(name: str) -> str:
-    """What two spellings of one name share: no case, no blanks and punctuation at the ends.
+    """Key of a name's spellings: without case, blanks and punctuation at the ends.
 
     Runs of blanks inside count as one. A name of nothing but punctuation keeps it.
     """

@@ -1,4 +1,4 @@
-"""What ``rules.yaml`` says: length groups, refinements, contradictions, sameness."""
+"""``rules.yaml``: length groups, refinements, contradictions, duplicates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _TAKEN = ("kind", "text", "document", "message_at", "record_key", "record_hash",
 
 @dataclass(frozen=True, slots=True)
 class LengthGroup:
-    """Texts under so many characters (code points) that no group before took; None: the rest."""
+    """Texts under this number of characters (code points) that are in no group before; None: the
+    rest.
+    """
 
     name: str
     under: int | None
@@ -40,8 +42,8 @@ class Condition:
     """One line of an ``if``.
 
     Attributes:
-        field: Field of a record, or column of the source (or ``text``) where there is a pattern.
-        values: Any of these; empty where there is a pattern.
+        field: Field of a record, or column of the source (or ``text``) if there is a pattern.
+        values: Any of these; empty if there is a pattern.
         pattern: Must be found in the column.
         place: ``file:line``.
     """
@@ -54,7 +56,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """Where all conditions hold, fields are set; per field the first rule that matches counts."""
+    """If all conditions hold, fields are set; per field the first matching rule counts."""
 
     conditions: tuple[Condition, ...]
     values: tuple[tuple[str, tuple[str, ...]], ...]
@@ -63,7 +65,7 @@ class Refinement:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Rows that carry all of these tags are left out."""
+    """Rows with all of these tags are left out."""
 
     name: str
     tags: tuple[str, ...]
@@ -71,13 +73,13 @@ class Contradiction:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How tagged rows become records.
+    """Rules that turn tagged rows into records.
 
     Attributes:
-        length_groups: In order, bounds rising.
+        length_groups: In order, with increasing bounds.
         refinements: In order.
-        contradictions: In order; the first that holds is the reason.
-        duplicates_by: Columns beside the clean text in which duplicates agree.
+        contradictions: In order; the first that applies is the reason.
+        duplicates_by: Columns besides the clean text in which duplicates agree.
         pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
     """
 
@@ -108,7 +110,7 @@ class Rules:
         return tuple(dict.fromkeys(name for name in named if name not in TAG_KINDS))
 
     def lengths_of(self, characters: NDArray[Any]) -> list[str | None]:
-        """The group of each text of so many characters; None where no group takes it."""
+        """The group of each text by its length; None if it is in no group."""
         found = np.full(len(characters), len(self.length_groups))
         for at, group in reversed(list(enumerate(self.length_groups))):
             found[characters < group.under if group.under is not None else slice(None)] = at
@@ -116,7 +118,9 @@ class Rules:
         return [names[at] for at in found]
 
     def bounds(self, name: str) -> tuple[int, int | None]:
-        """Least characters of a length group, and under how many; (0, None) for no group."""
+        """Bounds of a length group in characters (lower inclusive, upper exclusive); (0, None)
+        without a group.
+        """
         least = 0
         for group in self.length_groups:
             if group.name == name:
@@ -130,7 +134,7 @@ def read_rules(declared: Declared, tags: Tags | None) -> Rules:
 
     Args:
         declared: The file.
-        tags: What rules may name; None where nobody knows.
+        tags: Tags that rules may name; None if unknown.
     """
     from_ = ("length_groups", "refine", "contradictions", "duplicates_by", "pattern_seconds")
     given = declared.keys(from_)

@@ -1,4 +1,4 @@
-"""What ``source.yaml`` says: where rows come from, and which of their columns matter."""
+"""``source.yaml``: the source of rows, and the use of their columns."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ _RESERVED = {
     "tone",
     "length",
 }
-"""Columns of the tables that documents' own columns must not be called."""
+"""Column names of the tables that other columns must not have."""
 
 
 _PLACES = {"where", "places"}
-"""Fields that are no keys of the file."""
+"""Fields that are not keys of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSpec:
-    """Where rows come from. Columns are named as they are after ``rename``.
+    """The source of rows. Columns have their names after ``rename``.
 
     Attributes:
         where: The file, for messages.
-        places: ``file:line`` of every key that is given, or the flag; no part of the
-            fingerprint.
+        places: ``file:line`` of every key that is given, or the flag; not part of the fingerprint.
     """
 
     source: str = option("", "File, folder, glob, or address of a database.")
@@ -71,7 +70,7 @@ class SourceSpec:
         return value_hash(self._plain())
 
     def place(self, key: str) -> str:
-        """``file:line`` of a key, or of the file where it is not given."""
+        """``file:line`` of a key, or of the file if it is not given."""
         return self.places.get(key, self.where or "source.yaml")
 
     @property
@@ -84,7 +83,7 @@ class SourceSpec:
         return Lag.parsed(self.watermark_lag, self.place("watermark_lag"))
 
     def instead(self, given: Mapping[str, Any]) -> SourceSpec:
-        """Itself with other values for some keys; their place is the flag that gives them."""
+        """A copy with other values for some keys; their place is the flag."""
         if not given:
             return self
         flags = {key: f"--{key}" for key, value in given.items() if value}
@@ -93,10 +92,10 @@ class SourceSpec:
         return dataclasses.replace(self, **given, places={**self.places, **flags})
 
     def complete(self) -> SourceSpec:
-        """Itself, where source, key and text are all given.
+        """Itself, if source, key and text are all given.
 
         Raises:
-            RecordsError: One is missing; the key and the flag that gives it are named.
+            RecordsError: One is missing; with the key and its flag.
         """
         for key in ("source", "key", "text"):
             if not getattr(self, key):
@@ -142,7 +141,7 @@ def read_source_spec(declared: Declared) -> SourceSpec:
 
 
 def _without_bad_lag(spec: SourceSpec, declared: Declared) -> SourceSpec:
-    """The spec; without its lag where that is at fault."""
+    """The spec; without its lag if that is faulty."""
     try:
         lag = spec.lag
     except RecordsError as error:

@@ -25,13 +25,13 @@ class Tag:
     """One line of tags.yaml.
 
     Attributes:
-        name: As written there; what the column ``tags`` of silver holds.
-        kind: Read off the name.
-        display: What documents and filters say; displays of a kind that differ in capitals
-            alone are one, spelled as the first of them.
-        definition: What it means, for people and prompts.
+        name: As written; the value in the column ``tags`` of silver.
+        kind: Derived from the name.
+        display: Name in documents and filters; displays of a kind that differ only in case are the
+            same, spelled like the first.
+        definition: Its meaning, for people and prompts.
         where: ``file:line``.
-        named: The file itself says how it is displayed.
+        named: The file defines the display name.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Tag:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of what decides which rows carry it: the pattern."""
+        """Hash of the pattern, which decides its rows."""
         return value_hash([self.pattern.find])
 
 
@@ -54,7 +54,7 @@ class Tags:
 
     Attributes:
         pattern_seconds: Seconds a pattern may take on one row where it runs in Python.
-        faulty: Those that are at fault, with patterns that mean nothing.
+        faulty: Faulty ones, with unusable patterns.
     """
 
     tags: tuple[Tag, ...] = ()
@@ -83,7 +83,7 @@ class Tags:
         return tuple(dict.fromkeys(tag.display for tag in self.tags if tag.kind == kind))
 
     def merged(self) -> tuple[tuple[Tag, ...], ...]:
-        """Tags that come to one display, unless the file says so of each of them."""
+        """Tags with the same display, unless the file defines it for each of them."""
         groups: dict[tuple[TagKind, str], list[Tag]] = {}
         for tag in self.tags:
             groups.setdefault((tag.kind, tag.display), []).append(tag)
@@ -99,7 +99,7 @@ class Tags:
 
 
 def tag_kind(name: str) -> tuple[TagKind, str] | None:
-    """Kind and display name that follow from a tag's name; None where no kind does."""
+    """Kind and display name that follow from a tag's name; None if there is no kind."""
     words = [word for word in _WORDS.split(name.strip()) if word]
     lowered = [word.lower() for word in words]
     kind: TagKind
@@ -142,7 +142,7 @@ def read_seconds(declared: Declared, given: Mapping[str, Any]) -> float:
 
 
 def _tag(declared: Declared, name: str, value: Any) -> Tag:
-    """A tag; one that is at fault has an empty pattern."""
+    """A tag; a faulty one has an empty pattern."""
     path = ("tags", name)
     fields = value if isinstance(value, dict) else {"pattern": value}
     at = path if not isinstance(value, dict) else (*path, "pattern")

@@ -19,7 +19,7 @@ _MARK = re.compile(r"%.?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One variable and the literals around it; all of it goes where the variable is empty."""
+    """One variable and the literals around it; all of it is left out if the variable is empty."""
 
     variable: str
     before: str
@@ -28,7 +28,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """A cut-up structure: one piece per variable, in order.
+    """A structure in pieces: one per variable, in order.
 
     Attributes:
         name: Name of the file.
@@ -40,21 +40,20 @@ class TextFormat:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything it says but its name."""
+        """Hash of everything except its name."""
         return value_hash([[p.variable, p.before, p.after] for p in self.pieces])
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Names of the fields it takes, in order."""
+        """Names of its fields, in order."""
         return tuple(piece.variable for piece in self.pieces)
 
     def fill(self, fields: Mapping[str, Any]) -> str:
         """The text of a record.
 
         Args:
-            fields: Value by variable: a text, a list (joined by ``", "``), or anything that
-                ``str`` makes a text of. A value that is missing, None, blank or an empty list
-                takes its whole piece away.
+            fields: Value by variable: a text, a list (joined by ``", "``), or anything that ``str``
+                converts. For a missing, None, blank or empty value the whole piece is left out.
         """
         return "".join(
             f"{piece.before}{value}{piece.after}"
@@ -63,11 +62,11 @@ class TextFormat:
         )
 
     def request(self, fields: Mapping[str, Any]) -> str:
-        """What asks for such a text: every piece but the one of the text itself."""
+        """The request for such a text: every piece except the text itself."""
         return self.fill({**fields, TEXT: None})
 
     def message_at(self, fields: Mapping[str, Any]) -> int:
-        """Characters of :meth:`fill` before the text; all of them where there is no text."""
+        """Characters of :meth:`fill` before the text; all of them without a text."""
         at = 0
         for piece in self.pieces:
             value = shown_value(fields.get(piece.variable))
@@ -107,7 +106,7 @@ class TextFormat:
 
 
 def shown_value(value: Any) -> str:
-    """A field as a format shows it; empty where its piece goes."""
+    """A field as shown in a format; empty if its piece is left out."""
     if value is None:
         return ""
     if isinstance(value, list | tuple):
@@ -125,7 +124,7 @@ def parse_text_format(
         placed: ``prompt_variables`` (n names) and ``prompt_structure`` (a text with n ``%s``;
             ``%%`` is a percent sign), with their places.
         name: Name of the format.
-        known: Fields that records have; None where nobody knows.
+        known: Fields of records; None if unknown.
 
     Raises:
         RecordsError: The first fault, with file and line.
@@ -193,7 +192,7 @@ def _check_variables(
 
 
 def _cut(declared: Declared, structure: str) -> list[str] | None:
-    """The literals between the ``%s``, or None where a percent sign stands alone."""
+    """The literals between the ``%s``, or None if there is a single percent sign."""
     literals = [""]
     at = 0
     for mark in _MARK.finditer(structure):
@@ -240,6 +239,6 @@ def _shown_column(column: ArrowTable) -> ArrowTable:
 
 
 def _blank(column: ArrowTable) -> ArrowTable:
-    """Which texts are blank to Python, and some more: Arrow's own idea of blanks differs."""
+    """Mask of texts that may be blank in Python; Arrow's definition of blanks differs."""
     compute = require("pyarrow.compute", "records", "assembling records")
     return compute.match_substring_regex(column, r"\A[\p{Z}\p{Cc}]*\z")

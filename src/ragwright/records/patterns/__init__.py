@@ -1,4 +1,4 @@
-"""Patterns over columns of texts: which engine runs one, and what it finds or replaces."""
+"""Patterns on columns of texts: choice of the engine, search and replacement."""
 
 import lazy_loader
 

@@ -1,6 +1,6 @@
-r"""Which patterns mean the same to Python's ``re`` and to Rust's engine.
+r"""Patterns with the same meaning in Python's ``re`` and in Rust's engine.
 
-A pattern is read from left to right against a list of what both engines understand alike:
+A pattern is read from left to right against a list of syntax that both engines share:
 
 - a character that stands for itself, and escapes of one (``\.``, ``\t``, ``\xe9``, ``\u201c``);
 - ``.``, ``\w``, ``\d``, ``\s``, their opposites, and classes of these, of characters and of ranges;
@@ -9,10 +9,10 @@ A pattern is read from left to right against a list of what both engines underst
 - greedy and lazy loops over what cannot be empty.
 
 Anything else (look-around, back-references, ``\B``, ``(?x)``, possessive loops, a stray ``]``) runs
-in Python; where only look-around keeps a pattern from Rust, Rust first finds the rows that match
-without it. What is on the list but depends on Unicode tables is tried in both engines: which
-characters does ``\w`` match, or ``(?i)k``? Rows that hold a character on which they disagree run
-in Python, and so do rows that end in a line break where the pattern has a ``$``.
+in Python; if only look-around prevents Rust, Rust first finds the rows that match without it.
+Syntax that depends on Unicode tables is compared in both engines: which characters does ``\w``
+match, or ``(?i)k``? Rows with a character on which they disagree run in Python, and so do rows that
+end in a line break if the pattern has a ``$``.
 """
 
 from __future__ import annotations
@@ -46,20 +46,20 @@ _TOKEN = re.compile(
 _CATEGORY = re.compile(r"\\[wWdDsS]")
 _FLAGS = re.compile(r"\(\?[ims]+\)")
 _BLOCK = 256
-"""Characters that are looked at together: most blocks have no upper or lower case at all."""
+"""Characters checked together: most blocks have no upper or lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    r"""What Rust's engine can do of a pattern.
+    r"""The parts of a pattern that Rust's engine can run.
 
     Attributes:
-        rust: The pattern as it writes it; None where Python runs the pattern.
+        rust: The pattern in Rust's syntax; None if Python runs it.
         loose: Found wherever the pattern is: without ``$``, ``\b`` and look-around, and with any
             character in place of what the engines match differently.
         odd: Finds the rows on which the engines may disagree; empty if there can be none.
         empty: The pattern may match nothing at all: the engines go on differently from there.
-        looped: A group is captured inside a loop: what it keeps differs.
+        looped: A group is captured inside a loop: its content differs.
     """
 
     rust: str | None
@@ -69,7 +69,7 @@ class Plan:
     looped: bool = False
 
     def replaces(self, tokens: Sequence[PatternToken]) -> bool:
-        """Whether a replacement is the same in Rust."""
+        """True if a replacement is the same in Rust."""
         # Daft takes \\1 for a group too, and has no way to write it as a text
         slashed = any(isinstance(token, str) and "\\" in token for token in tokens)
         grouped = any(isinstance(token, int) for token in tokens)
@@ -107,7 +107,7 @@ def read_plan(find: str) -> Plan:
 
 
 def _may_be_empty(tokens: Sequence[re.Match[str] | str]) -> bool:
-    """Whether tokens match the empty text once those that only match at a place are left out."""
+    """True if tokens match the empty text, ignoring those that only match at a position."""
     parts = (t if isinstance(t, str) else t[0] for t in tokens if isinstance(t, str) or not t["at"])
     return re.match("".join(parts), "") is not None
 
@@ -145,7 +145,7 @@ def _class_of(codes: frozenset[int]) -> str:
 
 @cache
 def _disputed(atom: str) -> frozenset[int]:
-    """The characters that one engine matches by an atom, and the other does not."""
+    """The characters that only one of the engines matches by an atom."""
     return _differently_kept(_probes() if _CATEGORY.search(atom) else _cased(), atom)
 
 

@@ -1,4 +1,4 @@
-"""Rust's regular expressions over Arrow arrays; they let go of the interpreter's lock."""
+"""Rust's regular expressions over Arrow arrays; they release the GIL."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rewritten(texts: ArrowTable, steps: Sequence[tuple[str, str]]) -> ArrowTable
 
 
 def refusal(pattern: str) -> str | None:
-    """Why Rust's engine refuses a pattern; None where it does not."""
+    """Why Rust's engine refuses a pattern; None if it accepts it."""
     daft_module()
     exceptions = require("daft.exceptions", "records", "reading patterns")
     pa = require("pyarrow", "records", "reading patterns")
@@ -77,7 +77,7 @@ def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
         place: Where it is named, for messages.
 
     Raises:
-        RecordsError: It holds lists, records, or bytes that are no text.
+        RecordsError: It holds lists, records, or bytes that are not text.
     """
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")

@@ -1,4 +1,4 @@
-"""Patterns over a batch of texts: searched and replaced, by whichever engine runs them."""
+"""Patterns over a batch of texts: search and replacement, by the chosen engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def matches(
         texts: Large strings; nothing is found in a null.
         keys: Key of each row, for messages.
         patterns: To search for.
-        seconds: That one pattern may take on one row where Python runs it.
+        seconds: Most seconds of one pattern on one row if Python runs it.
 
     Raises:
         PatternError: A pattern took longer; it and the row are named.
@@ -46,7 +46,7 @@ def replaced(
         texts: Large strings; nulls stay.
         keys: Key of each row, for messages.
         steps: In order.
-        seconds: That one pattern may take on one row where Python runs it.
+        seconds: Most seconds of one pattern on one row if Python runs it.
 
     Raises:
         PatternError: A pattern took longer; it and the row are named.
@@ -65,7 +65,7 @@ def replaced(
 def _python_rows(
     texts: ArrowTable, plans: Sequence[Plan], found: NDArray[np.bool_]
 ) -> list[NDArray[np.intp]]:
-    """For each pattern the rows that Python must see, after what Rust found."""
+    """For each pattern the rows that Python must check after Rust."""
     kinds = {plan.odd for plan in plans if plan.odd}
     some = np.nonzero(_any_of(texts, kinds))[0]
     asked = sorted(kinds | {plan.loose for plan in plans if plan.odd})

@@ -1,4 +1,4 @@
-"""Where rows come from: files and databases, in batches that know where each row stood."""
+"""Where rows come from: files and databases, in batches with the place of each row."""
 
 import lazy_loader
 

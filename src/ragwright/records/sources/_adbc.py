@@ -52,7 +52,7 @@ class AdbcServer(Server):
 
     @contextmanager
     def opened(self) -> Iterator[ReadOnlyConnection]:
-        """A connection on which nothing is ever committed."""
+        """A connection on which nothing is committed."""
         arrow = require("pyarrow", "records", "reading records")
         what = "cannot be opened"
         try:

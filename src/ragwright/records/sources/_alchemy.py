@@ -113,7 +113,7 @@ class AlchemyServer(Server):
 
     @contextmanager
     def opened(self) -> Iterator[ReadOnlyConnection]:
-        """A connection in a read-only transaction; closed, and rolled back, whatever happens."""
+        """A connection in a read-only transaction; always rolled back and closed."""
         errors = require("sqlalchemy.exc", "records", "reading a database")
         what = "cannot be opened"
         try:
@@ -161,7 +161,7 @@ class _AlchemyReading(ReadOnlyConnection):
 
     def _run(self, statement: str, parameter: Any = None) -> Any:
         alchemy = require("sqlalchemy", "records", "reading a database")
-        # A colon in the user's query is no parameter.
+        # A colon in the user's query is not a parameter.
         marker, escaped = self.marker, statement.replace(":", r"\:")
         text = alchemy.text(escaped.replace(marker.replace(":", r"\:"), marker))
         if parameter is None:
@@ -276,7 +276,7 @@ def _as_written(value: Any) -> str | None:
 
 
 def sqlite_file(name: str, root: Path, spec: SourceSpec) -> Path:
-    """A SQLite file that is there: SQLite would make an empty one.
+    """Check that a SQLite file exists: SQLite would create an empty one.
 
     Raises:
         RecordsError: It is not there.

@@ -1,4 +1,4 @@
-"""Delimited files: every value is text, as it stands there."""
+"""Delimited files: every value is text, unchanged."""
 
 from __future__ import annotations
 

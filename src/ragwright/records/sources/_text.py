@@ -110,7 +110,7 @@ def line_blocks(path: Path, encoding: str) -> Iterator[tuple[bytes, int]]:
 
 
 def check_utf8(block: bytes, path: Path, line: int) -> None:
-    """Refuse bytes that are no UTF-8.
+    """Refuse bytes that are not UTF-8.
 
     Raises:
         RecordsError: With the line of the first such byte.

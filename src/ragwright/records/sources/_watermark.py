@@ -1,4 +1,4 @@
-"""Watermarks: which rows are at or above one, and the highest that was met."""
+"""Watermarks: selection of the rows at or above one, and the highest value."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d($|[T ]\d\d:\d\d)")
 
 _BEFORE, _BEHIND = timedelta(hours=14), timedelta(hours=12)
-"""How far the clocks of time zones go before and behind UTC: times without a zone are of any."""
+"""Range of time zones around UTC, for times without a zone."""
 
 _ASTRAY = timedelta(minutes=5)
-"""How far a source's clock may be behind ours."""
+"""Most that a source's clock may lag behind ours."""
 
 
 def watermark_text(value: Any) -> str:
     """A value as text that :func:`watermark_value` reads back.
 
-    Times with a zone are told in UTC, so that their texts sort as they do.
+    Times with a zone are converted to UTC, so that their texts sort in order.
     """
     if isinstance(value, datetime):
         if value.tzinfo is None:
@@ -43,7 +43,7 @@ def watermark_value(text: str, like: Any) -> Any:
     """The value of a text, of the type of another value.
 
     Raises:
-        RecordsError: The text is no such value.
+        RecordsError: The text is not such a value.
     """
     try:
         if isinstance(like, datetime):
@@ -192,7 +192,7 @@ class Watermark:
         if not len(present):
             return np.ones(len(column), np.bool_)
         highest = compute.max(present).as_py()
-        _below(self._lag, highest)  # told at the first reading already
+        _below(self._lag, highest)  # already reported at the first reading
         wanted = np.ones(len(column), np.bool_)
         if self._since:
             if self._highest is None:

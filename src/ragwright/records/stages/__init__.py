@@ -1,4 +1,4 @@
-"""The stages of a refresh: bronze, silver and gold rows, and which of them go no further."""
+"""The stages of a refresh: bronze, silver and gold rows, and rows that are left out."""
 
 import lazy_loader
 

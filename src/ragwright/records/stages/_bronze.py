@@ -18,7 +18,7 @@ from ..tables import HashedKeys, KeyIndex, Words, hashed_keys, packed_hashes
 from ._hashes import row_hashes
 
 LACKING = "required column is empty"
-"""What the reason of a row begins with that lacks a value; the column follows."""
+"""Beginning of the reason of a row that lacks a value; the column follows."""
 
 
 class BronzeRows:
@@ -56,7 +56,7 @@ class BronzeRows:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know of the source, and of the rows that did not go on."""
+        """Notes on the source, and on rows that were left out."""
         found = [
             f"{_rows(count)} left out: {column} is empty"
             for column, count in sorted(self._left_out.items())

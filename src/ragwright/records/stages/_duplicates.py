@@ -1,4 +1,4 @@
-"""Rows that say the same: one of them goes on, the others are left out and say for whom."""
+"""Duplicate rows: one is kept, the others are left out with its key."""
 
 from __future__ import annotations
 

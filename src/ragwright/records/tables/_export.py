@@ -1,4 +1,4 @@
-"""Tables as files for others: Parquet, CSV, JSON lines, and chats to fine-tune a model on."""
+"""Exports of tables: Parquet, CSV, JSON lines, and chats for fine-tuning."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def export_table(
 
     The suffix says the format: ``.parquet``; ``.csv`` (UTF-8, lists as JSON); ``.jsonl`` (dates
     as ISO 8601, numbers that are none as null). Outside of Parquet bytes are hexadecimal digits,
-    and durations are as ISO 8601 has them. The file has its name only when it is whole.
+    and durations are as ISO 8601 has them. The file gets its name only when it is complete.
 
     Raises:
         RecordsError: No such suffix or column.

@@ -1,7 +1,7 @@
-"""Versions of the tables: one JSON file each, that names the parts of all tables.
+"""Versions of the tables: one JSON file each, listing the parts of all tables.
 
-A version is there from the moment its file has its name; the newest is the one with the highest
-number. So all tables change at once, with one rename, or not at all.
+A version exists once its file has its name; the newest has the highest number. So all tables change
+at once, with one rename, or not at all.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Manifest:
     Attributes:
         version: Its number; 0 stands for no tables yet.
         created: When it was made, ISO 8601 in UTC.
-        note: What a person is told about it.
+        note: Note for users.
         lineage: What it was made from: fingerprints and facts of the refresh.
         tables: Every table, also those without rows.
     """
@@ -148,7 +148,7 @@ def read_manifest(folder: Path, version: int) -> Manifest:
 
 
 def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
-    """Equal as long as nobody touched the file of a version.
+    """Equal as long as the file of a version is unchanged.
 
     Raises:
         SnapshotGoneError: It is not kept, or never was.
@@ -161,7 +161,7 @@ def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
 
 
 def gone(folder: Path, version: int) -> SnapshotGoneError:
-    """What is said of a version that is not there."""
+    """The error for a missing version."""
     there = versions(folder)
     kept = f"versions there are: {there[0]} to {there[-1]}" if there else "there is no version yet"
     return SnapshotGoneError(
@@ -225,7 +225,7 @@ def told(folder: Path) -> Iterator[None]:
         if isinstance(explained, StoreFullError):
             raise explained from error
         place = Path(str(error.filename or ""))
-        # Rows come from elsewhere in the meantime: what is refused there is not ours to explain.
+        # Errors while reading rows from the source are not handled here.
         if error.errno in _REFUSED and (
             place in folder.parents or folder in (place, *place.parents)
         ):

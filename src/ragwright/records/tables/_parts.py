@@ -47,7 +47,7 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
     """Rows of a file, some columns or all.
 
     Raises:
-        StoreError: It is no Parquet file, or half of one.
+        StoreError: It is not a complete Parquet file.
     """
     pa = require("pyarrow", "records", "reading records")
     parquet = require("pyarrow.parquet", "records", "reading records")
@@ -62,7 +62,7 @@ def read_file(path: Path, columns: Sequence[str] | None = None) -> ArrowTable:
 
 
 def damaged(path: Path, error: Exception) -> StoreError:
-    """What is said of a file that is no Parquet file, or half of one."""
+    """The error for a file that is not a complete Parquet file."""
     return StoreError(
         f"a file of the tables cannot be read: {error}",
         where=str(path),
@@ -151,7 +151,7 @@ def write_part(rows: ArrowTable, target: Path) -> None:
 
 
 def live_mask(rows: int, dead: NDArray[np.int64] | None) -> Flags | None:
-    """Which rows are alive; None where all are."""
+    """Mask of live rows; None if all are."""
     if dead is None or not len(dead):
         return None
     live = np.ones(rows, np.bool_)

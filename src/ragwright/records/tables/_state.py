@@ -1,4 +1,4 @@
-"""How far the source was read: only what saves reading it again, never what the tables hold."""
+"""State of the last reading of the source, which only saves reading it again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class SourceState:
 
     @classmethod
     def load(cls, tables: Tables) -> SourceState:
-        """What is known of the source of these tables; nothing where they changed since."""
+        """The stored state of the source; empty if the tables changed since."""
         try:
             found = json.loads(_path(tables).read_text("utf-8"))
             state = cls(int(found["version"]), str(found["stamp"]), str(found["watermark"]))
@@ -35,7 +35,7 @@ class SourceState:
         return state if state._version == tables.version else cls()
 
     def seen(self, stamp: str) -> bool:
-        """True where the source looks as it did when it was last read."""
+        """True if the source is unchanged since it was last read."""
         return bool(stamp) and stamp == self._stamp
 
     def read(self, stamp: str, watermark: str) -> None:
@@ -51,20 +51,20 @@ class SourceState:
 
 
 def hold(tables: Tables) -> None:
-    """Refreshes leave these tables as they are until :func:`release`."""
+    """Pause refreshes of these tables until :func:`release`."""
     tables.folder.mkdir(parents=True, exist_ok=True)
     (tables.folder / _HOLD).write_text(json.dumps({"since": now()}), "utf-8")
 
 
 def release(tables: Tables) -> bool:
-    """Refreshes go on; False where nothing held them."""
+    """Allow refreshes again; False if they were not paused."""
     held = (tables.folder / _HOLD).exists()
     (tables.folder / _HOLD).unlink(missing_ok=True)
     return held
 
 
 def held_note(tables: Tables) -> str:
-    """What a refresh says of tables that are held; empty where they are not."""
+    """The note of a refresh on paused tables; empty if they are not paused."""
     try:
         written = (tables.folder / _HOLD).read_text("utf-8")
     except FileNotFoundError:

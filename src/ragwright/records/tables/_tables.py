@@ -1,4 +1,4 @@
-"""Versioned tables of records: immutable Parquet files, and a manifest a version.
+"""Versioned tables of records: immutable Parquet files, and one manifest per version.
 
 The folder, which any tool that reads Parquet can read::
 
@@ -195,7 +195,7 @@ class Tables:
             yield from read_parts(self._folder, state.parts, live, columns)
 
     def changes(self, table: TableName, since: int, version: int | None = None) -> Changes:
-        """What tells a version of a table from an earlier one; reads nothing else.
+        """The differences between two versions of a table; reads nothing else.
 
         Args:
             table: Which.
@@ -225,11 +225,11 @@ class Tables:
         """Write: one writer at a time, and nothing counts before its commit.
 
         Args:
-            holder: What is being done, told to those who wait.
+            holder: What is being done, for messages to waiting processes.
             wait: Seconds to wait for another writer.
 
         Raises:
-            StoreBusyError: Another writer holds the tables for longer; who and since when.
+            StoreBusyError: Another writer holds the tables for longer; the message names it.
             StoreFullError: The disk is full; what was committed before is intact.
             StoreError: The folder cannot be written.
         """
@@ -292,7 +292,7 @@ class Tables:
 
     @contextmanager
     def _there(self, version: int) -> Iterator[None]:
-        """A file that is missing was deleted with its version, or by somebody else."""
+        """The error for a missing file, deleted with its version or by another program."""
         try:
             yield
         except FileNotFoundError as error:

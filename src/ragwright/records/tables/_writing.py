@@ -1,4 +1,4 @@
-"""One writing of the tables: files join, rows die, and one commit makes it all true."""
+"""One write to the tables: files are added, rows deleted, and one commit makes it visible."""
 
 from __future__ import annotations
 

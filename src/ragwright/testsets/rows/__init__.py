@@ -1,4 +1,4 @@
-"""Rows of ours and of other tools, read and written."""
+"""Reads and writes rows, also in the formats of other tools."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""Rows of other tools in our names: ragas v1, DeepEval, MLflow, RAGChecker.
+"""Renames columns of other tools: ragas v1, DeepEval, MLflow, RAGChecker.
 
-A column is taken for what it is called in the tool it belongs to; one that two tools use for
-two things is read by its company, and refused where the company does not say.
+A column has the meaning of its name in its tool; if two tools use the name for different things,
+the other columns decide, and it is refused if they do not.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALIASES = {
 """Column of another tool -> ours."""
 
 AMBIGUOUS = ("answer", "context", "expectations", "inputs", "outputs")
-"""Columns read by their company, or by what they hold."""
+"""Columns whose meaning depends on other columns or on their content."""
 
 _PLAIN = re.compile(r"[\W_]+")
 
@@ -65,7 +65,7 @@ _OBJECTS = {
     "retrieved_spans",
 }
 _NESTED = ("multi_responses", "reference_tool_calls", "rubrics")
-"""Columns of ragas that hold more than a text, and nothing that is measured here."""
+"""Nested columns of ragas that are not measured here."""
 
 _OURS = {field.name for field in fields(Row)}
 _NAMES = _OURS | ALIASES.keys() | set(AMBIGUOUS) | {"references"}
@@ -104,10 +104,10 @@ def _plain(column: str) -> str:
 
 
 def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
-    """A table's line, with lists and objects where columns hold some.
+    """A table's line, with lists and objects parsed.
 
-    A cell of a column of passages or accepted answers that does not begin with a bracket is one of
-    them, and an empty one is none.
+    In a column of passages or accepted answers, a cell without a bracket is a single item, and an
+    empty one means none.
     """
     found: dict[str, Any] = {}
     for column, cell in record.items():
@@ -120,13 +120,13 @@ def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
 
 
 def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """A record as it is, or the two of a pair of RAGChecker's, in which two systems answer.
+    """The record, or the two records of a RAGChecker pair, in which two systems answer.
 
-    The two share the question and are told apart by ``system``, the name of the model; what is
-    said of the pair stands in both.
+    The two share the question and differ in ``system``, the name of the model; fields of the pair
+    are in both.
 
     Raises:
-        TestsetError: A side of the pair holds no response.
+        TestsetError: A side of the pair has no response.
     """
     sides = [side for side in _SIDES if isinstance(record.get(side), Mapping)]
     if len(sides) < len(_SIDES):
@@ -142,7 +142,7 @@ def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Ma
         said = {name: value for name, value in record[side].items() if name != "model_name"}
         if "response" not in said:
             raise TestsetError(
-                f"{side} holds no response", where=where, hint="a pair has one on either side"
+                f"{side} has no response", where=where, hint="each side of a pair needs one"
             )
         own = {**shared, **said, "system": record[side].get("model_name") or side}
         found.append((f"{where} ({side})", own if key is None else {**own, "id": f"{key}-{side}"}))
@@ -152,7 +152,7 @@ def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Ma
 def in_our_names(
     record: Mapping[str, Any], where: str, *, questions: bool = False
 ) -> dict[str, Any]:
-    """A record's columns under our names; those of nobody stay as they are.
+    """A record's columns under ragwright's names; unknown ones are unchanged.
 
     Args:
         record: Columns as they are named.
@@ -188,7 +188,9 @@ def _as_gold(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _all_renamed(given: Mapping[str, Any], where: str, *, keep_deep: bool) -> dict[str, Any]:
-    """Every column under our name; nested values of other tools (traces, claims) as text."""
+    """Every column under ragwright's name; nested values of other tools (traces, claims) as
+    text.
+    """
     found: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for column, content in given.items():
@@ -206,7 +208,7 @@ def _all_renamed(given: Mapping[str, Any], where: str, *, keep_deep: bool) -> di
 
 
 def _with_reference(given: dict[str, Any]) -> dict[str, Any]:
-    """The columns, the first accepted answer as the reference where none is named so."""
+    """The columns, with the first accepted answer as the reference if there is none."""
     accepted = given.get("references")
     if given.get("reference") is not None or not isinstance(accepted, list):
         return given
@@ -238,7 +240,7 @@ def _renamed(column: str, content: Any, given: Mapping[str, Any], where: str) ->
 
 
 def _references(column: str, content: Sequence[Any], where: str) -> dict[str, Any]:
-    """The first of several accepted answers as the reference, all of them beside it."""
+    """The first of several accepted answers as the reference, with all of them in metadata."""
     if not all(isinstance(text, str) for text in content):
         raise TestsetError(f"{column} is not a list of strings", where=where)
     if not content:
@@ -280,7 +282,7 @@ def _outputs(content: Any, where: str) -> dict[str, Any]:
 
 
 def _expectations(content: Any, where: str) -> dict[str, Any]:
-    """MLflow's expectations: what is expected, under one of several names."""
+    """MLflow's expectations: the expected answer, under one of several names."""
     if not isinstance(content, dict):
         raise TestsetError(f"expectations is {type(content).__name__}, not an object", where=where)
     rest = {key: value for key, value in content.items() if value is not None}
@@ -301,7 +303,7 @@ def _expectations(content: Any, where: str) -> dict[str, Any]:
 def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> Any:
     """The text itself, or that of the one known key of an object.
 
-    A chat (``messages``) gives the last thing its user said.
+    A chat (``messages``) gives its user's last message.
     """
     if not isinstance(content, dict):
         return content
@@ -319,17 +321,19 @@ def _one_text(column: str, content: Any, names: Sequence[str], where: str) -> An
     if held:
         return content[held[0]]
     if names is _TEXTS:
-        return ""  # a gold document may be known by its address alone
+        return ""  # a gold document may have only an address
     texts = [value for value in content.values() if isinstance(value, str)]
     if len(texts) == 1:
         return texts[0]
     raise TestsetError(
-        f"{column} holds none of {', '.join(names)}", where=where, hint="name the text so"
+        f"{column} has none of the keys {', '.join(names)}",
+        where=where,
+        hint="put the text under one of these keys",
     )
 
 
 def _deep(value: Any) -> bool:
-    """True where a value is more than a list of strings."""
+    """True if a value is more than a list of strings."""
     return isinstance(value, dict) or (
         isinstance(value, list) and not all(isinstance(entry, str) for entry in value)
     )
@@ -339,5 +343,5 @@ def _unclear(column: str, one: str, other: str, where: str) -> TestsetError:
     return TestsetError(
         f"column {column!r} may be {one} or {other}",
         where=where,
-        hint=f"name it {one} or {other}, whichever it is",
+        hint=f"rename it to {one} or {other}",
     )

@@ -1,4 +1,4 @@
-"""Reading text files line by line, with the place of every fault."""
+"""Reads text files line by line, with the place of every error."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, each key once: ``object_pairs_hook`` of :mod:`json`.
 
     Raises:
-        ValueError: A key is there twice; the first value would be lost.
+        ValueError: A key is given twice; the first value would be lost.
     """
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} is there twice")
+        raise ValueError(f"the key {twice!r} is given twice")
     return found
 
 
@@ -73,12 +73,12 @@ def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             raise TestsetError(
                 f"the line is not JSON: {error}",
                 where=where,
-                hint="write one JSON object a line (JSONL)",
+                hint="write one JSON object per line (JSONL)",
             ) from error
         if not isinstance(value, dict):
             raise TestsetError(
-                f"the line holds {type(value).__name__}, not an object",
+                f"the line is {type(value).__name__}, not an object",
                 where=where,
-                hint="write one JSON object a line (JSONL)",
+                hint="write one JSON object per line (JSONL)",
             )
         yield where, value

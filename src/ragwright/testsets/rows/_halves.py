@@ -1,4 +1,4 @@
-"""Rows whose texts hold half of a surrogate pair, which JSON can spell and UTF-8 cannot."""
+"""Rows whose texts hold half of a surrogate pair, which JSON can contain and UTF-8 cannot."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from ...core import GoldSpan, Row, well_formed
 
 _MARK = "half_characters"
-"""Metadata: the columns of a row in which U+FFFD is in place of half a character."""
+"""Metadata key: the columns of a row in which U+FFFD replaces half a character."""
 
 
 def without_halves(row: Row) -> Row:
     """The row with U+FFFD for every half of a surrogate pair; its metadata names the columns.
 
-    A model, a store or a terminal can take no such half: one row would end the whole run.
+    Models, stores and terminals cannot handle such a half: one row would end the whole run.
     """
     changed = {
         field.name: whole
@@ -36,7 +36,7 @@ def holds_half(row: Row) -> bool:
 
 
 def half_note(found: int, total: int) -> tuple[str, ...]:
-    """A note on the rows that :func:`holds_half`; none where there are none."""
+    """A note on the rows with :func:`holds_half`; empty if there are none."""
     if not found:
         return ()
     return (f"{found} of {total} rows hold half a character (a lone surrogate), read as U+FFFD",)

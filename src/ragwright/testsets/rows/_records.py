@@ -1,4 +1,4 @@
-"""Records of a file, one at a time: JSONL, JSON arrays, CSV; whatever its size, one in memory."""
+"""Records of a file: JSONL, JSON arrays, CSV; one in memory at a time."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ _MOST_OF_A_CELL = 1 << 26
 
 
 def records_of(path: Path) -> Iterator[Record]:
-    """Every record of a file, read as it is asked for.
+    """Every record of a file, read lazily.
 
     A JSON array, alone or under ``results`` (RAGChecker), gives its objects; ``.csv`` and
     ``.tsv`` give their lines under the names of the first one, empty cells left out, except that
     of the answer; anything else is read as JSONL, or as one JSON object over several lines.
 
     Raises:
-        TestsetError: The file is missing, not UTF-8, or not of its form; file and line are
-            named.
+        TestsetError: The file is missing, not UTF-8, or malformed; with file and line.
     """
     if path.suffix.lower() in _TABLES:
         return _table(path, _TABLES[path.suffix.lower()])
@@ -55,11 +54,10 @@ def records_of(path: Path) -> Iterator[Record]:
 
 
 def list_of(cell: str, where: str) -> Any:
-    """The list or object a table's cell holds, as JSON or as Python prints it.
+    """The list or object in a table's cell, as JSON or as printed by Python.
 
     Raises:
-        TestsetError: Neither, or an array printed without commas: its strings cannot be told
-            apart.
+        TestsetError: Neither, or an array printed without commas: its strings cannot be separated.
     """
     try:
         return json.loads(cell)
@@ -72,7 +70,7 @@ def list_of(cell: str, where: str) -> Any:
         raise TestsetError(
             f"the cell {cell[:60]!r} is not a list", where=where, hint="write lists as JSON"
         ) from error
-    # Python joins strings that stand side by side: two passages would become one.
+    # Python joins adjacent strings: two passages would become one.
     rows = [kind for kind in kinds if kind not in {tokenize.NL, tokenize.NEWLINE}]
     if (tokenize.STRING, tokenize.STRING) in pairwise(rows):
         raise TestsetError(
@@ -93,14 +91,14 @@ def _lines(path: Path) -> Iterator[Record]:
 
 
 def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
-    """The rows that an object holds, None where it is one itself.
+    """The rows in an object, None if it is a row itself.
 
     Under ``results`` as RAGChecker writes them, or as a table of ``columns`` and ``data``, which
     MLflow logs and pandas calls split.
 
     Raises:
-        TestsetError: It holds rows under another name, or a line of its table has more or fewer
-            cells than there are columns.
+        TestsetError: It has rows under another name, or a line of its table has more or fewer cells
+            than there are columns.
     """
     if value.keys() & _QUESTIONS:
         return None
@@ -115,7 +113,7 @@ def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
 
 
 def _refuse_rows(value: dict[str, Any], where: str) -> None:
-    """Refuse an object that holds rows under a name that is not read."""
+    """Refuse an object with rows under an unknown name."""
     for name, rows in value.items():
         if isinstance(rows, list) and rows and all(isinstance(row, dict) for row in rows):
             raise TestsetError(
@@ -128,7 +126,7 @@ def _refuse_rows(value: dict[str, Any], where: str) -> None:
 def _cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
     """One line of a table that is kept as ``columns`` and ``data``."""
     if not isinstance(cells, list) or len(cells) != len(columns):
-        count = f"{len(cells)} cells" if isinstance(cells, list) else "no list of cells"
+        count = f"{len(cells)} cells" if isinstance(cells, list) else "not a list of cells"
         raise TestsetError(
             f"{count} under {len(columns)} column names",
             where=where,
@@ -138,7 +136,7 @@ def _cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
 
 
 def _document(path: Path) -> Iterator[Record]:
-    """One object that is spread over lines."""
+    """One object over several lines."""
     with opened(path) as file:
         data = file.read()
     try:
@@ -147,7 +145,7 @@ def _document(path: Path) -> Iterator[Record]:
         raise TestsetError(
             f"the file is not JSON: {error}",
             where=f"{path}:{getattr(error, 'lineno', 1)}",
-            hint="write a JSON array of rows, or one JSON object a line (JSONL)",
+            hint="write a JSON array of rows, or one JSON object per line (JSONL)",
         ) from error
     rows = _rows_within(value, f"{path}:1") if isinstance(value, dict) else None
     yield from _objects([value] if rows is None else rows, f"{path}:1")
@@ -203,10 +201,10 @@ def _array(path: Path) -> Iterator[Record]:
 
 
 def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -> None:
-    """Refuse a file that goes on after its array, where rows would be lost.
+    """Refuse a file that continues after its array, since rows would be lost.
 
     Args:
-        rest: What is left of the window.
+        rest: The rest of the window.
         text: The file, to read on.
         wrapped: The array is under ``results``; other keys may follow, unless they hold rows.
         path: The file, for errors.
@@ -224,9 +222,9 @@ def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -
             raise _broken(error, path, line) from error
         if beside.keys() & _QUESTIONS:
             raise TestsetError(
-                "the object holds rows under 'results', and is a row itself",
+                "the object has rows under 'results', but is also a row itself",
                 where=f"{path}:{line}",
-                hint="write one JSON object a line (JSONL), or an array of rows",
+                hint="write one JSON object per line (JSONL), or an array of rows",
             )
         _refuse_rows(beside, f"{path}:{line}")
         line += rest.count("\n", 0, end - len(head))
@@ -236,9 +234,9 @@ def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -
         line += rest.count("\n", 0, len(rest) - len(more))
         if more:
             raise TestsetError(
-                "the file goes on after the end of its rows",
+                "the file continues after the end of its rows",
                 where=f"{path}:{line}",
-                hint="were two files joined? Write one array, or one JSON object a line (JSONL)",
+                hint="were two files joined? Write one array, or one JSON object per line (JSONL)",
             )
         rest = text.read(_PIECE)
         if not rest:
@@ -246,7 +244,7 @@ def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -
 
 
 def _cut(error: Exception, window: str, at: int) -> bool:
-    """True where the window may end inside a record; a fault far from its end is a real one."""
+    """True if the window may end inside a record; a fault far from its end is a real one."""
     if not isinstance(error, json.JSONDecodeError) or len(window) - at > _LONGEST:
         return False
     return error.msg.startswith("Unterminated") or error.pos > len(window) - 16
@@ -255,9 +253,9 @@ def _cut(error: Exception, window: str, at: int) -> bool:
 def _broken(error: Exception, path: Path, line: int) -> TestsetError:
     what = getattr(error, "msg", str(error))
     return TestsetError(
-        f"what begins here is not JSON: {what}",
+        f"this is not JSON: {what}",
         where=f"{path}:{line}",
-        hint="write a JSON array of objects, or one JSON object a line (JSONL)",
+        hint="write a JSON array of objects, or one JSON object per line (JSONL)",
     )
 
 
@@ -299,7 +297,7 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
 
 
 def _with_answer(found: dict[str, str], names: Sequence[str]) -> dict[str, str]:
-    """A line whose cell of the answer is empty says so: the system was asked, and said nothing."""
+    """Mark an empty answer cell: the system was asked and answered nothing."""
     columns = [name for name in names if name in _ANSWERS]
     if not columns or any(name in found for name in columns):
         return found

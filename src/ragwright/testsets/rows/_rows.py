@@ -1,4 +1,4 @@
-"""Rows of a file: in ragas' names, or in those of other tools."""
+"""Rows of a file, in ragas' names or those of other tools."""
 
 from __future__ import annotations
 
@@ -40,25 +40,25 @@ def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
 
 
 def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
-    """Rows of a JSONL, JSON, CSV or TSV file, one in memory at a time besides the ids.
+    """Rows of a JSONL, JSON, CSV or TSV file, with one row (and all ids) in memory.
 
     With ``questions`` the rows are to be asked: ``question, answer`` gives question and reference.
     Case and punctuation of column names do not count. An id alone is a list of one.
 
-    ``user_input`` is required; ``id`` is the row's number where left out. ``reference_ids`` is
+    ``user_input`` is required; ``id`` is the row's number by default. ``reference_ids`` is
     an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
-    ``{document_id, start, end, text}``, and so is ``retrieved_spans``, where the retrieved
-    contexts stand, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
-    by the names those use; a pair of RAGChecker's (``model1``, ``model2``) is two rows, told
-    apart by ``system``. An unknown column becomes metadata, unless its name is nearly a known one.
-    Half of a surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names the columns.
+    ``{document_id, start, end, text}``, and so is ``retrieved_spans``, the positions of the
+    retrieved contexts, in their order. Rows of ragas v1, DeepEval, MLflow and RAGChecker are read
+    by their names; a pair of RAGChecker's (``model1``, ``model2``) is two rows, distinguished by
+    ``system``. An unknown column becomes metadata, unless its name is nearly a known one. Half of a
+    surrogate pair becomes U+FFFD; ``half_characters`` in the metadata names the columns.
 
-    An empty ``response`` is the answer of a system that said nothing; null, or no such column, is
-    no answer. In a table, where the two look alike, an empty cell is an empty answer.
+    An empty ``response`` is an empty answer; null, or a missing column, means no answer. In a table
+    an empty cell is an empty answer.
 
     Raises:
         TestsetError: A row cannot be read, a value has the wrong type, a column may mean two
-            things, or an id occurs twice; file and line are named.
+            things, or an id occurs twice; with file and line.
     """
     source = Path(path)
     table = source.suffix.lower() in _TABLES
@@ -77,7 +77,7 @@ def rows_of(
     """Rows from memory: rows as they are, objects read as :func:`iter_rows` reads them.
 
     Raises:
-        TestsetError: As :func:`iter_rows`; the object is named by its number.
+        TestsetError: As :func:`iter_rows`; with the number of the object.
     """
     numbered = (
         (place, record)
@@ -94,11 +94,11 @@ def rows_of(
 def _numbered(
     records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str, *, questions: bool = False
 ) -> Iterator[Row]:
-    """Rows with their numbers for ids where they have none, no id twice.
+    """Rows with their numbers as missing ids; duplicate ids are refused.
 
-    ``source`` is what all their places begin with.
+    ``source`` is the prefix of their places.
     """
-    seen: dict[str, str] = {}  # all that is held of a long file, so without its name
+    seen: dict[str, str] = {}  # the only data kept of a long file, so without its name
     for number, (where, record) in enumerate(records, 1):
         if isinstance(record, Row):
             row = record
@@ -130,21 +130,22 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
             raise TestsetError(
                 f"unknown column {column!r}",
                 where=where,
-                hint=f"did you mean {near!r}? Give a column of your own another name",
+                hint=f"did you mean {near!r}? If it is your own column, rename it",
             )
         extra[column] = _meta(column, content, where)
     if "user_input" not in known:
         raise TestsetError(
             "the row has no user_input",
             where=where,
-            hint="name the question so, or question, query, input or request; here are: "
+            hint="name the question user_input, question, query, input or request; the columns "
+            "are: "
             f"{', '.join(value) or 'no columns'}",
         )
     if isinstance(known["user_input"], list):
         raise TestsetError(
             "user_input is a list: a conversation of several turns",
             where=where,
-            hint="make a row of the turn that is to be scored, its question as a text",
+            hint="make one row per turn to be scored, with its question as a text",
         )
     known.setdefault("id", number)
     converted = {name: _CONVERT[name](name, content, where) for name, content in known.items()}
@@ -157,7 +158,7 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
 
 @lru_cache(maxsize=1024)
 def _nearest(column: str) -> str:
-    """The known column that a name is nearly spelt as; empty where there is none.
+    """The known column with a similar name; empty if there is none.
 
     One letter is missing, added, wrong or swapped with another; two in long names. Capitals,
     blanks and hyphens do not count.

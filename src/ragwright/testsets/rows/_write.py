@@ -1,4 +1,4 @@
-"""Rows as records, and a file of them: whole or not at all."""
+"""Writes rows as JSONL, completely or not at all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...core import Row, TestsetError, replace_text
 
 
 def row_record(row: Row) -> dict[str, Any]:
-    """A row as one JSON object: the fields that say something, in our names."""
+    """A row as one JSON object: the nonempty fields, under ragwright's names."""
     record = {field.name: getattr(row, field.name) for field in fields(Row)}
     record["reference_spans"] = [asdict(span) for span in row.reference_spans]
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
@@ -25,10 +25,10 @@ def row_record(row: Row) -> dict[str, Any]:
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:
-    """Write rows as JSONL, whole or not at all.
+    """Write rows as JSONL, completely or not at all.
 
     Raises:
-        TestsetError: The file cannot be written; what was there is left as it was.
+        TestsetError: The file cannot be written; the old file is unchanged.
     """
     target = Path(path)
     lines = [json.dumps(row_record(row), ensure_ascii=False, default=list) for row in rows]

@@ -1,4 +1,4 @@
-"""What suites are made of in one's own corpus: gold chunks, what surrounds them, distractors."""
+"""Material of suites from a corpus: gold chunks, their neighbours, distractors."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ._gold_answers import GoldAnswer, LeakCheck, gold_answer
 from ._suites import Evidence, SuiteOptions, checked_distractors
 
 _SAMPLE = 1000
-"""Chunks that false answers are drawn from."""
+"""Number of chunks from which false answers are drawn."""
 
 _TRIED = 8
-"""Candidates looked at for each passage of a context."""
+"""Candidates checked for each passage of a context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Where passages come from.
+    """The source of passages.
 
     Attributes:
         target: The index.
-        retrieve: How it is searched for hard distractors.
+        retrieve: Search settings for hard distractors.
         ids: Chunks that random distractors are drawn from.
-        known: Dates, numbers, names, … that a true one can be replaced by.
-        options: How many passages, which distractors, and the seed of what is drawn.
-        language: ISO code of documents that do not say theirs; empty where it is not clear.
+        known: Dates, numbers, names, … that can replace a true one.
+        options: Number of passages, kind of distractors, and the seed.
+        language: ISO code of documents without a language; empty if unclear.
     """
 
     target: Target
@@ -47,7 +47,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A question's evidence, or why there is none; and why passages were left out."""
+    """A question's evidence, or why there is none, and why passages were left out."""
 
     evidence: Evidence | None = None
     reason: str = ""
@@ -57,7 +57,7 @@ class Gathered:
 def open_corpus(
     target: Target, searching: RetrieveOptions, options: SuiteOptions | None = None
 ) -> Flow[Corpus]:
-    """The corpus behind an index, as far as hard filters leave it, with what can be falsified."""
+    """The corpus of an index under hard filters, with the values that can be falsified."""
     chosen = options or SuiteOptions()
     ids, _ = yield from corpus_ids(target, searching.filters)
     sample = sorted(_drawn(ids, _SAMPLE, str(chosen.seed)))
@@ -72,19 +72,19 @@ def open_corpus(
 
 
 def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
-    """The passages that contexts for a question can be mixed of.
+    """The passages from which contexts for a question are mixed.
 
     Gold is the chunk that holds at least half of each gold span; for gold documents without
-    spans, the first chunk that holds the answer. Around it are the chunks before and after.
+    spans, the first chunk that holds the answer. Its neighbours are the chunks before and after.
 
     Raises:
-        RagwrightError: What searching raises.
+        RagwrightError: Errors of the search.
     """
     answer = gold_answer(row)
     if answer is None:
         return Gathered(reason="no reference answer")
     if not LeakCheck(answer).possible:
-        return Gathered(reason="an answer without a content word, which nothing can be checked for")
+        return Gathered(reason="an answer without a content word, which cannot be checked")
     found = yield from _gold(row, answer, corpus)
     if isinstance(found, str):
         return Gathered(reason=found)
@@ -95,12 +95,12 @@ def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
     relevant = tuple(map(_span, (*gold, *more)))
     try:
         noise, hard = yield from _noise(row, corpus)
-    except RetrieveError:  # an empty question, or one that the index cannot be searched for
-        return Gathered(reason="a question that nothing can be searched for")
+    except RetrieveError:  # an empty question, or one for which no search is possible
+        return Gathered(reason="a question for which no search is possible")
     kept = []
     for one in checked_distractors(noise, relevant, answer, dropped):
         kept.append(one)
-        if len(kept) == 2 * corpus.options.passages:  # joined questions need some to spare
+        if len(kept) == 2 * corpus.options.passages:  # joined questions need more than one each
             break
     false = _falsified(row, answer, relevant[: len(gold)], corpus)
     evidence = Evidence(
@@ -119,7 +119,7 @@ def corpus_evidence(row: Row, corpus: Corpus) -> Flow[Gathered]:
 def _gold(
     row: Row, answer: GoldAnswer, corpus: Corpus
 ) -> Flow[tuple[tuple[Hit, ...], tuple[Hit, ...]] | str]:
-    """Gold chunks and those around them, or why there are none."""
+    """Gold chunks and their neighbours, or why there are none."""
     snapshot = corpus.target.snapshot
     gold: dict[str, Hit] = {}
     chunks: dict[str, list[str]] = {}
@@ -127,7 +127,7 @@ def _gold(
         ids = chunks.setdefault(span.document_id, (yield from _chunks(span.document_id, corpus)))
         best = _holding(ids, span)
         if not best:
-            return "a gold span that no chunk holds half of"
+            return "a gold span of which no chunk holds half"
         [hit] = (yield from lookup(snapshot, [best])).hits
         if not _still(span, hit):
             return "a gold span whose text has changed"
@@ -141,14 +141,14 @@ def _gold(
                 gold[holding.chunk_id] = holding
                 break
     if not gold:
-        return "no passage that is known to hold the answer"
+        return "no passage known to contain the answer"
     near = _near(gold, chunks, corpus.options.passages - 1)
     more = (yield from lookup(snapshot, near)).hits if near else ()
     return tuple(gold.values()), more
 
 
 def _chunks(document: str, corpus: Corpus) -> Flow[list[str]]:
-    """Ids of a document's chunks in text order; none where the index has no such document."""
+    """Ids of a document's chunks in text order; none if the index does not have the document."""
     try:
         ids, _ = yield from corpus_ids(corpus.target, (Filter("document_id", (document,)),))
     except FilterError:
@@ -157,7 +157,7 @@ def _chunks(document: str, corpus: Corpus) -> Flow[list[str]]:
 
 
 def _holding(ids: Sequence[str], span: GoldSpan) -> str:
-    """The chunk that holds most of a span; empty where none holds half of it."""
+    """The chunk with the largest part of a span; empty if none holds half of it."""
     gold = Span(span.start, span.end)
     held = {key: _place(key, span.document_id).overlap(gold) for key in ids}
     best = max(held, key=lambda key: held[key], default="")
@@ -165,13 +165,13 @@ def _holding(ids: Sequence[str], span: GoldSpan) -> str:
 
 
 def _place(key: str, document: str) -> Span:
-    """The characters of a chunk, which its id names."""
+    """The characters of a chunk, from its id."""
     start, _, end = key.removeprefix(f"{document}:").partition("-")
     return Span(int(start), int(end))
 
 
 def _still(span: GoldSpan, hit: Hit) -> bool:
-    """False where the span quotes what its place no longer says, as far as the chunk shows it."""
+    """False if the text of the span differs from the chunk at its place."""
     start, end = max(span.start, hit.start), min(span.end, hit.end)
     quoted = span.text[start - span.start : end - span.start]
     return not span.text or quoted == hit.text[start - hit.start : end - hit.start]
@@ -189,7 +189,7 @@ def _near(gold: Mapping[str, Hit], chunks: Mapping[str, list[str]], most: int) -
 
 
 def _noise(row: Row, corpus: Corpus) -> Flow[tuple[list[GoldSpan], frozenset[str]]]:
-    """Candidates for distractors in the order in which they are tried, and the hard ones' texts."""
+    """Candidates for distractors in trial order, and the texts of the hard ones."""
     depth = _TRIED * corpus.options.passages
     hard: tuple[Hit, ...] = ()
     if corpus.options.distractors != "random":
@@ -208,7 +208,7 @@ def _noise(row: Row, corpus: Corpus) -> Flow[tuple[list[GoldSpan], frozenset[str
 
 
 def _drawn(ids: Sequence[str], most: int, seed: str) -> list[str]:
-    """So many of the chunks at random, in random order."""
+    """A random sample of the chunks, in random order."""
     generator = np.random.default_rng(int(text_hash(seed)[:15], 16))
     chosen = generator.choice(len(ids), min(most, len(ids)), replace=False)
     return [ids[at] for at in chosen]
@@ -217,7 +217,7 @@ def _drawn(ids: Sequence[str], most: int, seed: str) -> list[str]:
 def _falsified(
     row: Row, answer: GoldAnswer, gold: Sequence[GoldSpan], corpus: Corpus
 ) -> list[tuple[GoldSpan, GoldSpan, str]]:
-    """Gold passages, what they say when falsified, and the false answer."""
+    """Gold passages, their falsified texts, and the false answer."""
     found = []
     for span in gold:
         made = falsify(answer, span.text, corpus.known, f"{corpus.options.seed}\x00{row.id}")

@@ -1,4 +1,4 @@
-"""False passages: the answer in a passage replaced by another one of its kind."""
+"""Falsified passages: the answer in a passage is replaced by another one of its kind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STOP = re.compile(r"(?:^|[.!?…:\n]\s*)$")
 
 
 def kind_of(answer: str) -> tuple[Kind, str] | None:
-    """Kind of an answer, and the piece of it that can be replaced; None where it is no such.
+    """Kind of an answer, and the piece of it that can be replaced; None if there is none.
 
     An answer with exactly one number in it is a number, its unit kept: ``15,000`` of ``15,000
     kilometres``.
@@ -58,14 +58,14 @@ def kind_of(answer: str) -> tuple[Kind, str] | None:
     rest = text
     for kind, pattern in _PIECES:
         found += [(kind, piece) for piece in pattern.findall(rest)]
-        rest = pattern.sub(" ", rest)  # the numbers in a date are none of their own
+        rest = pattern.sub(" ", rest)  # the numbers in a date do not count separately
     if len(found) == 1:
         return found[0]
     return ("name", text) if not found and _NAME.fullmatch(text) else None
 
 
 def _is_code(word: str) -> bool:
-    """True for one word with letters and digits that names something, ordinals apart."""
+    """True for one word with letters and digits, except ordinals."""
     return (
         len(word.split()) == 1
         and _CODE.match(word) is not None
@@ -80,7 +80,7 @@ _PIECES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("ordinal", _ORDINAL),
     ("number", _NUMBER),
 )
-"""What a part of an answer can be replaced as, in the order in which they are looked for."""
+"""Kinds of answer parts that can be replaced, in search order."""
 
 
 def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
@@ -94,7 +94,8 @@ def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
         words = (word.strip("()[]{}<>\"'`,;:.!?*") for word in _WORD.findall(plain))
         found["code"].update(word for word in words if _is_code(word))
         for match in _NAME.finditer(plain):
-            if not _STOP.search(plain[: match.start()]):  # a sentence's first word says nothing
+            # a sentence's first word is always capitalised
+            if not _STOP.search(plain[: match.start()]):
                 found["name"].add(match[0])
     return {kind: sorted(values) for kind, values in found.items()}
 
@@ -102,16 +103,16 @@ def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
 def falsify(
     gold: GoldAnswer, passage: str, known: Mapping[Kind, Sequence[str]], seed: str
 ) -> tuple[str, str] | None:
-    """A false answer and the passage that states it, drawn by a seed; None where there is none.
+    """A false answer and the passage that states it, drawn by a seed; None if there is none.
 
     Every occurrence of a wording of the answer is replaced. The new passage holds the false
-    answer and no wording of the true one; the false answer stood nowhere in the old one.
+    answer and no wording of the true one; the false answer was not in the old one.
 
     Args:
         gold: The true answer, of one part.
-        passage: A passage that holds it as it is written.
-        known: What may take its place, by kind; see :func:`entities`.
-        seed: Of the draw: the same passage gets the same false answer everywhere.
+        passage: A passage that contains it literally.
+        known: Possible replacements, by kind; see :func:`entities`.
+        seed: Seed of the draw: the same passage always gets the same false answer.
     """
     wordings = [wording for wording in gold.parts[0] if _place(wording).search(passage)]
     if len(gold.parts) != 1 or not wordings:
@@ -135,7 +136,7 @@ def falsify(
 
 
 def _place(wording: str) -> re.Pattern[str]:
-    """Where a wording stands as a whole."""
+    """Positions of a wording as a whole."""
     text = wording.strip()
     before, after = (
         rf"[{_LETTERS}]" if re.match(f"[{_LETTERS}]", c) else "$.^" for c in _ends(text)
@@ -144,7 +145,7 @@ def _place(wording: str) -> re.Pattern[str]:
 
 
 _LETTERS = "0-9A-Za-z_\u00c0-\u024f\u0370-\u04ff"
-"""Letters of scripts that part their words: only there does a word end where they end."""
+"""Letters of scripts that separate words: only there words have borders."""
 
 
 def _ends(text: str) -> tuple[str, str]:
@@ -152,7 +153,7 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 def _alike(piece: str, order: Sequence[str]) -> list[str]:
-    """Those that look like the piece: as many words, as many digits, the same marks."""
+    """Candidates of the same form: as many words and digits, the same marks."""
     shape = _shape(piece)
     return [other for other in order if _shape(other) == shape]
 

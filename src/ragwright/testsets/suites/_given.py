@@ -1,4 +1,4 @@
-"""Rows that carry their passages: answered from these, and from nothing that is retrieved."""
+"""Rows with given passages: answered from these, without retrieval."""
 
 from __future__ import annotations
 
@@ -11,38 +11,39 @@ from ...flow import Flow
 from ._suites import CLOSED_BOOK, REPORT_ERRORS
 
 _ASKS = "only_context"
-"""Part of the prompt that says what to do with a passage, and that ``report_errors`` replaces."""
+"""Part of the prompt on the use of passages, which ``report_errors`` replaces."""
 
 
 def is_given(row: Row) -> bool:
-    """True where a row is part of a capability suite: its passages are the test."""
+    """True if a row is part of a capability suite: its passages are the test."""
     return "suite" in row.metadata
 
 
 def all_given(rows: Iterable[Row], where: str = "") -> bool:
-    """True where all rows are part of capability suites, False where none is.
+    """True if all rows are part of capability suites, False if none is.
 
     Raises:
-        TestsetError: Some are: their passages are given, those of the others would be searched.
+        TestsetError: Only some are: their passages are given, those of the others would be
+            retrieved.
     """
     kinds = {is_given(row) for row in rows}
     if len(kinds) > 1:
         raise TestsetError(
             "some rows belong to a capability suite and some do not",
             where=where,
-            hint="keep them in two files: a suite's rows are answered from their own passages",
+            hint="use two files: a suite's rows are answered from their own passages",
         )
     return kinds == {True}
 
 
 def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]:
-    """Answer a row's question from its own passages, in their order; a control row from none.
+    """Answer a row's question from its own passages, in their order; a control row without any.
 
-    Where the row says ``ask: report_errors``, that variant of the prompt stands in the place of
-    ``only_context``, unless the project has replaced that part itself.
+    With ``ask: report_errors`` in the row, that variant replaces ``only_context``, unless the
+    project has replaced that part itself.
 
     Raises:
-        TestsetError: A passage does not fit the prompt: the dose would not be what the row says.
+        TestsetError: A passage does not fit the prompt: the dose would differ from the row's.
     """
     closed = row.metadata.get("suite") == CLOSED_BOOK
     chosen = replace(setup, options=replace(setup.options, closed_book=closed, stream=False))
@@ -53,7 +54,7 @@ def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]
     made = yield from answer(row.user_input, persona, hits, chosen)
     if sorted(hit.text for hit in made.hits) != sorted(hit.text for hit in hits):
         raise TestsetError(
-            f"{len(hits)} passages were given and {len(made.hits)} fit whole into the prompt",
+            f"{len(hits)} passages were given, but only {len(made.hits)} fit into the prompt",
             where=f"row {row.id}",
             hint="raise answer.context_tokens, or make the suite with fewer --passages",
         )
@@ -62,7 +63,7 @@ def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]
 
 
 def _hits(row: Row) -> tuple[Hit, ...]:
-    """The row's passages as hits, named by number: a name could say what they are there for."""
+    """The row's passages as hits, named by number, as other names could reveal their role."""
     spans = row.retrieved_spans
     if len(spans) != len(row.retrieved_contexts):
         ids = row.retrieved_context_ids

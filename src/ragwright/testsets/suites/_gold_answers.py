@@ -1,4 +1,4 @@
-"""Gold answers as parts, whether a text holds them, and whether a passage gives them away."""
+"""Gold answers as parts, and checks whether a text contains or reveals them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...core import MetaValue, Row
 from ...measure import answer_words, content_words, stands_in
 
 ALL_OF = 3
-"""Of an answer with so many content words, or fewer, a passage must hold all to give it away."""
+"""A passage must contain all content words of an answer with at most this many to reveal it."""
 
 MOST_OF = 0.75
-"""Share of a longer answer's content words from which a passage counts as giving it away."""
+"""Share of a longer answer's content words from which a passage counts as revealing it."""
 
 _NUMBERS = {
     "en": "two three four five six seven eight nine ten eleven twelve",
@@ -33,7 +33,7 @@ _DIGITS = {
 
 @dataclass(frozen=True, slots=True)
 class GoldAnswer:
-    """What a full answer holds: every part, each in one of its accepted wordings.
+    """A full answer: every part, each in one of its accepted wordings.
 
     Attributes:
         parts: Wordings of each part; the first one is the reference.
@@ -49,9 +49,9 @@ class GoldAnswer:
         return "; ".join(part[0] for part in self.parts)
 
     def held(self, text: str) -> tuple[bool, ...]:
-        """Which parts stand in a text: the words of a wording in a row, normalised as `Contains`.
+        """The parts that a text contains: words of a wording in sequence, normalised as `Contains`.
 
-        A wording without words stands in no text.
+        A wording without words is in no text.
         """
         said = answer_words(text, self.language)
         return tuple(
@@ -60,7 +60,7 @@ class GoldAnswer:
         )
 
     def metadata(self) -> dict[str, MetaValue]:
-        """What a row has to say beside ``reference`` for :func:`gold_answer` to make this again."""
+        """Metadata from which, with ``reference``, :func:`gold_answer` rebuilds this."""
         found: dict[str, MetaValue] = {"language": self.language}
         if len(self.parts) > 1:
             found |= {f"part_{n}": part for n, part in enumerate(self.parts, 1)}
@@ -69,7 +69,7 @@ class GoldAnswer:
         return found
 
     def joined(self, other: GoldAnswer) -> GoldAnswer:
-        """The answer of two questions asked as one."""
+        """The combined answer of two joined questions."""
         return GoldAnswer(self.parts + other.parts, self.language)
 
     def _words(self, part: Sequence[str]) -> Iterable[list[str]]:
@@ -77,7 +77,7 @@ class GoldAnswer:
 
 
 def gold_answer(row: Row, language: str = "") -> GoldAnswer | None:
-    """The gold answer of a row; None where it has no reference.
+    """The gold answer of a row; None if it has no reference.
 
     ``metadata["part_1"]``, ``part_2``, … hold the wordings of each part; without them the
     reference, and further ones in ``metadata["references"]``, are wordings of the one part.
@@ -96,19 +96,19 @@ def gold_answer(row: Row, language: str = "") -> GoldAnswer | None:
 
 
 class LeakCheck:
-    """Whether a passage gives a gold answer away, by its words alone.
+    """Tests whether a passage reveals a gold answer, by its words alone.
 
-    It does where one wording of one part stands in it in a row, numbers up to twelve read alike
-    as word and as digit, or where it holds the wording's content words in any order: all of up
-    to three, three quarters of more. That errs towards finding a leak: a passage wrongly left out
-    costs little, one that answers the question spoils the test.
+    It does if a wording of a part occurs in it in sequence (numbers up to twelve as word or digit),
+    or if it contains the wording's content words in any order: all of up to three, three quarters
+    of more. This errs towards finding a leak: a passage wrongly left out costs little, one that
+    answers the question spoils the test.
 
     Args:
         gold: The answer.
 
     Attributes:
-        possible: False where a part has no wording with a content word (``yes``, ``no``): no
-            passage can be checked against that.
+        possible: False if a part has no wording with a content word (``yes``, ``no``): then
+            passages cannot be checked.
     """
 
     def __init__(self, gold: GoldAnswer) -> None:
@@ -118,7 +118,7 @@ class LeakCheck:
         self._wordings = [pair for part in wordings for pair in part if pair[0] and pair[1]]
 
     def leaks(self, text: str) -> bool:
-        """True where the text gives a part of the answer away."""
+        """True if the text reveals a part of the answer."""
         said, held = self._words(text), self._content(text)
         return any(
             stands_in(words, said) or _most(content, held) for words, content in self._wordings
@@ -132,10 +132,10 @@ class LeakCheck:
 
 
 _NO_SIGNS = dict.fromkeys(map(ord, string.punctuation))
-"""A leak check errs towards a leak, so signs that keep two answers apart do not count."""
+"""The check errs towards a leak, so signs that distinguish answers are ignored."""
 
 
-@lru_cache(maxsize=8192)  # a passage is held against many answers
+@lru_cache(maxsize=8192)  # a passage is compared with many answers
 def _counted(text: str, language: str) -> list[str]:
     digits = _DIGITS.get(language, {})
     bare = (word.translate(_NO_SIGNS) for word in answer_words(text, language))

@@ -1,4 +1,4 @@
-"""Suites from files of the RGB benchmark (Chen and others 2024), read where they lie."""
+"""Suites from files of the RGB benchmark (Chen and others 2024), read in place."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class RgbQuestion:
         id: Number of the question in its file.
         question: The question.
         answer: Its parts, each with the accepted wordings.
-        positive: Relevant passages of each part; one group where the file has no parts.
+        positive: Relevant passages of each part; one group if the file has no parts.
         negative: Irrelevant passages.
-        false: Relevant passages as the file falsifies them, beside those of the only group.
-        fake: The answers that the falsified passages give.
+        false: Falsified versions of the relevant passages, in the order of the only group.
+        fake: The answers in the falsified passages.
     """
 
     id: str
@@ -43,11 +43,12 @@ class RgbQuestion:
 def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
     """The rows of ``rgb:FILE/SUITE``; ``all`` for every suite that the file allows.
 
-    Falsified passages are those of the file. Irrelevant ones are checked like any other: those
-    that give the answer away are left out, and counted in the notes.
+    Falsified passages are those of the file. Irrelevant ones are checked like any other: those that
+    reveal the answer are left out, and counted in the notes.
 
     Raises:
-        TestsetError: The address, the file or a line is wrong; the file allows no such suite.
+        TestsetError: The address, the file or a line is wrong, or the file does not allow this
+            suite.
     """
     path, _, suite = address.removeprefix("rgb:").replace("\\", "/").rpartition("/")
     if not path or suite not in (*SUITES, "all"):
@@ -65,12 +66,12 @@ def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
 def read_rgb(path: str | Path) -> tuple[RgbQuestion, ...]:
     """The questions of an RGB file (JSON lines), in order.
 
-    ``answer`` is a text or a list of parts, each a text or a list of wordings, as the benchmark's
-    own check reads it: every part must be there, each in one of its wordings. ``positive`` is a
-    list of passages, or one list a part.
+    ``answer`` is a text or a list of parts, each a text or a list of wordings, as in the
+    benchmark's own check: every part must occur, each in one of its wordings. ``positive`` is a
+    list of passages, or one list per part.
 
     Raises:
-        TestsetError: A line lacks a field or has it in another form; file and line are named.
+        TestsetError: A line lacks a field or has it in another form; with file and line.
     """
     found: dict[str, RgbQuestion] = {}
     language = _language(Path(path))
@@ -136,7 +137,7 @@ def _evidence(one: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:
     numbers = iter(range(10_000))
 
     def passages(texts: Sequence[str]) -> tuple[GoldSpan, ...]:
-        # The id says nothing of what a passage is: it may be shown.
+        # The id does not reveal the passage's role: it may be shown.
         return tuple(GoldSpan(f"{name}:{next(numbers)}", 0, len(text), text) for text in texts)
 
     groups = [passages(group) for group in one.positive]

@@ -1,9 +1,9 @@
-"""Capability suites: rows that carry their passages and a dose (SPEC D9).
+"""Capability suites: rows with given passages and a dose.
 
-A suite is an ordinary testset. Each row holds what is put before the generator in
-``retrieved_contexts``, and in its metadata ``suite``, ``dose`` and ``base`` (the question it was
-made from), so that what was asked can be read off the stored run. Contexts are nested: of two
-doses, the larger one has the irrelevant passages of the smaller one and more.
+A suite is an ordinary testset. Each row holds the generator's passages in ``retrieved_contexts``,
+and in its metadata ``suite``, ``dose`` and ``base`` (the question it was made from), which are
+stored with the run. Contexts are nested: of two doses, the larger one has the irrelevant passages
+of the smaller one and more.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Distractors: TypeAlias = Literal["hard", "random", "mixed"]
 
 SUITES: tuple[Suite, ...] = ("noise", "rejection", "integration", "counterfactual", "sources")
 CLOSED_BOOK = "closed_book"
-"""The suite of control rows: the same questions without any passage."""
+"""The suite of control rows: the same questions without passages."""
 
 REPORT_ERRORS = "report_errors"
-"""The wording of the prompt under which falsified passages are shown."""
+"""The prompt variant used for falsified passages."""
 
 _JOINTS = {
     "en": "And also:",
@@ -38,33 +38,32 @@ _JOINTS = {
     "zh": "还有：",
 }
 _SENSIBLE = 0.5
-"""Share of the questions that must be able to have a dose that was asked for."""
+"""Share of the questions that must have the passages for a requested dose."""
 
 _MOST = 0.8
-"""Likewise of a dose that is chosen here."""
+"""The same for a dose that is chosen automatically."""
 
 _STANDARD = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """What to make suites of.
+    """Settings of the suites to make.
 
     Attributes:
-        suites: Which; all where empty.
+        suites: Names of the suites; all if empty.
         passages: Passages in a context.
-        doses: Shares of irrelevant passages of ``noise`` and ``integration``, 0 to 1. Where
-            empty, those of 0, 0.2, … 1 that most questions have the passages for, or if these
-            are too few, all shares that they have the passages for.
+        doses: Shares of irrelevant passages of ``noise`` and ``integration``, 0 to 1. If empty,
+            those of 0, 0.2, … 1 for which most questions have passages, or if these are too few,
+            all possible shares.
         falsified: Shares of falsified passages of ``counterfactual``; 0 is the control.
         sources: Most questions joined into one in ``sources``.
-        distractors: ``hard``: what a search for the question finds beside the gold; ``random``:
-            passages from anywhere; ``mixed``: both in turn. Where hard ones run out, random ones
-            follow.
+        distractors: ``hard``: other hits of a search for the question; ``random``: any passages;
+            ``mixed``: both in turn. If there are too few hard ones, random ones follow.
         closed_book: Also ask every question without passages.
-        report_errors: Ask for errors to be reported where passages are falsified; else the
-            prompt stays as it is configured.
-        seed: Of order, joining and falsification.
+        report_errors: Ask the generator to report errors in falsified passages; else the prompt
+            stays as configured.
+        seed: Seed of order, joining and falsification.
     """
 
     suites: tuple[str, ...] = ()
@@ -78,7 +77,7 @@ class SuiteOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what no suite can be made of.
+        """Refuse settings for which no suite can be made.
 
         Raises:
             TestsetError: An unknown suite or kind of distractors, a dose outside 0 to 1, too few
@@ -94,12 +93,12 @@ class SuiteOptions:
         wrong = [dose for dose in (*self.doses, *self.falsified) if not 0 <= dose <= 1]
         if wrong or not self.falsified:
             raise TestsetError(
-                f"a dose of {wrong[0]:g}" if wrong else "no dose is named",
+                f"a dose of {wrong[0]:g}" if wrong else "no dose is given",
                 hint="doses are shares from 0 to 1: 0,0.2,0.4",
             )
         if self.passages < 1 or self.sources < 1:
             raise TestsetError(
-                f"{self.passages} passages, {self.sources} sources", hint="ask for one or more"
+                f"{self.passages} passages, {self.sources} sources", hint="ask for at least one"
             )
 
     @property
@@ -110,17 +109,17 @@ class SuiteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A question with the passages that a context for it can be mixed of.
+    """A question with the passages from which its contexts are mixed.
 
     Attributes:
         row: The question: id, user_input, persona, gold spans.
-        answer: What a full answer holds.
-        gold: Passages that are in every context with anything relevant in it.
-        more: Further relevant passages: what stands around the gold, or says the same.
-        distractors: Irrelevant passages, each checked, in the order in which they are taken.
-        hard: How many of the distractors are hard: found by a search for the question.
-        falsified: Relevant passages and what they say when they are falsified.
-        fake: The answer that the falsified ones give.
+        answer: The full answer.
+        gold: Passages that are in every context with relevant passages.
+        more: Further relevant passages: neighbours of the gold, or equivalent ones.
+        distractors: Irrelevant passages, checked, in the order of use.
+        hard: Number of hard distractors (found by a search for the question).
+        falsified: Relevant passages and their falsified versions.
+        fake: The answer in the falsified ones.
     """
 
     row: Row
@@ -135,7 +134,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class SuiteRows:
-    """Rows of suites in their order, and what the reader of a result should know of them."""
+    """Rows of suites in order, and notes for users of the results."""
 
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
@@ -147,7 +146,7 @@ def checked_distractors(
     answer: GoldAnswer,
     dropped: Counter[str],
 ) -> Iterator[GoldSpan]:
-    """Candidates that are irrelevant: apart from the gold, and not giving the answer away.
+    """Candidates that are irrelevant: outside the gold, and not revealing the answer.
 
     Each text once, in order. What is left out is counted by its reason in ``dropped``.
     """
@@ -162,13 +161,13 @@ def checked_distractors(
         elif not check.possible:
             dropped["passages that cannot be checked"] += 1
         elif check.leaks(one.text):
-            dropped["passages that give the answer away"] += 1
+            dropped["passages that reveal the answer"] += 1
         else:
             yield one
 
 
 def overlaps(one: GoldSpan, other: GoldSpan) -> bool:
-    """True where two spans share characters of one document."""
+    """True if two spans share characters of one document."""
     return one.document_id == other.document_id and one.start < other.end and other.start < one.end
 
 
@@ -180,7 +179,7 @@ def suite_rows(
     Args:
         evidence: Questions; each id once.
         options: Which suites, which doses.
-        where: Where the questions are from, for messages.
+        where: Source of the questions, for messages.
 
     Raises:
         TestsetError: No row can be made; the notes say why.
@@ -208,10 +207,10 @@ def suite_rows(
 def mixed(
     one: Evidence, passages: int, dose: float
 ) -> tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]] | None:
-    """Relevant and irrelevant passages whose mixture is exactly a dose, as many as may be.
+    """The largest mixture of relevant and irrelevant passages with exactly a dose.
 
-    At most ``passages`` together, fewer where only then the share comes out exactly; None where
-    the question has too few of either.
+    At most ``passages`` together, fewer if only then the share is exact; None if the question has
+    too few of either.
     """
     relevant = one.gold + one.more
     for total in range(passages, 0, -1):
@@ -244,7 +243,7 @@ def _integration(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
     usable = [*several, *joined]
     doses = tuple(dose for dose in _doses(usable, options) if dose < 1)
     if usable and not doses:
-        return [], [*notes, "no dose below 1, which leaves nothing to integrate"]
+        return [], [*notes, "no dose below 1, so there is nothing to integrate"]
     rows, more = _by_dose("integration", usable, options, doses)
     return rows, [*notes, *more]
 
@@ -287,7 +286,7 @@ def _counterfactual(evidence: Sequence[Evidence], options: SuiteOptions) -> _Mad
     if len(usable) < len(evidence):
         notes.append(
             f"{len(evidence) - len(usable)} of {len(evidence)} questions have no answer that "
-            "another date, number, code or name can take the place of"
+            "another date, number, code or name can replace"
         )
     rows: list[Row] = []
     if not swapped:
@@ -300,7 +299,7 @@ def _counterfactual(evidence: Sequence[Evidence], options: SuiteOptions) -> _Mad
 
 
 def _falsified_mix(one: Evidence, passages: int, dose: float) -> _Mixture | None:
-    """The first passages of a question, so many of them false that the share is exact."""
+    """The first passages of a question, with exactly the share of false ones."""
     for total in range(min(passages, len(one.more)), 0, -1):
         count = round(dose * total)
         if abs(dose * total - count) <= 1e-9:
@@ -309,7 +308,7 @@ def _falsified_mix(one: Evidence, passages: int, dose: float) -> _Mixture | None
 
 
 def _doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tuple[float, ...]:
-    """The doses asked for, else those that most questions have the passages for."""
+    """The requested doses, else those for which most questions have passages."""
     if options.doses:
         return options.doses
     due = _MOST * len(evidence)
@@ -327,7 +326,7 @@ def _doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tuple[float, 
 def _by_dose(
     suite: Suite, evidence: Sequence[Evidence], options: SuiteOptions, doses: Sequence[float]
 ) -> _Made:
-    """A row a question and dose, for the doses and questions that go together."""
+    """A row per question and dose, for the doses and questions that are possible."""
     notes: list[str] = []
     rows = []
     for dose, kept in _common(evidence, doses, mixed, options, notes):
@@ -344,10 +343,10 @@ def _common(
     options: SuiteOptions,
     notes: list[str],
 ) -> list[tuple[float, list[Evidence]]]:
-    """Doses with their questions: the same ones at every dose, or a curve would compare others.
+    """Doses with their questions: the same at every dose, so that curves compare like with like.
 
-    A dose that less than half of the questions can have is left out, then every question that
-    cannot have all of those that stay.
+    Doses that less than half of the questions can have are left out, then questions that cannot
+    have all remaining doses.
     """
     able = {
         dose: {one.row.id for one in evidence if mixer(one, options.passages, dose) is not None}
@@ -374,7 +373,7 @@ def _common(
 def _groups(
     evidence: Sequence[Evidence], size: int, options: SuiteOptions
 ) -> tuple[list[list[Evidence]], list[str]]:
-    """Disjoint groups of questions, none of whose passages gives another one's answer away."""
+    """Disjoint groups of questions whose passages do not reveal each other's answers."""
     order = sorted(evidence, key=lambda one: text_hash(f"{options.seed}\x00{one.row.id}"))
     checks = {one.row.id: LeakCheck(one.answer) for one in order}
     waiting = [one for one in order if one.gold and checks[one.row.id].possible]
@@ -398,7 +397,7 @@ def _groups(
 
 
 def _apart(one: Evidence, other: Evidence, checks: dict[str, LeakCheck]) -> bool:
-    """True where two questions need two passages: neither's gold answers the other."""
+    """True if two questions need separate passages: neither's gold answers the other."""
     if one.row.persona_name != other.row.persona_name:
         return False
     if one.answer.language != other.answer.language:
@@ -408,7 +407,7 @@ def _apart(one: Evidence, other: Evidence, checks: dict[str, LeakCheck]) -> bool
 
 
 def _joined(group: Sequence[Evidence]) -> Evidence:
-    """Several questions as one: all their gold, and the distractors that leak none of them."""
+    """Several questions as one: all their gold, and distractors that reveal none of the answers."""
     first, *others = group
     if not others:
         return first
@@ -425,7 +424,7 @@ def _joined(group: Sequence[Evidence]) -> Evidence:
         reference_spans=tuple(span for row in rows for span in row.reference_spans),
     )
     gold = tuple(span for one in group for span in one.gold)
-    # Of each question the next one in turn, so that no question's distractors prevail.
+    # Alternate between the questions, so that no question's distractors dominate.
     turns = [list(one.distractors) for one in group]
     longest = max(map(len, turns))
     ordered = [turn[at] for at in range(longest) for turn in turns if at < len(turn)]
@@ -449,7 +448,7 @@ def _row(
     noise: Sequence[GoldSpan],
     options: SuiteOptions,
 ) -> Row:
-    """One row: the passages in an order drawn for the question, and what is known of them."""
+    """One row: the passages in a random order for the question, with metadata."""
     gold = {id(span) for span in relevant}
     passages = sorted(
         (*relevant, *noise),
@@ -487,7 +486,7 @@ def _row(
 
 
 def _closed_book(rows: Sequence[Row]) -> list[Row]:
-    """Each question that the rows ask, once for each persona, without any passage."""
+    """Each question of the rows, once per persona, without passages."""
     asked = {(row.user_input, row.persona_name): row for row in reversed(rows)}
     kept = ("base", "language", "references")
     found: list[Row] = []

@@ -1,4 +1,4 @@
-"""Candidates for a testset, and why some are none: checks that need no model."""
+"""Candidates for a testset, and their checks without a model."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Candidate:
     """A question with its gold, accepted or rejected.
 
     Attributes:
-        kind: ``model``, ``cloze`` or ``heading``: who wrote it.
+        kind: Origin: ``model``, ``cloze`` or ``heading``.
         question: The question.
         answer: Gold answer; empty for headings, whose gold is the span alone.
         span: The evidence; its text is that of the document.
-        level: What a model was asked for: ``fact``, ``idea``, ….
-        answers: Persona -> gold answer for it.
-        reason: Why it was rejected, empty where it was accepted.
+        level: Requested level: ``fact``, ``idea``, ….
+        answers: Persona -> its gold answer.
+        reason: Why it was rejected, empty if accepted.
     """
 
     kind: str
@@ -104,39 +104,39 @@ _AFTER_OPENER = re.compile(
 
 
 def context_fault(question: str, source: TokenSource) -> str:
-    """Why a question cannot be understood by itself, empty where it can.
+    """Why a question cannot be understood by itself, empty if it can.
 
-    It speaks of "the document" or "the second paragraph", goes on from something, points with a
-    demonstrative, or has a pronoun before two words that it could stand for, or right behind an
-    opening phrase without a name ("In 1902, it …"). By rule, in English and French, roughly in
-    German; a false alarm costs one question.
+    It refers to "the document" or "the second paragraph", continues something, uses a
+    demonstrative, or has a pronoun before two possible referents, or directly after an opening
+    phrase without a name ("In 1902, it …"). By rule, in English and French, roughly in German; a
+    false alarm costs one question.
     """
     if found := _POINTS_AT_TEXT.search(question):
-        return f"speaks of the text it is taken from ({found[0].strip().casefold()!r})"
+        return f"refers to the text it is taken from ({found[0].strip().casefold()!r})"
     if found := _CONTINUES.search(question):
-        return f"goes on from something ({found[0].strip().casefold()!r})"
+        return f"continues something ({found[0].strip().casefold()!r})"
     open_text = _IMPERSONAL.sub(lambda match: "-" * len(match[0]), question)
     if found := _DEMONSTRATIVE.search(open_text):
-        return f"points at something ({found[0].casefold()!r})"
+        return f"uses a demonstrative ({found[0].casefold()!r})"
     for found in _PRONOUN.finditer(open_text):
         if len(set(source.tokens(question[: found.start()]))) < 2:
-            return f"has a pronoun for nothing named ({found[0].casefold()!r})"
+            return f"has a pronoun without a referent ({found[0].casefold()!r})"
     if len(set(source.tokens(question))) < 2:
         return "names nothing"
     opened = _AFTER_OPENER.match(open_text)
     if opened and not any(map(_is_named, opened["opener"].split())):
-        return f"has a pronoun for nothing named ({opened['pronoun']!r})"
+        return f"has a pronoun without a referent ({opened['pronoun']!r})"
     return ""
 
 
 def _is_named(word: str) -> bool:
-    """True for a capitalised word that is no century in Roman numbers."""
+    """True for a capitalised word that is not a century in Roman numerals."""
     word = word.strip("«»\"“”'’()")
     return word[:1].isupper() and len(word) > 2 and not re.fullmatch(r"[IVXLCDM]+e?", word)
 
 
 def language_fault(question: str, language: str) -> str:
-    """Why a question is in the wrong language, empty where it is not, or cannot be told."""
+    """Why a question is in the wrong language, empty if it is not, or unknown."""
     if not language:
         return ""
     found = detect_language([question], least=3)
@@ -144,24 +144,24 @@ def language_fault(question: str, language: str) -> str:
 
 
 def held_share(answer: str, text: str, source: TokenSource) -> float:
-    """Share of an answer's content words that a text holds, 0 to 1; 1 for an answer of none."""
+    """Share of an answer's content words in a text, 0 to 1; 1 for an answer without any."""
     wanted = set(source.tokens(answer))
     return len(wanted.intersection(source.tokens(text))) / len(wanted) if wanted else 1.0
 
 
 def supported(answer: str, text: str, source: TokenSource) -> bool:
-    """True where a text holds at least half of an answer's content words, and all its numbers."""
+    """True if a text contains at least half of an answer's content words, and all its numbers."""
     digits = re.findall(r"\d+", answer)
     return held_share(answer, text, source) >= _HELD and all(d in text for d in digits)
 
 
 def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldSpan | None, str]:
-    """A quote as a span of its document, or None and why: it stands nowhere, or twice.
+    """A quote as a span of its document, or None and why: it is missing or ambiguous.
 
     White space may differ; nothing else may, and the span's text is that of the document.
 
     Args:
-        quote: What is looked for.
+        quote: The quoted text.
         text: A piece of the document.
         offset: Position of the piece in the document.
         document_id: The document.
@@ -187,13 +187,13 @@ def without_near_duplicates(
 ) -> list[Candidate]:
     """Candidates in their order, later near-duplicates of accepted ones rejected.
 
-    Headings are paths that share most of their words; only equal ones are one.
+    Heading paths share most of their words, so only equal ones are duplicates.
 
     Args:
         candidates: Accepted and rejected ones; the rejected stay as they are.
         source: Cuts questions into words.
-        vectors: Of the questions, shape (candidates, dimensions), where there is an embedder.
-        alike: Share of common words (Jaccard) from which two questions are one.
+        vectors: Of the questions, shape (candidates, dimensions), if there is an embedder.
+        alike: Share of common words (Jaccard) from which two questions are duplicates.
         near: Cosine from which they are.
     """
     kept: list[Candidate] = []

@@ -1,4 +1,4 @@
-"""Rows of other tools as a testset: their passages found in the documents, labelled, split."""
+"""Rows of other tools as a testset: passages located in the documents, labels, splits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._candidates import located
 from ._survey import Survey
 
 _FAULTS = {
-    "none": "a gold passage is in no document",
+    "none": "a gold passage is not in any document",
     "several": "a gold passage occurs in several places",
 }
 
@@ -20,17 +20,17 @@ _FAULTS = {
 def imported_rows(
     rows: Sequence[Row], documents: Iterable[tuple[str, str]], survey: Survey
 ) -> tuple[tuple[Row, ...], Mapping[str, int]]:
-    """Rows with their gold as spans, ``kind``, ``leak`` and ``split``, and what was not found.
+    """Rows with gold as spans, ``kind``, ``leak`` and ``split``, and the passages not found.
 
-    ``reference_contexts`` of a row without spans are looked for letter by letter (white space
-    may differ), in its ``reference_ids`` where it has some, else everywhere; only a passage
-    that stands at exactly one place becomes a span. Spans whose text moved get their new place.
-    What a row says of itself is kept; rows are never dropped.
+    ``reference_contexts`` of a row without spans are searched for literally (white space may
+    differ), in its ``reference_ids`` if it has some, else everywhere; only a passage at exactly one
+    place becomes a span. Spans whose text moved get their new place. Existing labels are kept; rows
+    are never dropped.
 
     Args:
-        rows: As read.
-        documents: (id, text) of every document; gone through once.
-        survey: Of the same documents.
+        rows: Rows as read.
+        documents: (id, text) of every document; read once.
+        survey: Survey of the same documents.
     """
     wanted = {
         text for row in rows if not row.reference_spans for text in row.reference_contexts if text
@@ -60,11 +60,11 @@ def imported_rows(
 
 
 def _found(wanted: set[str], name: str, text: str) -> dict[str, list[GoldSpan]]:
-    """Where the passages stand in a document; two places are both given."""
+    """Positions of the passages in a document; at most two are returned."""
     flat = " ".join(text.split())
     found: dict[str, list[GoldSpan]] = {}
     for passage in wanted:
-        # Cheap first: most passages are not of this document.
+        # Cheap check first: most passages are not in this document.
         if passage not in text and " ".join(passage.split()) not in flat:
             continue
         span, _ = located(passage, text, 0, name)

@@ -1,7 +1,8 @@
-"""Questions written by a model on a passage: read strictly, held against the passage, asked back.
+"""Questions written by a model on a passage: read strictly, checked against the passage, answered
+again.
 
-A reply is used as it is or not at all. What it quotes is looked for letter by letter; what the
-quote alone does not answer is no question; nothing is repaired.
+A reply is used as it is or not at all. Quotes must occur literally; a question that its quote alone
+does not answer is rejected; nothing is repaired.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from ...models import TokenSource
 from ._candidates import Candidate, context_fault, language_fault, located, supported
 
 _QUOTED_LEVELS = ("fact", "extraction")
-"""Levels whose answer must be made of words of its evidence."""
+"""Levels whose answer must consist of words of its evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk that questions are asked on: where it stands, what it says, in which language."""
+    """A chunk for questions: its place, text and language."""
 
     document_id: str
     span: Span
@@ -43,18 +44,18 @@ class Passage:
 
     @property
     def id(self) -> str:
-        """Name of the row it makes in a run."""
+        """Id of its row in a run."""
         return f"{self.document_id}:{self.span.start}-{self.span.end}"
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a model is to write questions.
+    """Settings for a model that writes questions.
 
     Attributes:
         setup: The model and its limits (``model``, ``max_tokens``, ``temperature``, ``format``).
-        writer: Prompt file that asks for questions; its ``levels`` are those there are.
-        checker: Prompt file that asks a question back on its evidence.
+        writer: Prompt file that asks for questions; defines the ``levels``.
+        checker: Prompt file that answers a question from its evidence.
         levels: Levels to ask for.
         count: Most questions on a passage.
         personas: Readers with a gold answer of their own.
@@ -68,7 +69,7 @@ class Writing:
     personas: tuple[Persona, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a level that the prompt file does not know.
+        """Refuse a level that is not in the prompt file.
 
         Raises:
             ConfigError: At the first unknown level.
@@ -81,7 +82,7 @@ class Writing:
                 )
 
     def manifest(self) -> dict[str, Any]:
-        """All that decides what is written, for the run."""
+        """Everything that determines the questions, for the run."""
         return {
             "model": self.setup.model,
             "max_tokens": self.setup.max_tokens,
@@ -105,7 +106,7 @@ def level_lines(data: Mapped) -> Mapping[str, str]:
         raise ConfigError(
             "the prompt file has no levels",
             where=data.where,
-            hint="write levels: {fact: what it asks for}",
+            hint="write levels: {fact: description}",
         )
     return {str(name): str(line) for name, line in levels.items()}
 
@@ -115,17 +116,17 @@ def write_questions(
 ) -> Flow[tuple[Candidate, ...]]:
     """Candidates of a passage, each accepted or rejected with its reason.
 
-    One call writes the questions; each that passes the checks without a model is asked back on
-    its evidence alone (one call each): the answer must come out again.
+    One call writes the questions; each one that passes the checks is then answered from its
+    evidence alone (one call each): the answer must be the same.
 
     Raises:
-        ModelError: The server does not do what is asked.
+        ModelError: The server fails.
     """
     written = yield from asked(_writing_call(passage, writing), writing.setup)
     drafts = written.value
     if drafts is None:
         nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
-        return (Candidate("model", "", "", nothing).rejected("no usable reply in two"),)
+        return (Candidate("model", "", "", nothing).rejected("no usable reply after a retry"),)
     checked = [_checked(draft, passage, source) for draft in drafts]
     expected = min(writing.count, max(1, len(drafts)))
     planned = yield from branch(0, expected, writing.count)
@@ -150,14 +151,14 @@ def candidate_body(candidates: Sequence[Candidate]) -> dict[str, Any]:
 
 
 def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
-    """The candidates that :func:`candidate_body` made the values of."""
+    """The candidates from the values of :func:`candidate_body`."""
     return tuple(
         Candidate(**{**one, "span": GoldSpan(**one["span"])}) for one in body["candidates"]
     )
 
 
 def _checked(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
-    """A draft held against its passage, without a model."""
+    """Check a draft against its passage, without a model."""
     span, why = located(draft.quote, passage.text, passage.span.start, passage.document_id)
     place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)
     candidate = Candidate(
@@ -173,25 +174,27 @@ def _checked(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
         return candidate.rejected("the answer is not in its evidence")
     told = re.findall(r"\d+", " ".join(candidate.answers.values()))
     if any(number not in span.text for number in told):
-        return candidate.rejected("an answer for a reader has a number that its evidence has not")
+        return candidate.rejected(
+            "the answer for a persona has a number that is not in its evidence"
+        )
     return candidate
 
 
 def _asked_back(
     candidate: Candidate, number: int, writing: Writing, source: TokenSource
 ) -> Flow[Candidate]:
-    """The candidate, rejected where its evidence alone does not give its answer."""
+    """The candidate, rejected if its evidence alone does not give its answer."""
     if candidate.reason:
         return candidate
     back: Judged[tuple[bool, str]] = yield from asked(
         _back_call(candidate, number, writing), writing.setup
     )
     if back.value is None:
-        return candidate.rejected("no usable reply to whether it can be answered")
+        return candidate.rejected("no usable reply of the check")
     answerable, said = back.value
     if not answerable:
         return candidate.rejected("its evidence alone does not answer it")
-    # How something is put, or argued, is told in many words: there only the abstention counts.
+    # Answers on style and ideas have many wordings: there only an abstention counts.
     if candidate.level in _QUOTED_LEVELS and not supported(candidate.answer, said, source):
         return candidate.rejected("its evidence alone gives another answer")
     return candidate
@@ -199,7 +202,7 @@ def _asked_back(
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """What the model wrote of one question."""
+    """One question written by the model."""
 
     level: str
     question: str
@@ -247,7 +250,7 @@ def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft,
 
 
 def _draft(entry: Mapping[str, Any], levels: Sequence[str], names: Sequence[str]) -> _Draft:
-    """One entry of a reply; raises ValueError that says what is wrong with it."""
+    """One entry of a reply; raises ValueError with the fault."""
     if entry["level"] not in levels:
         raise ValueError(f'"level" must be one of {", ".join(levels)}')
     question, quote, answer = (text_of(entry[k], k) for k in ("question", "quote", "answer"))
@@ -283,7 +286,7 @@ def _back_call(candidate: Candidate, number: int, writing: Writing) -> JudgeCall
 
 
 def _about(persona: Persona) -> str:
-    """What a prompt says of a reader, on one line."""
+    """The description of a persona for a prompt, on one line."""
     told = {
         "audience": persona.audience,
         "technical density": persona.technical_density,

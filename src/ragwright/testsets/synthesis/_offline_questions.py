@@ -1,8 +1,7 @@
-"""Questions without a model: sentences with a gap, and headings asked for their section.
+"""Questions without a model: sentences with a gap, and headings.
 
-They are what they are, and labelled so (``kind``): a cloze repeats the words of its sentence, a
-heading is no sentence at all. They tell settings of retrieval apart; they say little about how
-people ask.
+They are labelled as such (``kind``): a cloze repeats the words of its sentence, a heading is not a
+sentence. They can distinguish retrieval settings, but differ from users' questions.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from ._candidates import Candidate, context_fault
 from ._survey import Survey, Vocabulary, fenced, sentences_of
 
 GAP = "____"
-"""What stands in a cloze for the term that is asked for."""
+"""The gap in a cloze."""
 
 _FEWEST_WORDS, _MOST_WORDS = 8, 40
 _FEWEST_LETTERS = 3
-"""Fewest letters of a heading that names something: a glossary's "C" does not."""
+"""Fewest letters of a meaningful heading, unlike a glossary's "C"."""
 _FEWEST_TOLD = 4
 """Fewest content words beside the gap."""
 _LONG = 40
-"""Sentences from which a document is long."""
+"""Number of sentences from which a document is long."""
 _LONGEST_GOLD = 1200
-"""Most characters of a section that are gold: beyond it, its opening paragraphs."""
+"""Most gold characters of a section: longer ones use their opening paragraphs."""
 _SHORTEST_GOLD = 80
 
 _COMMON, _MANY = 0.2, 20
-"""Share of the chunks above which a word is common, where there are so many chunks."""
+"""Share of the chunks above which a word is common, if there are enough chunks."""
 _OPENERS = "«»\"“”'’( \u00a0\u202f—–-"
 
 _LEAD = re.compile(r"(?:[-*+•–—]|\(?\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
@@ -46,7 +45,7 @@ Maker = Callable[[Document, Survey, int], Iterator[Candidate]]
 
 
 def plain_text(text: str) -> str:
-    """A sentence as it is read: no Markdown marks, no note numbers, one space between words."""
+    """A sentence as plain text: no Markdown marks or note numbers, single spaces."""
     text = _NOTE.sub("", _LINK.sub(r"\1", text))
     return " ".join(_MARKS.sub("", text).split())
 
@@ -54,11 +53,12 @@ def plain_text(text: str) -> str:
 def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
     """Sentences of a document with their rarest informative term blanked, in a seeded order.
 
-    A sentence of prose, of 8 to 40 words, that stands once in the collection and lies within
-    one chunk that is neither boilerplate nor a duplicate. Informative is a name, a number, a code,
-    or a word of four letters or more that the document says in two sentences at least (three, of
-    40 or more) and at most a fifth of the chunks hold; it stands once in the sentence. The rarest
-    is the one of the highest idf. Its gold span is the sentence, its answer the term.
+    A sentence of prose, of 8 to 40 words, that occurs once in the collection and is within one
+    chunk that is neither boilerplate nor a duplicate. Informative terms are names, numbers, codes,
+    and words of at least four letters that occur in at least two sentences of the document (three
+    if it has 40 or more) and in at most a fifth of the chunks; the term occurs once in the
+    sentence. The rarest is the one with the highest idf. Its gold span is the sentence, its answer
+    the term.
     """
     text, source = document.text, survey.vocabulary.source
     usable = survey.usable(document.id, text)
@@ -83,19 +83,19 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
 
 
 def _cloze(plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]) -> Candidate:
-    """One sentence as a candidate, with the reason where it is none."""
+    """One sentence as a candidate, with the reason if it is rejected."""
     source = survey.vocabulary.source
     candidate = Candidate("cloze", plain, "", gold)
     if survey.repeated(gold.text):
         return candidate.rejected("the sentence occurs more than once in the collection")
     place = _term(plain, survey.vocabulary, topics)
     if place is None:
-        return candidate.rejected("no informative term to ask for")
+        return candidate.rejected("no informative term for the gap")
     answer = plain[place.start : place.end]
     question = f"{plain[: place.start]}{GAP}{plain[place.end :]}"
     candidate = Candidate("cloze", question, answer, gold)
     if len(set(source.tokens(question))) < _FEWEST_TOLD:
-        return candidate.rejected("without context: names too little")
+        return candidate.rejected("without context: too few content words")
     if fault := context_fault(question, source):
         return candidate.rejected(f"without context: {fault.split(' (')[0]}")
     if not set(source.tokens(answer)) <= set(source.tokens(gold.text)):
@@ -104,7 +104,7 @@ def _cloze(plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]) -
 
 
 def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | None:
-    """Where the rarest informative term of a sentence stands."""
+    """Position of the rarest informative term of a sentence."""
     source = vocabulary.source
     seen = Counter(token for word in words(plain) for token in set(source.tokens(word)))
     ranked: list[tuple[float, bool, int, int]] = []
@@ -119,7 +119,8 @@ def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | 
         start = places[0].start()
         named = _is_name(term, plain[:start])
         if named or _is_topic(term, tokens[0], vocabulary, topics):
-            # Of equals a name, then the longer, then the later: a sentence comes to it last.
+            # Of equals a name, then the longer, then the later, which is usually the new
+            # information.
             ranked.append((round(vocabulary.idf(tokens[0]), 6), named, len(term), start))
     if not ranked:
         return None
@@ -128,7 +129,7 @@ def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | 
 
 
 def _is_name(term: str, before: str) -> bool:
-    """True for a name (a capital that opens no sentence), a number or a code."""
+    """True for a name (a capital within a sentence), a number or a code."""
     if len(term) > 1 and any(c.isdigit() for c in term):
         return True
     opens = not before.strip(_OPENERS) or before.rstrip(_OPENERS)[-1:] in ".!?:…"
@@ -136,7 +137,7 @@ def _is_name(term: str, before: str) -> bool:
 
 
 def _is_topic(term: str, token: str, vocabulary: Vocabulary, topics: frozenset[str]) -> bool:
-    """True for a word that its document is about, as far as repeating it shows."""
+    """True for a word that the document repeats, which indicates its topic."""
     common = vocabulary.chunks >= _MANY and vocabulary.holding(token) > _COMMON * vocabulary.chunks
     return len(term) >= 4 and term.isalpha() and token in topics and not common
 
@@ -144,7 +145,7 @@ def _is_topic(term: str, token: str, vocabulary: Vocabulary, topics: frozenset[s
 def _is_prose(plain: str) -> bool:
     """True for a whole sentence: begins with a capital, ends with a stop, is mostly letters.
 
-    One that begins with a quotation mark is an example, or somebody's words: no statement.
+    One that begins with a quotation mark is an example or a quote, not a statement.
     """
     count = len(plain.split())
     if not _FEWEST_WORDS <= count <= _MOST_WORDS or "|" in plain or "://" in plain:
@@ -161,9 +162,9 @@ def _is_prose(plain: str) -> bool:
 def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
     """Heading paths of a document, in a seeded order; the section's own text is gold.
 
-    Own text reaches to the next heading; of more than 1,200 characters the opening paragraphs
-    are gold, and below 80 there is nothing to find. The answer is empty: no sentence of the
-    section answers a heading.
+    A section's own text ends at the next heading; if it has more than 1,200 characters, the opening
+    paragraphs are gold, and below 80 it is skipped. The answer is empty: no sentence answers a
+    heading.
     """
     text = document.text
     sentences = sentences_of(text)
@@ -184,7 +185,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
         elif survey.boilerplate(text, body, sentences):
             yield candidate.rejected("the section occurs more than once in the collection")
         elif len(re.findall(r"[^\W\d_]", section.title)) < _FEWEST_LETTERS:
-            yield candidate.rejected("the heading names nothing")
+            yield candidate.rejected("the heading has no content word")
         else:
             yield candidate
 
@@ -198,7 +199,7 @@ def _path(document: Document, section: Section) -> str:
 
 
 def _body(text: str, section: Section, end: int) -> Span | None:
-    """A section's own text below its heading, None where it is too short or mostly code."""
+    """A section's own text below its heading, None if it is too short or mostly code."""
     line = text.find("\n", section.span.start, end)
     if line < 0:
         return None
@@ -233,13 +234,13 @@ def spread(
     make: Maker,
     seed: int,
 ) -> Iterator[Candidate]:
-    """Candidates of a collection, one of each document in turn, documents in a seeded order.
+    """Candidates of a collection, alternating between documents in a seeded order.
 
     Args:
         documents: Ids.
-        read: A document by its id; asked for once, when its turn comes.
-        survey: Of the whole collection.
-        make: What makes candidates of a document.
+        read: A document by its id; read once, on its turn.
+        survey: Survey of the whole collection.
+        make: Makes the candidates of a document.
         seed: Seed of both orders.
     """
     order = sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}"))
@@ -264,7 +265,7 @@ def spread(
 
 
 def _until_accepted(makers: Iterator[Candidate]) -> Iterator[Candidate]:
-    """Candidates up to the first that is accepted."""
+    """Candidates up to the first accepted one."""
     for candidate in makers:
         yield candidate
         if not candidate.reason:

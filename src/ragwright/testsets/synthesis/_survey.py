@@ -1,4 +1,4 @@
-"""What a collection is made of: how rare its words are, and what in it stands more than once."""
+"""Statistics of a collection: rarity of words, and repeated text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
 
 
 class Vocabulary:
-    """In how many chunks each token stands.
+    """Number of chunks with each token.
 
     Args:
         source: Cuts text into tokens, as the keyword index does.
@@ -36,12 +36,12 @@ class Vocabulary:
         return self._holding[token]
 
     def idf(self, token: str) -> float:
-        """``ln(1 + (N - n + 0.5) / (n + 0.5))``, as BM25 in Lucene weighs a token."""
+        """``ln(1 + (N - n + 0.5) / (n + 0.5))``, BM25's weight of a token in Lucene."""
         held = self._holding[token]
         return math.log1p((self.chunks - held + 0.5) / (held + 0.5))
 
     def rare(self, text: str) -> Mapping[str, float]:
-        """The rare tokens of a text with their idf: those at or above the mean of its tokens."""
+        """The rare tokens of a text with their idf: those at or above its mean."""
         idf = {token: self.idf(token) for token in dict.fromkeys(self.source.tokens(text))}
         mean = sum(idf.values()) / max(1, len(idf))
         return {token: value for token, value in idf.items() if round(value - mean, 9) >= 0}
@@ -49,7 +49,7 @@ class Vocabulary:
     def leak(self, question: str, chunk: str) -> float | None:
         """Share of a chunk's rare vocabulary that a question repeats, each word by its idf.
 
-        0 where it repeats none: found by meaning alone. None where the chunk has no rare word.
+        0 if it repeats none (found by meaning alone). None if the chunk has no rare word.
         """
         rare = self.rare(chunk)
         total = sum(rare.values())
@@ -60,7 +60,7 @@ class Vocabulary:
 
 
 class Survey:
-    """One pass over a collection, remembered: words, chunks, and what is there twice.
+    """Statistics from one pass over a collection: words, chunks, and repeated text.
 
     Args:
         source: Cuts text into tokens, as the keyword index does.
@@ -73,7 +73,7 @@ class Survey:
         self._sentences: Counter[str] = Counter()
 
     def add(self, document_id: str, text: str, chunks: Sequence[Span]) -> None:
-        """Count a document that was cut into chunks."""
+        """Add a chunked document."""
         self.chunks[document_id] = tuple(chunks)
         for span in chunks:
             piece = text[span.start : span.end]
@@ -83,13 +83,13 @@ class Survey:
             self._sentences[_key(text[sentence.start : sentence.end])] += 1
 
     def repeated(self, sentence: str) -> bool:
-        """True where a sentence stands more than once in the collection."""
+        """True if a sentence occurs more than once in the collection."""
         return self._sentences[_key(sentence)] > 1
 
     def usable(self, document_id: str, text: str) -> tuple[Span, ...]:
-        """Chunks of a document that are neither boilerplate nor there twice.
+        """Chunks of a document that are neither boilerplate nor duplicates.
 
-        Boilerplate is a chunk half of whose sentences, by length, stand elsewhere too.
+        Boilerplate is a chunk of which half the sentences, by length, occur elsewhere too.
         """
         sentences = sentences_of(text)
         return tuple(
@@ -100,13 +100,13 @@ class Survey:
         )
 
     def boilerplate(self, text: str, span: Span, sentences: Sequence[Span]) -> bool:
-        """True where half of a piece of text, by length, are sentences that stand elsewhere too."""
+        """True if half of a text, by length, consists of sentences that occur elsewhere too."""
         inside = [one for one in sentences if span.start <= one.start and one.end <= span.end]
         known = sum(one.length for one in inside if self.repeated(text[one.start : one.end]))
         return 2 * known >= max(1, sum(one.length for one in inside))
 
     def chunk_of(self, document_id: str, start: int, end: int) -> Span | None:
-        """The chunk that holds most of a span, the first of equals; None where none holds any."""
+        """The chunk with the largest part of a span, the first of equals; None if none has any."""
         span = Span(start, end)
         best = max(self.chunks.get(document_id, ()), key=span.overlap, default=None)
         return best if best is not None and span.overlap(best) else None
@@ -114,12 +114,12 @@ class Survey:
 
 @lru_cache(maxsize=32)
 def sentences_of(text: str) -> tuple[Span, ...]:
-    """Spans of the sentences of a text; the last few texts are remembered."""
+    """Spans of the sentences of a text; the last few texts are cached."""
     return tuple(sentence_spans(text))
 
 
 def fenced(text: str) -> tuple[Span, ...]:
-    """Spans of fenced code blocks; one that is not closed goes to the end."""
+    """Spans of fenced code blocks; an unclosed one extends to the end."""
     found = []
     begin: int | None = None
     mark = ""

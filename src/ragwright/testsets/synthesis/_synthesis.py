@@ -1,4 +1,4 @@
-"""From candidates to the rows of a testset: chosen, split, labelled, counted."""
+"""Builds the rows of a testset from candidates: selection, splits, labels, counts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ._candidates import Candidate
 from ._survey import Survey
 
 _FEW_DOCUMENTS = 5
-"""Below so many documents, splits are runs of a document's text."""
+"""Below this number of documents, splits are parts of a document's text."""
 
 _RUNS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """A testset that was made, and what it was made from.
+    """A generated testset and its statistics.
 
     Attributes:
-        rows: Rows in document order; one a question and persona.
-        made: Questions by kind (and level, where a model wrote them): ``cloze``, ``model fact``.
-        rejected: Reason -> how many candidates.
+        rows: Rows in document order; one per question and persona.
+        made: Questions by kind (and level, if a model wrote them): ``cloze``, ``model fact``.
+        rejected: Reason -> number of candidates.
         leaks: Leak of each question that has one, ascending.
-        notes: What the reader should know.
+        notes: Notes for the user.
     """
 
     rows: tuple[Row, ...]
@@ -41,7 +41,7 @@ class Synthesis:
         return sum(self.made.values())
 
     def leak_quartiles(self) -> tuple[float, ...]:
-        """Least, first quarter, middle, third quarter and most of the leaks; empty without."""
+        """Minimum, quartiles and maximum of the leaks; empty without leaks."""
         if not self.leaks:
             return ()
         last = len(self.leaks) - 1
@@ -57,15 +57,15 @@ def synthesis_of(
 ) -> Synthesis:
     """The testset of the first accepted candidates.
 
-    Rows hold metadata ``kind``, ``level`` (of a model's), ``leak`` and ``split``: whole
-    documents are for confirmation, about two of five rows; of fewer than five documents, runs
-    of their text are, and a note says so.
+    Rows hold metadata ``kind``, ``level`` (of a model's), ``leak`` and ``split``: whole documents
+    are for confirmation, about two of five rows; with fewer than five documents, parts of their
+    text are, with a note.
 
     Args:
-        candidates: In order of preference, rejected ones among them.
+        candidates: In order of preference, including rejected ones.
         wanted: Most questions.
         survey: Of the collection.
-        texts: Text of each document that a candidate has its evidence in.
+        texts: Text of each document with evidence of a candidate.
         notes: To begin with.
     """
     accepted = [candidate for candidate in candidates if not candidate.reason]
@@ -82,11 +82,11 @@ def synthesis_of(
     made = Counter(" ".join(filter(None, (one.kind, one.level))) for one in chosen)
     told = list(notes)
     if len(chosen) < wanted:
-        told.append(f"{len(chosen)} of {wanted} questions: no more were found that hold")
+        told.append(f"{len(chosen)} of {wanted} questions: no more valid ones were found")
     if chosen and len({one.span.document_id for one in chosen}) < _FEW_DOCUMENTS:
         told.append(
-            f"fewer than {_FEW_DOCUMENTS} documents: the splits are runs of their text, and are "
-            "neighbours where these meet"
+            f"fewer than {_FEW_DOCUMENTS} documents: the splits are parts of their text, so "
+            "adjacent questions are in different splits"
         )
     known = sorted(leak for leak in leaks if leak is not None)
     counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
@@ -96,8 +96,8 @@ def synthesis_of(
 def planned_splits(chosen: Sequence[Candidate]) -> list[str]:
     """``tune`` or ``confirm`` for each question, by whole documents in the order of their hashes.
 
-    Of fewer than five documents each is cut into five runs of equally many questions, two of
-    them for confirmation. Questions must be sorted by document and position.
+    With fewer than five documents, each is cut into five parts with equal numbers of questions, two
+    of them for confirmation. Questions must be sorted by document and position.
     """
     by_document = Counter(one.span.document_id for one in chosen)
     if len(by_document) >= _FEW_DOCUMENTS:

@@ -1,4 +1,6 @@
-"""Testsets made from a project's own documents: by a model, offline, or from rows of others."""
+"""Testsets made from a project's own documents: by a model, offline, or from rows of other
+tools.
+"""
 
 from __future__ import annotations
 
@@ -43,10 +45,10 @@ from ._synthesis import Synthesis, synthesis_of
 
 _OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
 KINDS = ("model", *_OFFLINE)
-"""Who may write questions."""
+"""Origins of questions."""
 
 _ROUNDS = 4
-"""Most times that passages are added where too many candidates were rejected."""
+"""Most rounds with further passages if too many candidates were rejected."""
 
 _SHORTEST_PASSAGE = 200
 _MAX_TOKENS = 2000
@@ -54,14 +56,14 @@ _MAX_TOKENS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Synthesizing:
-    """How to make a testset.
+    """Settings for making a testset.
 
     Attributes:
-        questions: How many; each has a row per persona.
-        kinds: ``model``, ``cloze``, ``heading``, in equal shares; the model where there is one
-            and nothing is named, else cloze and heading.
-        model: Chat model that writes; ``answer.model`` where empty.
-        levels: Levels to ask the model for; all of its prompt file where empty.
+        questions: Number of questions; each has a row per persona.
+        kinds: ``model``, ``cloze``, ``heading``, in equal shares; by default the model if there is
+            one, else cloze and heading.
+        model: Chat model that writes; ``answer.model`` if empty.
+        levels: Levels to ask the model for; all of its prompt file if empty.
         personas: Readers with a gold answer of their own (of a model's questions).
         per_chunk: Most questions on one chunk.
         seed: Seed of every choice.
@@ -80,16 +82,16 @@ class Synthesizing:
 
 @at_work("synth")
 def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
-    """Make a testset from the documents of the index; say how the model's run went.
+    """Make a testset from the documents of the index; also returns the outcome of the model's run.
 
     Raises:
-        TestsetError: Not one question could be made; the commonest reason is named.
+        TestsetError: No question could be made; with the most common reason.
         ConfigError: A kind, level or persona is unknown, or a model is needed and none is set.
         RetrieveError: Nothing has been ingested.
     """
     kinds = _kinds(project, how)
     writing = _writing(project, how) if "model" in kinds else None
-    project.target()  # says what to do where nothing is indexed
+    project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
     reader = _Reader(project)
     share = math.ceil(how.questions / len(kinds))
@@ -105,7 +107,7 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
     candidates = _distinct(project, _in_turn(lists), survey)
     texts = reader.texts(candidates)
     stopped = summary is not None and not summary.complete
-    notes = ("the run was stopped before its end: --resume goes on",) if stopped else ()
+    notes = ("the run was stopped before its end: continue it with --resume",) if stopped else ()
     synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
@@ -117,7 +119,7 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
 
 
 def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
-    """What making a testset would call and cost where no candidate is rejected.
+    """Calls and cost of making a testset if no candidate is rejected.
 
     Rejected ones are replaced from further passages, in up to three more rounds.
 
@@ -142,7 +144,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
     """Rows of a file as a testset of this project: gold located, labelled, split.
 
     Raises:
-        TestsetError: The rows cannot be read; file and line are named.
+        TestsetError: The rows cannot be read; with file and line.
         RetrieveError: Nothing has been ingested.
     """
     project.target()
@@ -158,7 +160,7 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
 
 
 def survey_of(project: Project) -> Survey:
-    """One pass over the indexed documents: rare words, chunks, what is there twice."""
+    """One pass over the indexed documents: rare words, chunks, repeated text."""
     with project.store.reading(project.pair) as reading:
         survey = Survey(reading.analyzer)
         for one in reading.documents():
@@ -167,7 +169,7 @@ def survey_of(project: Project) -> Survey:
 
 
 def passages_of(project: Project, survey: Survey, seed: int) -> Iterator[Passage]:
-    """Chunks to ask questions on, in a seeded order, one of each document in turn.
+    """Chunks for questions, in a seeded order, alternating between documents.
 
     None is boilerplate, a duplicate, or shorter than 200 characters.
     """
@@ -188,7 +190,7 @@ def _passages(document: Document | None, survey: Survey, seed: int) -> Iterator[
 
 
 class _Reader:
-    """Documents of the store; the texts of those that candidates come from are kept."""
+    """Documents of the store; texts with candidates are kept in memory."""
 
     def __init__(self, project: Project) -> None:
         self._store = project.store
@@ -210,7 +212,7 @@ def _kinds(project: Project, how: Synthesizing) -> tuple[str, ...]:
             )
     if how.questions < 1 or how.per_chunk < 1:
         raise ConfigError(
-            f"{how.questions} questions, {how.per_chunk} a chunk", hint="ask for one or more"
+            f"{how.questions} questions, {how.per_chunk} per chunk", hint="ask for at least one"
         )
     if how.kinds:
         return tuple(dict.fromkeys(how.kinds))
@@ -243,7 +245,7 @@ def _writing(project: Project, how: Synthesizing) -> Writing:
 
 
 def _prompt(project: Project, name: str) -> Mapped:
-    """The project's own prompt file of a name, else the shipped one.
+    """The project's own prompt file with a name, else the shipped one.
 
     Raises:
         PromptError: A key is unknown, with file and line.
@@ -260,7 +262,7 @@ def _prompt(project: Project, name: str) -> Mapped:
 def _written(
     project: Project, how: Synthesizing, writing: Writing, survey: Survey, wanted: int
 ) -> tuple[list[Candidate], RunSummary]:
-    """Candidates that the model wrote, in rounds until enough were accepted."""
+    """Candidates written by the model, in rounds until enough are accepted."""
     source = survey.vocabulary.source
     passages = passages_of(project, survey, how.seed)
     found: list[Candidate] = []
@@ -293,7 +295,7 @@ def _round(
     manifest: Mapping[str, object],
     items: Sequence[tuple[str, Callable[[], Flow[tuple[Candidate, ...]]]]],
 ) -> tuple[list[Candidate], RunSummary]:
-    """One job of the run store over some passages."""
+    """One stored job over some passages."""
     job = Job(
         kind="synth",
         manifest=manifest,
@@ -325,7 +327,7 @@ def _summed(rounds: Sequence[RunSummary]) -> RunSummary:
 
 
 def _until(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
-    """Candidates up to so many accepted ones."""
+    """Candidates up to a number of accepted ones."""
     for candidate in candidates:
         if accepted == 0:
             return
@@ -334,7 +336,7 @@ def _until(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate
 
 
 def _in_turn(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Accepted candidates of each kind in turn, the rejected behind them."""
+    """Accepted candidates, alternating between kinds, then the rejected ones."""
     accepted = [[one for one in each if not one.reason] for each in lists]
     turns = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
     return [*turns, *(one for each in lists for one in each if one.reason)]
