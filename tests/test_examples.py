@@ -109,8 +109,10 @@ def test_persona_qa_runs_on_scripted_models_and_says_so(tmp_path: Path) -> None:
     assert f"{axes} x embed.model, 128 trials" in printed
     assert "3 of 10 questions (6 of 20 rows)" in printed
     assert "ChunkScore" in printed.partition("# Verdict")[0]
-    for preset in set(presets()) - {"complete"}:
-        assert len(re.findall(rf"^{preset} +all ", printed, re.MULTILINE)) == 1
+    for preset, changes in presets().items():
+        if preset != "complete":
+            row = rf"^{preset} \({changes['source']}\) +all "
+            assert len(re.findall(row, printed, re.MULTILINE)) == 1
     assert "no generator is proven better than all others" in printed
     held = re.search(r"^T\d+ Comprehensive, confirm split .* (\S+) \.\. (\S+) ", printed, re.M)
     # Where the noise has no leader the split stays closed; a verdict for one would be a fault.

@@ -142,7 +142,7 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
         said = "worse than the complete prompt" if said == "helps" else "better"
     several = any(other.persona for other in one.effects)
     return [
-        one.part if first else "",
+        one.label if first else "",
         (effect.persona or "all") if several else "",
         _number(effect.with_part),
         _number(effect.without),

@@ -45,13 +45,13 @@ def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
             tokens = "" if one.tokens is None else f"{one.tokens:.4g}"
             said = one.state if one.safe and not effect.persona else effect.verdict
             signed = _signed(effect.difference)
-            rows.append((one.part, named, signed, told, str(effect.n), tokens, said))
+            rows.append((one.label, named, signed, told, str(effect.n), tokens, said))
             if effect.difference is not None:
                 low = effect.difference if effect.low is None else effect.low
                 high = effect.difference if effect.high is None else effect.high
                 points.append(
                     {
-                        "y": one.part,
+                        "y": one.label,
                         "group": named,
                         "value": effect.difference,
                         "low": low,

@@ -249,6 +249,9 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
     found = ablated(folder, how)
     assert len(found.ablation.parts) == 15
     assert {one.design for one in found.ablation.parts} == {"preset"}
+    labels = [one.label for one in found.ablation.parts]
+    assert labels[0] == "without_length (13B)"
+    assert "role_and_tailor_only (13O)" in labels
     assert len(model.requests) == 3 * 16
     swapped = part(found.ablation, "question_before_context", "preset")
     assert swapped.tokens == 0

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from ...answer import presets
 from ...core import Score
 from ...measure import Comparison, MeasureScale, compare_rows, holm, most_lost
 from ..evaluations import RowResult
@@ -89,6 +90,12 @@ class PartResult:
     cost: float | None = None
     trial: int | None = None
     confirmed: tuple[PartEffect, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Its name; of a shipped preset with its number in the comparison it comes from."""
+        number = presets().get(self.part, {}).get("source") if self.design == "preset" else None
+        return f"{self.part} ({number})" if number else self.part
 
     @property
     def safe(self) -> bool:
