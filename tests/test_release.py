@@ -75,3 +75,14 @@ def test_ci_covers_every_python_that_the_package_names() -> None:
     ]
     assert set(named) <= set(versions)
     assert PYPROJECT["project"]["requires-python"] == f">={versions[0]}"
+
+
+def test_the_image_installs_extras_that_exist_and_serves() -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    named = re.search(r"\"\.\[([\w,]+)\]\"", text)
+    assert named is not None
+    assert set(named[1].split(",")) <= set(PYPROJECT["project"]["optional-dependencies"])
+    assert "USER ragwright" in text
+    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))["services"]
+    assert all(one["read_only"] for one in compose.values())
+    assert all("serve" in one["command"] for one in compose.values())
