@@ -84,7 +84,7 @@ def test_metadata_and_headings(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)("", **letters)
     authors = asked(folder, "List all authors.")
     assert all(name in authors.text for name in NAMES[:3])
-    assert "listed from the metadata field author, no model" in authors.notes
+    assert "listed from the metadata author, no model" in authors.notes
     chapters = asked(folder, "List all headings.")
     assert "Greetings from town 2" in chapters.text
 
@@ -102,6 +102,17 @@ def test_a_condition_that_structure_cannot_check_is_left_to_the_index(
 ) -> None:
     folder = MakeProject(tmp_path)(SETTINGS, **{"debate.md": DEBATE})
     assert asked(folder, question).route == "index"
+
+
+def test_prose_is_no_transcript_and_a_column_must_be_named_wholly(tmp_path: Path) -> None:
+    prose = (
+        "# Steps and filters\n\nThe brakes need care.\n\nIn Python: see below.\n\nMore text.\n\n"
+        "The oil too.\n\nPDF: a format.\n\nAnd the coolant.\n\n| name | what changed |\n| - | - |\n"
+        "| a | one |\n| b | two |\n"
+    )
+    folder = MakeProject(tmp_path)("", **{"guide.md": prose})
+    for question in ("Who are the contributors?", "List the steps for changing the filters."):
+        assert asked(folder, question).model != "structure"
 
 
 def test_with_a_chat_model_a_note_says_what_every_chunk_would_cost(tmp_path: Path) -> None:

@@ -44,10 +44,13 @@ _ASKING = re.compile(
 )
 """Words of a question that ask, or name the documents as a whole: they add no condition."""
 _PEOPLE_FIELDS = re.compile(
-    r"(?:speaker|speakers|author|authors|contributor|contributors|name|participant|orateur"
+    r"(?:speaker|speakers|author|authors|contributor|contributors|participant|orateur"
     r"|auteur|intervenant|sprecher|autor|orador)"
 )
 _LEAST_NAMES = 2
+_SPOKEN = 0.4
+"""Share of a document's paragraphs that begin with a speaker where it is a transcript."""
+
 _LONGEST_VALUE = 80
 _MOST_VALUES = 2_000
 
@@ -68,6 +71,7 @@ class Structure:
         self._texts: dict[str, dict[str, str]] = {}
         self._header: tuple[str, tuple[str, ...]] = ("", ())
         self._headed: set[str] = set()
+        self._blocks: dict[str, list[int]] = {}
 
     @property
     def asks(self) -> bool:
@@ -81,12 +85,18 @@ class Structure:
                 self._headed.update(word.casefold() for word in words(heading))
                 self._put("headings", heading, hit, hit.start, hit.end)
             self._headed.update(word.casefold() for word in words(hit.title))
+            blocks = self._blocks.setdefault(hit.document_id, [0, 0])
+            blocks[0] += sum(
+                bool(part.strip()) and not part.lstrip().startswith("#")
+                for part in hit.text.split("\n\n")
+            )
             for match in _SPEAKER.finditer(hit.text):
                 name = match["name"]
                 if _NO_NAMES.fullmatch(name.split()[0].upper()) or (
                     match["mark"] == "." and name != name.upper()
                 ):
                     continue
+                blocks[1] += 1
                 self._put(
                     "speaker lines", name, hit, hit.start + match.start(), hit.start + match.end()
                 )
@@ -94,18 +104,20 @@ class Structure:
                 values = value if isinstance(value, tuple) else (value,)
                 for one in values:
                     if isinstance(one, str) and one.strip():
-                        self._put(f"the metadata field {field}", one, hit, hit.start, hit.end)
+                        self._put(f"the metadata {field}", one, hit, hit.start, hit.end)
             self._read_table(hit)
 
     def items(self) -> tuple[str, list[Item]] | None:
         """Where the answer was read, and its members; None where no structure answers.
 
-        The question may hold one kind of thing and words of the documents' titles and headings;
-        any other word is a condition that structure cannot check.
+        The question may hold one kind of thing and, where people are asked for, words of titles and
+        headings; any other word is a condition that structure cannot check.
         """
+        self._drop_prose()
         for at, word in enumerate(self._words):
             rest = [*self._words[:at], *self._words[at + 1 :]]
-            if any(other not in self._headed for other in rest):
+            known = all(other in self._headed for other in rest)
+            if rest and not (known and _PEOPLE.match(word)):
                 continue
             for place in self._places(word):
                 found = self._found.get(place, {})
@@ -114,18 +126,32 @@ class Structure:
                     return place, [Item(texts[key], tuple(places)) for key, places in found.items()]
         return None
 
+    def _drop_prose(self) -> None:
+        """Forget names in documents whose paragraphs mostly begin without one: no transcripts."""
+        found = self._found.get("speaker lines", {})
+        for key, places in list(found.items()):
+            kept = [spot for spot in places if self._is_transcript(spot[0].document_id)]
+            if kept:
+                found[key] = kept
+            else:
+                del found[key]
+
+    def _is_transcript(self, document: str) -> bool:
+        blocks, names = self._blocks[document]
+        return names >= _SPOKEN * blocks
+
     def _places(self, word: str) -> Iterator[str]:
         """Structures that hold what a word names, the likeliest first."""
         people = bool(_PEOPLE.match(word))
         wanted = set(self._analyzer.tokens(word))
         for place in self._found:
-            name = place.rpartition(" ")[2].replace("_", " ")
-            if place != "speaker lines" and wanted & set(self._analyzer.tokens(name)):
+            name = place.partition(" ")[2].partition(" ")[2] if place.startswith("the ") else ""
+            if wanted and wanted == set(self._analyzer.tokens(name.replace("_", " "))):
                 yield place
         if people:
             yield "speaker lines"
             for place in self._found:
-                if _PEOPLE_FIELDS.fullmatch(place.rpartition(" ")[2].casefold()):
+                if _PEOPLE_FIELDS.fullmatch(place.split(" ", 2)[-1].casefold()):
                     yield place
         if _SECTIONS.match(word):
             yield "headings"
