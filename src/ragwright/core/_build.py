@@ -185,6 +185,8 @@ def _advice(field: dataclasses.Field[Any], hint: Any, path: tuple[str, ...]) -> 
 
 
 def _example(path: tuple[str, ...], value: str) -> str:
+    if not path:  # a file of its own
+        return value
     if path[-1].isdigit():
         value = f"[{value}]"
     return f"{'.'.join(part for part in path if not part.isdigit())}: {value}"
