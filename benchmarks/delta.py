@@ -1,6 +1,6 @@
 """Tables of records as Delta tables, beside our own format: four refreshes, in one run.
 
-    python -m benchmarks.delta [--rows 80000] [--rounds 3] [--million] [--publish]
+    python -m benchmarks.delta [--rows 80000] [--rounds 3] [--million] [--exports] [--publish]
 
 Rows, patterns and tags are those of ``benchmarks.records``. ``ours`` is the format of the project.
 The two others are prototypes that keep everything but the storage: the same steps write the same
@@ -40,7 +40,7 @@ import numpy as np
 
 from benchmarks import records_project as projects
 from benchmarks.publish import Cell, Section, Table, publish, section_lines, versions
-from benchmarks.records import Figures, note, run
+from benchmarks.records import COMMAND, Figures, note, refreshed, run
 
 WAYS = ("ours", "delta, files", "delta, merge")
 STAGES = (
@@ -362,8 +362,11 @@ def counted(report: Mapping[str, Any]) -> dict[str, Any]:
 
 def size(folder: Path) -> int:
     """Bytes of the files of the tables."""
-    kept = folder / ".ragwright" / "data" / "records"
-    return sum(path.stat().st_size for path in kept.rglob("*") if path.is_file())
+    return _bytes(folder / ".ragwright" / "data" / "records")
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
 def table(figures: dict[str, Figures], caption: str) -> Table:
@@ -410,6 +413,42 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
     )
 
 
+def exports(arguments: argparse.Namespace, work: Path) -> Section:
+    """What `records export --delta` takes and writes after each refresh, once."""
+    script = projects.peer(work)
+    raw, rows = Path(script.make(arguments.rows)), work / "rows.jsonl"
+    shutil.copyfile(raw, rows)
+    folder = projects.declare(work / "project", script, rows)
+    found: list[Mapping[str, Cell]] = []
+    for stage in STAGES:
+        prepare(stage, raw, rows, [folder], 0)
+        refreshed(folder, "--no-index")
+        words = ("records", "export", "--delta", "lake", "--json")
+        busy = processor()
+        taken = run([sys.executable, "-c", COMMAND, *words], folder)
+        made = json.loads(taken.printed)["tables"].values()
+        files = sum(one["written"] for one in made)
+        found.append(
+            {
+                "export after": stage,
+                "process s": f"{taken.seconds:.2f}",
+                "processor s": f"{processor() - busy:.2f}",
+                "files written": str(files),
+                "versions": " ".join(str(one["version"]) for one in made),
+                "MB in the folder": f"{_bytes(folder / 'lake') / 1e6:.1f}",
+            }
+        )
+    return Section(
+        title="Export to Delta tables",
+        tables=[Table(found, f"{arguments.rows:,} rows, one run")],
+        notes=["Versions: of bronze, silver, gold and left_out. Earlier ones are kept."],
+        command="python -m benchmarks.delta --exports --publish",
+        page="records",
+        conditions=versions("pyarrow", "deltalake"),
+        data={"rows": arguments.rows, "exports": found},
+    )
+
+
 def main() -> None:
     """Measure and print; publish if asked."""
     if sys.argv[1:2] == ["--child"]:
@@ -419,13 +458,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=80_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--exports", action="store_true", help="measure the export instead")
     parser.add_argument("--publish", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as work:
-        found = section(arguments, Path(work))
+        found = (exports if arguments.exports else section)(arguments, Path(work))
     print("\n".join(section_lines(found)))
     if arguments.publish:
-        publish("records_delta", found)
+        publish("records-delta-export" if arguments.exports else "records-delta", found)
 
 
 if __name__ == "__main__":
