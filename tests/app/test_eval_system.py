@@ -212,3 +212,30 @@ def test_an_openai_compatible_endpoint_is_a_system(folder: Path) -> None:
         done = ragwright(folder, "eval", "--system", f"{server.url}#m", *words)
         assert server.count == 3
     assert json.loads(done.stdout)["measures"]["TokenF1"]["mean"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("answer.model=foo:bar",),
+        ("judge.model=foo:bar",),
+        ("judge.model=ollama:m", "judge.embedder=foo:bar"),
+        ("retrieve.rerank.model=foo:bar",),
+    ],
+)
+def test_an_unknown_provider_is_an_error_of_a_dry_run(
+    tmp_path: Path, settings: tuple[str, ...]
+) -> None:
+    (tmp_path / "a.txt").write_text("Paris is the capital of France.", "utf-8")
+    (tmp_path / "ragwright.yaml").write_text("sources: [a.txt]\n", "utf-8")
+    (tmp_path / "questions.csv").write_text(QUESTIONS, "utf-8")
+    ragwright(tmp_path, "ingest", "-q")
+    measures = {"judge.model=foo:bar": "Faithfulness", "judge.model=ollama:m": "QuestionSimilarity"}
+    given = [word for text in settings for word in ("--set", text)]
+    words = ["eval", "--testset", "questions.csv", *given, "--dry-run"]
+    wanted = measures.get(settings[0], "TokenF1")
+    done = ragwright(tmp_path, *words, "--measures", wanted, code=1)
+    assert "no provider 'foo'" in done.stderr
+    if settings[0].startswith("retrieve"):
+        done = ragwright(tmp_path, "ask", "Paris", *given, "--dry-run", code=1)
+        assert "no provider 'foo'" in done.stderr

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ragwright.core import ConfigError, MissingKeyError
-from ragwright.models import Directory, ModelName, ModelSettings
+from ragwright.models import PROVIDERS, Directory, ModelName, ModelSettings
 
-PUBLIC = ["cohere", "deepseek", "gemini", "groq", "mistral", "openai", "openrouter", "together"]
+PUBLIC = [
+    *("anthropic", "cohere", "deepseek", "gemini", "groq"),
+    *("mistral", "openai", "openrouter", "together"),
+]
 
 
 @pytest.mark.parametrize("provider", PUBLIC)
@@ -25,12 +30,49 @@ def test_public_providers_need_https_and_a_key(
     assert target.key() == "secret"
 
 
-@pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio"])
+@pytest.mark.parametrize("provider", ["ollama", "vllm", "lmstudio", "llamacpp"])
 def test_servers_on_this_machine_are_free_and_need_no_key(provider: str) -> None:
     target = Directory().find(f"{provider}:some-model")
     assert target.local
     assert target.free
     assert target.key() == ""
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable", "value", "base"),
+    [
+        (
+            "azure",
+            "AZURE_OPENAI_ENDPOINT",
+            "https://r.openai.azure.com/",
+            "https://r.openai.azure.com/openai/v1",
+        ),
+        (
+            "bedrock",
+            "AWS_REGION",
+            "eu-west-1",
+            "https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1",
+        ),
+        ("databricks", "DATABRICKS_HOST", "w.example", "https://w.example/serving-endpoints"),
+    ],
+)
+def test_addresses_that_hold_a_resource_or_a_region(
+    provider: str, variable: str, value: str, base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigError, match=variable):
+        Directory().find(f"{provider}:m")
+    monkeypatch.setenv(variable, value)
+    assert Directory().find(f"{provider}:m").base == base
+
+
+def test_the_guide_lists_every_provider_with_its_address_and_key() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "models.md").read_text("utf-8")
+    for name, provider in PROVIDERS.items():
+        if provider.kind == "server":
+            assert provider.documented.startswith("https://")
+            key = f"`{provider.key_env}`" if provider.key_env else "none"
+            assert f"| [`{name}`]({provider.documented}) | `{provider.base}` | {key} |" in guide
 
 
 def test_the_name_after_the_colon_may_hold_colons_and_slashes() -> None:

@@ -72,6 +72,7 @@ from ._rubric import (
 from ._score import (
     COMPUTED as COMPUTED,
     check_setup as check_setup,
+    model_fields as model_fields,
     score_row as score_row,
     score_rows as score_rows,
 )

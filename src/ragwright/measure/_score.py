@@ -119,6 +119,11 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
             require(_EXTRA_MODULES[definition.extra], definition.extra, str(measure))
 
 
+def model_fields(definition: Definition) -> tuple[str, ...]:
+    """Fields of a setup that name the models which a measure asks."""
+    return _MODEL_FIELDS.get(definition.model, ())
+
+
 def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
     """Fields that a measure needs and a row lacks; none if either set is complete."""
     due = [definition.needs, *([definition.instead] if definition.instead else [])]

@@ -20,6 +20,7 @@ from ._extractive import ExtractiveReranker as ExtractiveReranker, pack_sentence
 from ._hf_tokenizer import HFTokenizer as HFTokenizer
 from ._limits import TimeLimits as TimeLimits
 from ._names import (
+    PROVIDERS as PROVIDERS,
     Directory as Directory,
     ModelName as ModelName,
     Provider as Provider,

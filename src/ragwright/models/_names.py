@@ -28,35 +28,108 @@ class Provider:
         key_env: Environment variable that holds the key, empty where none is needed.
         kind: ``server``; ``folder`` for local models in a folder; ``object`` for a custom back end.
         free: Calls cost nothing when the settings state no price.
+        documented: Page of the provider that states the address.
     """
 
     base: str = ""
     key_env: str = ""
     kind: Literal["server", "folder", "object"] = "server"
     free: bool = False
+    documented: str = ""
 
 
 PROVIDERS: Mapping[str, Provider] = MappingProxyType(
     {
-        "cohere": Provider("https://api.cohere.ai/compatibility/v1", "COHERE_API_KEY"),
-        "databricks": Provider("{DATABRICKS_HOST}/serving-endpoints", "DATABRICKS_TOKEN"),
-        "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-        "gemini": Provider(
-            "https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"
+        "anthropic": Provider(
+            "https://api.anthropic.com/v1",
+            "ANTHROPIC_API_KEY",
+            documented="https://docs.claude.com/en/api/openai-sdk",
         ),
-        "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-        "lmstudio": Provider("http://localhost:1234/v1", free=True),
-        "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
-        "ollama": Provider("http://localhost:11434/v1", free=True),
+        "azure": Provider(
+            "{AZURE_OPENAI_ENDPOINT}/openai/v1",
+            "AZURE_OPENAI_API_KEY",
+            documented="https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle",
+        ),
+        "bedrock": Provider(
+            "https://bedrock-runtime.{AWS_REGION}.amazonaws.com/openai/v1",
+            "AWS_BEARER_TOKEN_BEDROCK",
+            documented="https://docs.aws.amazon.com/bedrock/latest/userguide/"
+            "inference-chat-completions.html",
+        ),
+        "cohere": Provider(
+            "https://api.cohere.ai/compatibility/v1",
+            "COHERE_API_KEY",
+            documented="https://docs.cohere.com/docs/compatibility-api",
+        ),
+        "databricks": Provider(
+            "{DATABRICKS_HOST}/serving-endpoints",
+            "DATABRICKS_TOKEN",
+            documented="https://docs.databricks.com/machine-learning/model-serving/"
+            "score-foundation-models",
+        ),
+        "deepseek": Provider(
+            "https://api.deepseek.com/v1",
+            "DEEPSEEK_API_KEY",
+            documented="https://api-docs.deepseek.com",
+        ),
+        "gemini": Provider(
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            "GEMINI_API_KEY",
+            documented="https://ai.google.dev/gemini-api/docs/openai",
+        ),
+        "groq": Provider(
+            "https://api.groq.com/openai/v1",
+            "GROQ_API_KEY",
+            documented="https://console.groq.com/docs/openai",
+        ),
+        "llamacpp": Provider(
+            "http://localhost:8080/v1",
+            free=True,
+            documented="https://github.com/ggml-org/llama.cpp/tree/master/tools/server",
+        ),
+        "lmstudio": Provider(
+            "http://localhost:1234/v1",
+            free=True,
+            documented="https://lmstudio.ai/docs/app/api/endpoints/openai",
+        ),
+        "mistral": Provider(
+            "https://api.mistral.ai/v1",
+            "MISTRAL_API_KEY",
+            documented="https://docs.mistral.ai/api",
+        ),
+        "ollama": Provider(
+            "http://localhost:11434/v1",
+            free=True,
+            documented="https://docs.ollama.com/openai",
+        ),
         "onnx": Provider(kind="folder", free=True),
-        "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
-        "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
+        "openai": Provider(
+            "https://api.openai.com/v1",
+            "OPENAI_API_KEY",
+            documented="https://platform.openai.com/docs/api-reference",
+        ),
+        "openrouter": Provider(
+            "https://openrouter.ai/api/v1",
+            "OPENROUTER_API_KEY",
+            documented="https://openrouter.ai/docs/quickstart",
+        ),
         "st": Provider(kind="folder", free=True),
-        "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
-        "vllm": Provider("http://localhost:8000/v1", free=True),
+        "together": Provider(
+            "https://api.together.xyz/v1",
+            "TOGETHER_API_KEY",
+            documented="https://docs.together.ai/docs/openai-api-compatibility",
+        ),
+        "vllm": Provider(
+            "http://localhost:8000/v1",
+            free=True,
+            documented="https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html",
+        ),
     }
 )
-"""Providers known without any settings."""
+"""Providers known without any settings.
+
+Addresses and keys are those that the providers document; no test of ours calls them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +320,7 @@ def _check_address(base: str, where: str) -> None:
 
 
 def _fill(base: str, text: str) -> str:
-    """The address with its environment variable replaced (Databricks' workspace)."""
+    """The address with its environment variable replaced (a workspace, a resource, a region)."""
     if "{" not in base:
         return base
     variable = base[base.index("{") + 1 : base.index("}")]
@@ -255,8 +328,8 @@ def _fill(base: str, text: str) -> str:
     if not value:
         raise ConfigError(
             f"{text} needs the address of its server, and {variable} is not set",
-            hint=f"export {variable}=https://…",
+            hint=f"export {variable}=" + ("https://…" if base.startswith("{") else "…"),
         )
-    if "://" not in value:
+    if base.startswith("{") and "://" not in value:
         value = f"https://{value}"
     return base.replace("{" + variable + "}", value)

@@ -405,6 +405,18 @@ class Project:
         # an invalid file fails only commands that need it
         return answer.pick_persona(named, self.personas if named else {})
 
+    def _asked_models(self) -> Iterator[str]:
+        """Models that questions may be sent to, as the settings name them."""
+        search = self.settings.retrieve
+        named = [
+            self.settings.answer.model,
+            search.rerank.model.removeprefix(retrieve.EMBED_PREFIX),
+            search.query.model if search.query.methods else "",
+            search.iterate.model if search.iterate.method == "model" else "",
+            search.route.model if search.route.method == "model" else "",
+        ]
+        return (name for name in dict.fromkeys(named) if name)
+
     def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
         """Settings of answering, without question, persona and index.
 
@@ -415,8 +427,8 @@ class Project:
         Raises:
             ConfigError: The name of the model is unknown; raised once, not for every row.
         """
-        if self.settings.answer.model:
-            self.models.settings_of(self.settings.answer.model)
+        for name in self._asked_models():
+            self.models.settings_of(name)
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
         options = settings.answer if stream else replace(settings.answer, stream=False)

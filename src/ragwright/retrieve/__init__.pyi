@@ -23,6 +23,7 @@ from ._iterate import iterate as iterate
 from ._meanings import visible_glossary as visible_glossary
 from ._mining import best_long_form as best_long_form, mine_glossary as mine_glossary
 from ._options import (
+    EMBED_PREFIX as EMBED_PREFIX,
     ChannelWeights as ChannelWeights,
     DatabaseOptions as DatabaseOptions,
     ExpandOptions as ExpandOptions,

@@ -26,6 +26,7 @@ from ...measure import (
     check_setup,
     default_measures,
     load_rubrics,
+    model_fields,
     on_rubric_scales,
     parse_measures,
     ranking_measures,
@@ -35,6 +36,7 @@ from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
 from ._evaluating import EvaluatedProject, Work, answering_work, ranking_work, run_work
+from ._gold_notes import check_gold
 from ._notes import with_notes
 from ._options import Evaluating
 from ._results import Evaluation
@@ -83,6 +85,8 @@ def planned(
     chosen = chosen_measures(measures, answered, setup, options.top_k)
     wanted = chosen.measures
     check_setup(wanted, setup, answered)
+    check_models(project, wanted, setup)
+    check_gold(rows, wanted)
     personas = {row.persona_name for row in rows.rows}
     plan = project.plan()
     settings = {**searched, **answering_settings(project, personas, plan)}
@@ -151,6 +155,19 @@ def answering_settings(
         "prompt": changed_options(settings.prompt),
         "personas": value_hash([asdict(known[name]) for name in sorted(named & known.keys())]),
     }
+
+
+def check_models(project: Project, measures: Sequence[Measure], setup: MeasureSetup) -> None:
+    """Refuse a model that nobody answers to, before a row reaches it.
+
+    Raises:
+        ConfigError: A measure asks a model whose provider is unknown.
+    """
+    fields = {field for measure in measures for field in model_fields(measure.definition)}
+    for field in sorted(fields):
+        name = str(getattr(setup, field))
+        if name:
+            project.models.settings_of(name)
 
 
 def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> MeasureSetup:

@@ -20,7 +20,7 @@ from ._clusters import clusters_of_rows
 from ._evaluate import answer_flows, answer_row, computed_results
 from ._evaluating import Work, do_work, results_of_run, scoring_work
 from ._given_rows import GivenRows, given_rows, of_testset, stored_or_given, with_given_answers
-from ._measuring import chosen_measures, judging
+from ._measuring import check_models, chosen_measures, judging
 from ._notes import Noted
 from ._options import Evaluating
 from ._results import Evaluation, RowResult, evaluation_of
@@ -155,6 +155,7 @@ def _to_score(
     taken = chosen_measures(measures, given.rows, setup)
     given = with_given_answers(given, taken.measures)
     check_setup(taken.measures, setup, given.rows)
+    check_models(project, taken.measures, setup)
     return given, taken, scoring_work(given, taken.measures, setup)
 
 

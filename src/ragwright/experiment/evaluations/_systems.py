@@ -32,7 +32,7 @@ from ._baselines import with_baselines
 from ._evaluate import answer_row
 from ._evaluating import Work, run_work, scoring_work
 from ._gold_notes import check_gold
-from ._measuring import chosen_measures, judging
+from ._measuring import check_models, chosen_measures, judging
 from ._notes import with_notes
 from ._options import Evaluating
 from ._results import Evaluation, Made, RowResult
@@ -62,22 +62,22 @@ def evaluate_system(
         SystemCallError: So it is.
         ConfigError: The system cannot be found or asked.
     """
-    rows, under, setup = _opened(project, testset, measures, system)
+    rows, under = _opened(project, testset, measures, system)
     under = _round(project, rows, under, resume=how.resume)
     project.systems.add(under)
     first = _first_reply(project.runner, rows.rows, under)
-    rows, wanted, work = _planned(rows, measures, under, setup, first)
+    rows, wanted, work = _planned(project, (rows, measures), under, first)
     evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted, how)
-    evaluation = _beside_gold(evaluation)
-    return with_notes(with_baselines(evaluation, project.runner, setup, how.seed)), summary
+    evaluation = with_baselines(evaluation, project.runner, judging(project), how.seed)
+    return with_notes(_beside_gold(evaluation)), summary
 
 
 def forecast_system(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], system: Any
 ) -> Forecast:
     """What :func:`evaluate_system` would ask and cost; the system is not asked."""
-    rows, under, setup = _opened(project, testset, measures, system)
-    _, _, work = _planned(rows, measures, under, setup, _LIKELY)
+    rows, under = _opened(project, testset, measures, system)
+    _, _, work = _planned(project, (rows, measures), under, _LIKELY)
     return project.runner.forecast(make for _, make in work.items)
 
 
@@ -107,8 +107,8 @@ def asked(under: UnderTest, question: str) -> Flow[SystemReply]:
 
 def _opened(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], system: Any
-) -> tuple[Testset, UnderTest, MeasureSetup]:
-    """The rows, the system, and what judges; all that can be wrong is said here."""
+) -> tuple[Testset, UnderTest]:
+    """The rows and the system; what can be wrong with them is said here."""
     if measures:
         parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
@@ -117,19 +117,21 @@ def _opened(
         project.models.settings_of(under.options.model)
     else:
         project.systems.add(under)
-    return rows, under, judging(project)
+    return rows, under
 
 
 def _planned(
-    rows: Testset,
-    measures: str | Sequence[Measure],
+    project: Project,
+    asked_for: tuple[Testset, str | Sequence[Measure]],
     under: UnderTest,
-    setup: MeasureSetup,
     first: SystemReply,
 ) -> tuple[Testset, Sequence[Measure], Work]:
+    rows, measures = asked_for
+    setup = judging(project, measures)
     likely = tuple(_likely(rows.rows, first, under))
     chosen: ChosenMeasures = chosen_measures(measures, likely, setup)
     check_setup(chosen.measures, setup, likely)
+    check_models(project, chosen.measures, setup)
     check_gold(rows, chosen.measures)
     notes = (*rows.notes, *([chosen.note] if chosen.note else []))
     rows = replace(rows, notes=notes)
