@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
 from ..core import MeasureError
-from ..measure import Definition, definitions
+from ..measure import Definition, definitions, parse_measure
 from ._console import Console, reported, table
 from ._options import Json, Output
 
@@ -27,6 +28,8 @@ def command(
     found = definitions()
     if name is not None:
         plain = name.partition("@")[0].partition("(")[0].casefold()
+        with suppress(MeasureError):  # `faithfulness` is a name of ragas, `Faithfulness` is ours
+            plain = parse_measure(name).name.casefold()
         found = tuple(one for one in found if one.name.casefold() == plain)
         if not found:
             known = ", ".join(one.name for one in definitions())

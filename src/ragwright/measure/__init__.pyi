@@ -54,6 +54,7 @@ from ._measure import (
     parse_measure as parse_measure,
     parse_measures as parse_measures,
 )
+from ._ragas import name_in_ragas as name_in_ragas
 from ._reply import (
     ReplyForm as ReplyForm,
     ordered as ordered,

@@ -41,7 +41,20 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     Claims and verdicts are in ``detail``, one per line, with ``+`` before supported ones. If the
     passages are judged one by one, a claim supported by one of them is supported.
     """
-    name = str(measure)
+    found = yield from checked_claims(row, setup, sample)
+    if isinstance(found, Score):
+        return replace(found, measure=str(measure))
+    if not found:
+        said = "reference" if measure.parameter == "reference" else "response"
+        return Score(str(measure), "not_applicable", reason=f"the {said} claims nothing")
+    return share_score(str(measure), found)
+
+
+def checked_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Checked] | Score]:
+    """Every claim of the response and whether the passages support it, or why that is not known.
+
+    Without claims nothing is checked.
+    """
     listing: JudgeCall[tuple[str, ...]] = JudgeCall(
         prompt="claims",
         texts=texts_of(row, ("user_input", "response")),
@@ -54,28 +67,35 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     )
     listed = yield from fitting([listing], setup)
     if isinstance(listed, str):
-        return Score(name, "not_applicable", reason=listed)
+        return Score("", "not_applicable", reason=listed)
     found = listed[0].value
     if found is None:
-        return Score(name, "judge_invalid", reason=f"listing the claims: {listed[0].why}")
+        return Score("", "judge_invalid", reason=f"listing the claims: {listed[0].why}")
     if not found:
-        return Score(name, "not_applicable", reason="the response makes no claims")
+        return ()
     judged = yield from _verdicts(found, row, setup, sample)
     if isinstance(judged, str):
-        return Score(name, "not_applicable", reason=judged)
+        return Score("", "not_applicable", reason=judged)
     for each in judged:
         if each.value is None:
-            return Score(name, "judge_invalid", reason=f"checking the claims: {each.why}")
-    checked = [_best([each.value[at] for each in judged if each.value]) for at in range(len(found))]
-    return share_score(name, checked)
+            return Score("", "judge_invalid", reason=f"checking the claims: {each.why}")
+    return [_best([each.value[at] for each in judged if each.value]) for at in range(len(found))]
 
 
 def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """The share of the information needed for a question that is in the passages; one call.
 
-    The judge names the pieces from the question; they are in ``detail``. Passages that do not fit
-    the window are not judged one by one, since the pieces would differ each time.
+    The judge names the pieces by the question; they stand in ``detail``. Passages that do not
+    fit the window are not judged one by one: the pieces would be others each time.
+
+    With the parameter ``reference`` the pieces are the claims of the reference; two calls.
     """
+    if measure.parameter == "reference":
+        if row.reference is None or not row.reference.strip():
+            why = "the row has no reference"
+            return Score(str(measure), "not_applicable", reason=why, no_gold=True)
+        gold = replace(row, response=row.reference)
+        return (yield from claims(gold, measure, setup, sample))
     call: JudgeCall[tuple[Checked, ...]] = JudgeCall(
         prompt="needed",
         texts=texts_of(row, ("user_input", "retrieved_contexts")),

@@ -108,12 +108,21 @@ JUDGED = (
         ("user_input", "retrieved_contexts", "response"),
         "supported claims / all claims, as in Min et al. 2023 (FActScore)",
     ),
-    _share(
-        "JudgedRecall",
-        "Share of the information needed for the question that is in the passages.",
-        ("user_input", "retrieved_contexts"),
-        "pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 "
-        "(AutoNuggetizer)",
+    Definition(
+        name="JudgedRecall",
+        kind="judged",
+        summary="Share of the pieces of information the question needs that the passages hold; "
+        "with `reference`, of the claims of the reference.",
+        needs=("user_input", "retrieved_contexts"),
+        low=0,
+        high=1,
+        higher_is_better=True,
+        source="pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 "
+        "(AutoNuggetizer); `reference`: context recall of ragas (docs.ragas.io)",
+        parameters=("question", "reference"),
+        default="question",
+        model="chat",
+        validated=_SCRIPTED,
     ),
     _share(
         "JudgedPrecision",
@@ -123,6 +132,28 @@ JUDGED = (
         "P@k with the judge's verdicts in place of qrels, each passage judged by itself, as in "
         "Thomas et al. 2024",
         cutoff="required",
+    ),
+    _share(
+        "JudgedAveragePrecision",
+        "Mean of the precision at each useful passage among the first k (among all without k); 0 "
+        "where none is useful.",
+        ("user_input", "retrieved_contexts"),
+        "context precision of ragas (docs.ragas.io): average precision of verdicts; the verdicts "
+        "are those of JudgedPrecision",
+        cutoff="optional",
+    ),
+    Definition(
+        name="AnswerCorrectness",
+        kind="judged",
+        summary="0.75 x F1 of the claims that response and reference share + 0.25 x their cosine "
+        "similarity.",
+        needs=("user_input", "response", "reference"),
+        low=-0.25,
+        high=1,
+        higher_is_better=True,
+        source="answer correctness of ragas (docs.ragas.io), with its weights",
+        model="chat, embed",
+        validated=_SCRIPTED,
     ),
     Definition(
         name="QuestionSimilarity",

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ..core import Row, Score
 from ..flow import Flow, gather, settled
 from ._claims import claims, judged_recall
+from ._correctness import answer_correctness
 from ._definition import MeasureScale
 from ._judge import by_rubric
 from ._measure import Measure, on_scale
@@ -22,7 +23,10 @@ Sampling: TypeAlias = Callable[[Row, Measure, MeasureSetup, int], Flow[Score]]
 """One independent judgment of a row, by the number of the sample."""
 
 _LIKERT = ("ContextRelevance", "Faithfulness", "AnswerRelevance", "Pairwise")
-_NO_RUBRIC = frozenset({"Claims", "JudgedRecall", "QuestionSimilarity", "Q2", "Comprehensive"})
+_NO_RUBRIC = frozenset(
+    {"AnswerCorrectness", "Claims", "Comprehensive", "JudgedRecall", "Q2", "QuestionSimilarity"}
+)
+_BY_PASSAGE = ("JudgedPrecision", "JudgedAveragePrecision")
 
 
 def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
@@ -85,7 +89,7 @@ def rubric_names(measure: Measure) -> tuple[str, ...]:
         return _LIKERT[:3] if measure.parameter == "nogold" else _LIKERT
     if measure.name in _NO_RUBRIC:
         return ()
-    if measure.name == "JudgedPrecision":
+    if measure.name in _BY_PASSAGE:
         return ("PassageRelevance",)
     return (measure.parameter or measure.name,)
 
@@ -125,9 +129,17 @@ def _precision(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> 
     for number, score in enumerate(scores, 1):
         if score.value is None:
             return Score(str(measure), score.state, reason=f"passage {number}: {score.reason}")
-    parts = {f"passage {n}": float(s.value or 0) for n, s in enumerate(scores, 1)}
+    values = [float(score.value or 0) for score in scores]
+    parts = {f"passage {n}": value for n, value in enumerate(values, 1)}
     detail = "\n".join(f"passage {n} ({s.value:g}): {s.detail}" for n, s in enumerate(scores, 1))
-    return Score(str(measure), "scored", fmean(parts.values()), detail=detail, parts=parts)
+    found = fmean(values) if measure.name == "JudgedPrecision" else _average_precision(values)
+    return Score(str(measure), "scored", found, detail=detail, parts=parts)
+
+
+def _average_precision(verdicts: Sequence[float]) -> float:
+    """Mean of the precision at the rank of every useful passage; 0 without one."""
+    useful = [rank for rank, verdict in enumerate(verdicts, 1) if verdict]
+    return fmean(at / rank for at, rank in enumerate(useful, 1)) if useful else 0.0
 
 
 def _passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -137,8 +149,10 @@ def _passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow
 
 
 _FLOWS: Mapping[str, Sampling] = {
+    "AnswerCorrectness": answer_correctness,
     "Claims": claims,
     "Comprehensive": _comprehensive,
+    "JudgedAveragePrecision": _precision,
     "JudgedPrecision": _precision,
     "JudgedRecall": judged_recall,
     "Q2": q2,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from ..core import MeasureError
 from ._catalogue import definitions, find
 from ._definition import Definition, MeasureScale
+from ._ragas import NEAREST, OURS
 from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
@@ -91,6 +92,9 @@ def on_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
 def parse_measure(text: str) -> Measure:
     """The measure written as a text such as ``nDCG@10`` or ``Recall(rel=2)@100``.
 
+    Names of ragas are read too where a measure of ours has their definition; ``faithfulness`` is
+    then ``Claims``.
+
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
     """
@@ -101,6 +105,12 @@ def parse_measure(text: str) -> Measure:
             hint="write Name, Name@k or Name(parameter)@k, for example nDCG@10",
         )
     name, parameter, cutoff = match.groups()
+    if name in NEAREST:
+        raise MeasureError(
+            f"no measure here has the definition of ragas' {name}", hint=f"near: {NEAREST[name]}"
+        )
+    if name in OURS and not parameter:
+        name, _, parameter = OURS[name].removesuffix(")").partition("(")
     return Measure(name, parameter or "", None if cutoff is None else int(cutoff))
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
+from .. import measure as measuring
+
 if TYPE_CHECKING:
     from ..core import Score
     from ..experiment import RowResult
@@ -251,12 +253,15 @@ def calibration_table(found: Calibration, width: int = WIDTH) -> str:
 
 
 def with_scale(measure: str, scale: MeasureScale | None) -> str:
-    """A measure with its scale, as other tools use some names for another scale; notes if lower is
-    better.
+    """A measure with its scale: others use some of its names for another one.
+
+    It also says where lower is better, and what ragas calls a measure of the same definition.
     """
     if scale is None:
         return measure
-    return f"{measure} ({scale}{'' if scale.higher_is_better else ', lower is better'})"
+    theirs = measuring.name_in_ragas(measure)
+    said = f"; {theirs} in ragas" if theirs else ""
+    return f"{measure} ({scale}{'' if scale.higher_is_better else ', lower is better'}{said})"
 
 
 def number(value: float | None) -> str:

@@ -1,0 +1,71 @@
+"""Answer correctness: claims that answer and reference share, and how alike both are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..core import MeasureError, Row, Score
+from ..flow import Flow, embed, gather, settled
+from ._claims import Checked, checked_claims
+from ._measure import Measure
+from ._setup import MeasureSetup
+
+CLAIMS, LIKENESS = 0.75, 0.25
+"""Weights of the two parts, those of ragas."""
+
+
+def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+    """0.75 x F1 of the claims + 0.25 x cosine similarity of response and reference.
+
+    TP are claims of the response that the reference supports, FP those it does not, FN claims of
+    the reference that the response does not support; F1 = TP / (TP + (FP + FN) / 2). Up to four
+    calls to the judge, one to the embedder.
+
+    Raises:
+        MeasureError: The embedder gives a vector of length 0.
+    """
+    name, said, gold = str(measure), row.response or "", row.reference or ""
+    outcomes: list[Any] = yield from gather(
+        [
+            checked_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
+            checked_claims(replace(row, response=gold, retrieved_contexts=(said,)), setup, sample),
+        ],
+        settle=True,
+    )
+    lists: list[Sequence[Checked]] = []
+    for outcome in outcomes:
+        found: Sequence[Checked] | Score = settled(outcome)
+        if isinstance(found, Score):
+            return replace(found, measure=name)
+        lists.append(found)
+    ours, theirs = lists
+    if not ours and not theirs:
+        why = "neither the response nor the reference claims anything"
+        return Score(name, "not_applicable", reason=why)
+    right, wrong, lacking = _held(ours), len(ours) - _held(ours), len(theirs) - _held(theirs)
+    shared = right / (right + (wrong + lacking) / 2) if right else 0.0
+    alike = yield from _cosine(setup.embedder, said, gold)
+    lines = [f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in ours]
+    lines += [f"missing: {c.text} ({c.reasoning})" for c in theirs if not c.held]
+    value = CLAIMS * shared + LIKENESS * alike
+    parts = {"F1 of claims": shared, "similarity": alike}
+    return Score(name, "scored", value, detail="\n".join(lines), parts=parts)
+
+
+def _held(claims: Sequence[Checked]) -> int:
+    return sum(claim.held for claim in claims)
+
+
+def _cosine(model: str, one: str, other: str) -> Flow[float]:
+    vectors = np.asarray((yield from embed(model, (one, other), "query")), np.float64)
+    lengths = np.linalg.norm(vectors, axis=1)
+    if not (lengths > 0).all():
+        raise MeasureError(
+            "a text has a vector of length 0: its direction is undefined",
+            hint="check the embedding model with `ragwright doctor`",
+        )
+    return float((vectors[0] @ vectors[1] / (lengths[0] * lengths[1])).clip(-1, 1))
