@@ -10,10 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from ragwright.core import FileLock, RagwrightError
 from ragwright.flow import RetryPolicy
 from ragwright.models import export_onnx
+
+# A machine at work on other things makes no test wrong.
+settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any")
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

@@ -70,7 +70,7 @@ def test_an_unknown_key_names_line_and_nearest_key(
         ("chunk: 5\n", 1),
         ("retrieve: {top_k: [1\n", 2),
         ("sources: 5\n", 1),
-        ("serve:\n  port: 80\n", 1),
+        ("serv:\n  port: 80\n", 1),
         ("jobs:\n  nightly: {step: ingest}\n", 2),
         ("store:\n  kind: mysql\n", 1),
     ],

@@ -161,7 +161,7 @@ JSON = st.recursive(
     | st.text(st.characters(codec="utf-8"), max_size=8)
     | st.sampled_from(["2024-11-02", "2024-11-02T15:15:00Z", "NA", "", "1"]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab"), inner, max_size=2),
-    max_leaves=3,
+    max_leaves=6,
 )
 
 
