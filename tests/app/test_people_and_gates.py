@@ -172,7 +172,7 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     _, error = ran(project, "calibrate", "latest", "--labels", "sheet.csv", code=1)
     assert f"the sheet has answers of {run}, but not of {other}" in error
     _, error = ran(project, "calibrate", other, "--labels", "sheet.csv", "--system", run, code=1)
-    assert "people scored other answers than these in 7 rows: q0, q1, q2, q3, q4 and" in error
+    assert "people scored other answers in 7 rows: q0, q1, q2, q3, q4 and" in error
     labelled = [{**row, "human": 2} for row in ROWS]
     (project / "labels.jsonl").write_text("\n".join(map(json.dumps, labelled)))
     column = ("--labels", "labels.jsonl", "--column", "human")
@@ -274,7 +274,7 @@ def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
     for said in (first, second, "main", "rows.jsonl", "TokenF1"):
         assert said in error
     _, error = ran(project, "gate", "main~2", "--rule", "Contains>=0.1", code=1)
-    assert "only 2 runs answer to 'main'" in error
+    assert "only 2 runs have the name 'main'" in error
     _, error = ran(project, "score", "rows.jsonl", "--name", "latest", code=1)
     assert "cannot be the name of a run" in error
 

@@ -117,8 +117,7 @@ def test_many_rows_have_cheap_baselines(monkeypatch: pytest.MonkeyPatch) -> None
     chosen = _embedded._other_chunks(rows, np.random.default_rng(0))
     assert len(set(chosen)) > 20
     assert all(t not in row.retrieved_contexts for t, row in zip(chosen, rows, strict=True))
-    monkeypatch.setattr(_embedded, "_MOST", 20)
-    fewer = run(qa_distances(rows, SETUP), WordEmbed())
+    fewer = run(qa_distances(rows, SETUP, most=20), WordEmbed())
     assert len(fewer.row_ids) == 20
     assert list(fewer.row_ids) == sorted(fewer.row_ids, key=int)
     assert [s.measure for s in fewer.baselines()][-1] == "rank of the own answer of 20"
