@@ -46,7 +46,7 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
         return replace(found, measure=str(measure))
     if not found:
         said = "reference" if measure.parameter == "reference" else "response"
-        return Score(str(measure), "not_applicable", reason=f"the {said} claims nothing")
+        return Score(str(measure), "not_applicable", reason=f"the {said} makes no claims")
     return share_score(str(measure), found)
 
 
@@ -85,8 +85,8 @@ def checked_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[
 def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     """The share of the information needed for a question that is in the passages; one call.
 
-    The judge names the pieces by the question; they stand in ``detail``. Passages that do not
-    fit the window are not judged one by one: the pieces would be others each time.
+    The judge names the pieces from the question; they are in ``detail``. Passages that do not fit
+    the window are not judged one by one, since the pieces would differ each time.
 
     With the parameter ``reference`` the pieces are the claims of the reference; two calls.
     """
