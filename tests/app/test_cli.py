@@ -233,6 +233,9 @@ def test_doctor_asks_a_server_for_its_models(built: Path, server: ScriptedServer
         (("eval", "--testset", "beir:nowhere/test", "--retrieval-only"), 1, "nowhere"),
         (("eval", "--testset", "x.jsonl"), 1, "x.jsonl"),
         (("eval", "--testset", "x", "--retrieval-only", "--measures", "nDGC@10"), 1, "nDCG"),
+        (("measures", "nDGC"), 1, "did you mean nDCG"),
+        (("sweep", "nostudy.yaml"), 1, "check the path"),
+        (("confirm",), 1, "run `ragwright sweep STUDY`"),
         (("ingest", "no/such/file"), 1, "no such file"),
         (("ingest", "--frobnicate"), 2, "frobnicate"),
         (("frobnicate",), 2, "frobnicate"),
@@ -339,6 +342,7 @@ def test_what_is_forgotten_must_be_known(built: Path) -> None:
     done = run(built, "forget", "nosuchdoc")
     assert done.returncode == 1
     assert "nosuchdoc" in done.stderr
+    assert done.stdout == ""  # no counts of nothing
     assert "adds it again" in run(built, "forget", "docs/service.md").stderr
 
 

@@ -253,7 +253,7 @@ def test_a_source_that_is_not_read_is_told_once(tmp_path: Path) -> None:
     assert fault.where == "records/source.yaml:2"
     (declared / "source.yaml").rename(declared / "sources.yaml")
     [fault] = check_records(declared, base).faults
-    assert (fault.where, fault.hint) == ("records/sources.yaml", "call it source.yaml")
+    assert (fault.where, fault.hint) == ("records/sources.yaml", "rename it to source.yaml")
 
 
 def test_files_that_nobody_reads_are_noted(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_who_has_no_key_column_is_shown_a_way(tmp_path: Path) -> None:
     [fault] = check_records(declared, base).faults
     assert "Rows without a key" in fault.hint
     spec = replace(load_spec(declared).source, key="nr")
-    with pytest.raises(RecordsError, match="names the column 'nr'") as caught:
+    with pytest.raises(RecordsError, match="the source has no column 'nr'") as caught:
         list(BronzeRows(open_source(spec, base), spec).batches())
     assert "Rows without a key" in str(caught.value.hint)
 
@@ -452,7 +452,7 @@ def test_clients_that_differ_in_writing_alone_are_noted(tmp_path: Path) -> None:
     rollups = "client: {column: sender, names: {Bo: []}}\n"
     [note] = check_records(*project(tmp_path / "a", rows, rollups=rollups)).notes
     assert note.what == (
-        "clients that differ only in capitals, spaces or ends: "
+        "clients that differ only in case, spaces or punctuation at the ends: "
         "'Ann Lee' (2), 'ANN LEE ' (1), 'ann  lee' (1)"
     )
     assert note.hint == "list one of them under names: {Ann Lee: []}"
@@ -477,12 +477,12 @@ def test_tags_that_come_to_one_value_are_noted(tmp_path: Path) -> None:
     asks, topics = report.notes
     assert asks.what == (
         "'donation ask' and 'donation_ask' (records/tags.yaml:3), 'Donation ASK' "
-        "(records/tags.yaml:4) are one ask type: 'donation'"
+        "(records/tags.yaml:4) give the same ask type: 'donation'"
     )
     assert asks.where == "records/tags.yaml:2"
     assert "display" in asks.hint
     assert topics.what == (
-        "'housing hook' and 'homes hook' (records/tags.yaml:6) are one topic: 'homes'"
+        "'housing hook' and 'homes hook' (records/tags.yaml:6) give the same topic: 'homes'"
     )
     spec = load_spec(tmp_path / "records")
     assert spec.tags.displays("ask_type") == ("donation",)
@@ -494,7 +494,7 @@ def test_documents_that_begin_with_a_blank_are_noted(tmp_path: Path) -> None:
     rows = [*ROWS[:2], ("7", "Bob", "y" * 25), ("9", "Bob", "Please sign the petition, thank you")]
     report = check_records(*project(tmp_path, rows, rules=rules))
     [note] = report.notes
-    assert note.what == "1 record begins with a blank or a comma once assembled, such as '9'"
+    assert note.what == "1 record begins with a blank or a comma when assembled, such as '9'"
     assert note.where == "records/text_formats/message.yaml"
     assert "'length'" in note.hint
 
@@ -515,7 +515,7 @@ def test_an_empty_source_is_no_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rename", "told"),
     [
-        ("{body2: text2}", "rename names 'body2'"),
+        ("{body2: text2}", "rename: 'body2' is not a column"),
         ("{sender: body}", "two columns are called 'body'"),
         ("{sender: record_key}", "'record_key'"),
     ],
@@ -560,7 +560,7 @@ def test_a_text_column_without_texts_is_a_fault(tmp_path: Path, values: list[obj
     folders = project(tmp_path, source=source, rollups="{}\n")
     parquet.write_table(pa.table({"id": [1, 2], "body": values}), tmp_path / "rows.parquet")
     [fault] = check_records(*folders).faults
-    assert "no text" in fault.what
+    assert "not text" in fault.what
     assert fault.where == "records/source.yaml:3"
 
 

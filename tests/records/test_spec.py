@@ -127,7 +127,7 @@ def test_what_drafts_depend_on_is_read_without_the_rest(tmp_path: Path) -> None:
     spec = load_draft_spec(folder, "plain")
     assert (spec.rollups, spec.rules, spec.format) == (whole.rollups, whole.rules, whole.format)
     (folder / "rules.yaml").write_text("length_groups: {short: 9, long: 5}\n")
-    with pytest.raises(RecordsError, match="must rise"):
+    with pytest.raises(RecordsError, match="must increase"):
         load_draft_spec(folder, "plain")
 
 
@@ -201,12 +201,16 @@ def test_each_tag_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
         ({"cleaning": "steps:\n- max_repeat: {times: 3, except: a}\n"}, "cleaning.yaml:2", "'a'"),
         ({"cleaning": "steps:\n- x: [12]\n"}, "cleaning.yaml:2", "must be a text, not 12"),
         ({"cleaning": 'steps:\n- x: ["\\ud83d"]\n'}, "cleaning.yaml:2", "half a character"),
-        ({"cleaning": 'steps:\n- x: ["\\bno\\b"]\n'}, "cleaning.yaml:2", r"'\x08no\x08' holds a"),
-        ({"cleaning": 'steps:\n- x: [{a: "\\x1b"}]\n'}, "cleaning.yaml:2", r"'\x1b' holds a"),
+        (
+            {"cleaning": 'steps:\n- x: ["\\bno\\b"]\n'},
+            "cleaning.yaml:2",
+            r"'\x08no\x08' contains a",
+        ),
+        ({"cleaning": 'steps:\n- x: [{a: "\\x1b"}]\n'}, "cleaning.yaml:2", r"'\x1b' contains a"),
         ({"cleaning": 'steps:\n- x: ["\\d"]\n'}, "cleaning.yaml:2", "unknown escape"),
         ({"cleaning": "steps:\n- x: ['\\d(']\n"}, "cleaning.yaml:2", r"pattern '\d(' does not"),
         ({"cleaning": "max_characters: -1\n"}, "cleaning.yaml:1", "max_characters"),
-        ({"rules": "length_groups: {a: 9, b: 9}\n"}, "rules.yaml:1", "must rise"),
+        ({"rules": "length_groups: {a: 9, b: 9}\n"}, "rules.yaml:1", "must increase"),
         ({"rules": "length_groups: {a: null, b: 9}\n"}, "rules.yaml:1", "without a bound"),
         ({"rollups": "client: {names: {A: [x, y], B: [' X.']}}\n"}, "rollups.yaml:1", "' X.'"),
         ({"rollups": "biographies: none.csv\n"}, "rollups.yaml:1", "none.csv"),
@@ -254,7 +258,7 @@ def test_a_tag_of_no_known_kind_says_so(tmp_path: Path, name: str) -> None:
     text = f"{FILES['tags.yaml']}  {name}: x\n"
     fault = only_fault(tmp_path, tags=text)
     assert fault.where == "records/tags.yaml:6"
-    assert fault.what == f"the tag {name!r} is of no known kind"
+    assert fault.what == f"the tag {name!r} is of an unknown kind"
     assert "second word is ask" in str(fault.hint)
 
 
@@ -303,7 +307,7 @@ def test_a_misnamed_file_is_the_only_fault(tmp_path: Path, name: str, called: st
     (folder / f"{name}.yaml").rename(folder / called)
     (folder / "text_formats" / "plain.yaml").unlink()
     [fault] = spec_faults(folder)
-    assert (fault.where, fault.hint) == (f"records/{called}", f"call it {name}.yaml")
+    assert (fault.where, fault.hint) == (f"records/{called}", f"rename it to {name}.yaml")
     assert unread_files(folder) == {called: f"{name}.yaml"}
     with pytest.raises(RecordsError, match=f"{name}.yaml is missing"):
         load_spec(folder)

@@ -29,6 +29,11 @@ def command(
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
         listed = bool(bench.project.settings.sources)
         lost = bench.records.lost_exports if document is not None else ()
+    if not any(gone.values()):
+        raise StoreError(
+            f"there is nothing stored for {tenant or document!r}",
+            hint="ids are what `ragwright retrieve --json` shows as document_id",
+        )
     console = Console()
     if as_json:
         console.json(dict(gone))
@@ -38,11 +43,6 @@ def command(
         console.remark(
             f"the Delta tables exported to {folder} are not there any more: "
             "a copy elsewhere still holds what it held"
-        )
-    if not any(gone.values()):
-        raise StoreError(
-            f"there is nothing stored for {tenant or document!r}",
-            hint="ids are what `ragwright retrieve --json` shows as document_id",
         )
     if document is not None and listed:
         console.remark("if its source is still listed, the next ingest adds it again")

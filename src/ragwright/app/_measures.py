@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..core import MeasureError
-from ..measure import Definition, definitions, parse_measure
+from ..measure import Definition, definitions, parse_measure, unknown_measure
 from ._console import Console, reported, table
 from ._options import Json, Output
 
@@ -32,8 +32,7 @@ def command(
             plain = parse_measure(name).name.casefold()
         found = tuple(one for one in found if one.name.casefold() == plain)
         if not found:
-            known = ", ".join(one.name for one in definitions())
-            raise MeasureError(f"unknown measure {name!r}", hint=f"known: {known}")
+            raise unknown_measure(name.partition("@")[0].partition("(")[0])
     if as_json:
         console.json({"measures": [{**asdict(one), "form": one.form} for one in found]})
     elif name is not None:

@@ -58,7 +58,9 @@ def read_yaml(path: Path, shown: str | None = None) -> Placed:
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError as error:
-        raise ConfigError("the file does not exist", where=str(path)) from error
+        raise ConfigError(
+            "the file does not exist", where=str(path), hint="check the path"
+        ) from error
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise ConfigError(

@@ -53,6 +53,7 @@ from ._measure import (
     on_scale as on_scale,
     parse_measure as parse_measure,
     parse_measures as parse_measures,
+    unknown_measure as unknown_measure,
 )
 from ._ragas import name_in_ragas as name_in_ragas
 from ._reply import (

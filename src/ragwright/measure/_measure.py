@@ -39,7 +39,7 @@ class Measure:
         """Refuse unknown parts, and normalise the parameter."""
         definition = find(self.name)
         if definition is None:
-            raise _unknown(self.name)
+            raise unknown_measure(self.name)
         parameter = _parameter(definition, self.parameter, str(self))
         object.__setattr__(self, "parameter", parameter)
         if self.cutoff is None:
@@ -155,7 +155,7 @@ def _parameter(definition: Definition, given: str, text: str) -> str:
     raise MeasureError(f"unknown parameter {given!r} in {text}", hint=hint)
 
 
-def _unknown(name: str) -> MeasureError:
+def unknown_measure(name: str) -> MeasureError:
     """The error for an unknown name, with the nearest known one."""
     forms = {definition.name.lower(): definition for definition in definitions()}
     near = difflib.get_close_matches(name.lower(), forms, n=1, cutoff=0.5)

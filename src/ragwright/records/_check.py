@@ -261,7 +261,9 @@ class _Trial:
             told = ", ".join(f"{name!r} ({count:,})" for name, count in names[:_SOME])
             more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
             hint = f"list one of them under names: {{{' '.join(names[0][0].split())}: []}}"
-            told = f"clients that differ only in capitals, spaces or ends: {told}{more}"
+            told = (
+                f"clients that differ only in case, spaces or punctuation at the ends: {told}{more}"
+            )
             self._notes.append(checking.Fault(told, place, hint))
         columns = (gold.column(name).to_pylist() for name in (KEY, "document", "message_at"))
         broken = [
@@ -272,9 +274,9 @@ class _Trial:
         if broken:
             name = self._spec.format.name
             count = "1 record begins" if len(broken) == 1 else f"{len(broken):,} records begin"
-            told = f"{count} with a blank or a comma once assembled, such as {broken[0]!r}"
+            told = f"{count} with a blank or a comma when assembled, such as {broken[0]!r}"
             first = self._spec.format.variables[0]
-            hint = f"put a variable first that no record lacks, in place of {first!r}"
+            hint = f"put a variable first that every record has, instead of {first!r}"
             where = f"{self._folder.name}/text_formats/{name}.yaml"
             self._notes.append(checking.Fault(told, where, hint))
 

@@ -15,7 +15,7 @@ class RecordsOptions:
     """Settings of the tables of records; their content is declared in the folder."""
 
     folder: str = option("records", "Folder with source.yaml, cleaning.yaml, tags.yaml, …")
-    format: str = option("message", "Text format that documents are assembled by.", when="index")
+    format: str = option("message", "Text format of the documents.", when="index")
     engine: EngineName = option("local", "Where steps run: local (threads) or ray (a cluster).")
     address: str = option("", "Address of the Ray cluster; empty for the one of the environment.")
     workers: int | None = option(

@@ -86,7 +86,7 @@ class RayEngine(Engine):
             self.close()
             raise ConfigError(
                 f"Daft cannot run on Ray in this process: {error}",
-                hint="leave Daft's runner alone before a cluster is used, or use engine: local",
+                hint="do not set Daft's runner before a cluster is used, or use engine: local",
             ) from error
 
     def _connect(self, where: str, workers: int | None) -> None:
@@ -148,7 +148,7 @@ class RayEngine(Engine):
                 yield self._outcome(wave[at], early.pop(at))
                 at += 1
         if at < len(wave):
-            raise _gave_up("fewer results came back than tasks were given")
+            raise _gave_up("fewer results came back than tasks were sent")
 
     def _outcome(self, task: Task, reply: _Reply) -> TaskResult:
         if reply.error is not None:
@@ -204,9 +204,9 @@ def _replies(wave: list[Task], packed: bytes) -> Iterator[_Reply]:
 
 def _gave_up(why: str) -> RecordsError:
     return RecordsError(
-        f"the cluster gave up: {why}",
-        hint="nothing was changed; see that its nodes have ragwright[cluster] of this version and "
-        "memory enough, and run again",
+        f"the cluster failed: {why}",
+        hint="nothing was changed; check that its nodes have ragwright[cluster] of this version "
+        "and enough memory, and run again",
     )
 
 
@@ -375,9 +375,9 @@ def _check_attempts(task: Task, node: str) -> None:
     if begun > _ATTEMPTS:
         _marks(task).unlink(missing_ok=True)
         raise RecordsError(
-            f"{_ATTEMPTS} workers died while they worked on one part",
+            f"{_ATTEMPTS} workers died on the same part",
             where=f"{task.source}, node {node} ({socket.gethostname()})",
-            hint="see the cluster's logs; with too little memory, lower records.part_rows",
+            hint="check the cluster's logs; if memory is too small, lower records.part_rows",
         )
 
 

@@ -166,7 +166,8 @@ class _Refresh:
         rows = f"{over:,} rows that were there have" if over != 1 else "1 row that was there has"
         self._notes.append(
             f"another {what} than the last refresh read ({self._came_from[0]}): "
-            f"its rows join those of that one, and {rows} been replaced by one with the same key"
+            f"its rows are added to the earlier ones, and {rows} been replaced by one with the "
+            "same key"
         )
 
     def _write_bronze(self, waiting: list[ArrowTable], *, whole: bool) -> list[ArrowTable]:

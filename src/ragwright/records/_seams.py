@@ -63,7 +63,7 @@ FIELDS = ("client", *TAG_KINDS, "length")
 DUPLICATE = "duplicate"
 """Beginning of the reason of a duplicate row."""
 
-KEYLESS = "where no column is one, see 'Rows without a key' in the guide to records"
+KEYLESS = "if no column is one, see 'Rows without a key' in the guide to records"
 """Hint for a missing key."""
 
 

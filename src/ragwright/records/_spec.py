@@ -161,7 +161,7 @@ def _rules(
             missing = RecordsError(
                 "rules.yaml names tags, but there is no tags.yaml",
                 where=fault.where,
-                hint=f"write {folder.name}/tags.yaml, or take the tags out of the rules",
+                hint=f"write {folder.name}/tags.yaml, or remove the tags from the rules",
             )
             faults.append(missing)
             break
@@ -179,7 +179,7 @@ def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
                 RecordsError(
                     f"unknown file, and {meant} is missing",
                     where=f"{folder.name}/{name}",
-                    hint=f"call it {meant}",
+                    hint=f"rename it to {meant}",
                 )
             )
     return found
@@ -219,7 +219,7 @@ def _read_format(
     there = [_SHIPPED, *_format_names(folder)]
     faults.append(
         RecordsError(
-            f"there is no text format {name!r}",
+            f"unknown text format {name!r}",
             where=f"{folder.name}/{_FORMATS}/{name}.yaml",
             hint=near(name, there),
         )
@@ -235,9 +235,9 @@ def _not_chosen(folder: Path, there: list[str]) -> RecordsError:
     """There are text formats, but not the one that would be read."""
     place = f"{folder.name}/{_FORMATS}"
     return RecordsError(
-        f"the text format is {_SHIPPED!r}, and the folder holds others alone: {', '.join(there)}",
+        f"the text format is {_SHIPPED!r}, but the folder only has others: {', '.join(there)}",
         where=place,
-        hint=f"choose one (records.format: {there[0]} in ragwright.yaml), or call its file "
+        hint=f"choose one (records.format: {there[0]} in ragwright.yaml), or rename its file to "
         f"{_SHIPPED}.yaml",
     )
 

@@ -48,7 +48,7 @@ def test_a_lag_is_a_time_or_a_number(tmp_path: Path, lag: str, text: str) -> Non
         ("watermark: at\nwatermark_lag: -1\n", 5, "'-1' is not a watermark lag"),
         ("watermark: at\nwatermark_lag: 99999999999w\n", 5, "is not a watermark lag"),
         ("watermark: at\nwatermark_lag: yes\n", 5, "watermark_lag"),
-        ("watermark_lag: 1h\n", 4, "there is a watermark_lag, and no watermark"),
+        ("watermark_lag: 1h\n", 4, "there is a watermark_lag, but no watermark"),
     ],
 )
 def test_a_lag_that_is_none_is_told_with_its_line(

@@ -381,7 +381,9 @@ def test_types_hold_for_all_of_a_reading(shop: Path, monkeypatch: pytest.MonkeyP
     query = "SELECT id, CASE id WHEN 1 THEN NULL ELSE mixed END AS m FROM messages ORDER BY id"
     found = rows_of(opened(shop, "sqlite:///shop.db", query))
     assert [row["m"] for row in found] == [None, "x", "2.5"]
-    with pytest.raises(RecordsError, match="other values than in the first rows") as raised:
+    with pytest.raises(
+        RecordsError, match="other types of values than in the first rows"
+    ) as raised:
         rows_of(opened(shop, "sqlite:///shop.db", "SELECT mixed FROM messages ORDER BY id"))
     assert "CAST(mixed AS" in str(raised.value.hint)
 
@@ -408,5 +410,5 @@ def test_addresses_that_cannot_be_used(address: str, error: type[Exception]) -> 
 
 
 def test_a_database_needs_a_query(shop: Path) -> None:
-    with pytest.raises(RecordsError, match="by a query"):
+    with pytest.raises(RecordsError, match="needs a query"):
         opened(shop, "sqlite:///shop.db", "  ")

@@ -101,14 +101,18 @@ def test_renaming() -> None:
 @pytest.mark.parametrize(
     ("more", "said", "hint"),
     [
-        ({"key": "idd"}, "key names the column 'idd'", "'id'"),
-        ({"text": "body"}, "text names the column 'body'", "id, text, who"),
-        ({"keep": ("who", "when")}, "keep names the column 'when'", "id, text, who"),
-        ({"hash": ("txt",)}, "hash names the column 'txt'", "'text'"),
-        ({"require": ("whom",)}, "require names the column 'whom'", "'who'"),
-        ({"watermark": "at"}, "watermark names the column 'at'", "id, text, who"),
-        ({"rename": {"whom": "x"}}, "rename names the column 'whom'", "'who'"),
-        ({"rename": {"who": "sender"}, "keep": ("who",)}, "keep names the column 'who'", "sender"),
+        ({"key": "idd"}, "key: the source has no column 'idd'", "'id'"),
+        ({"text": "body"}, "text: the source has no column 'body'", "id, text, who"),
+        ({"keep": ("who", "when")}, "keep: the source has no column 'when'", "id, text, who"),
+        ({"hash": ("txt",)}, "hash: the source has no column 'txt'", "'text'"),
+        ({"require": ("whom",)}, "require: the source has no column 'whom'", "'who'"),
+        ({"watermark": "at"}, "watermark: the source has no column 'at'", "id, text, who"),
+        ({"rename": {"whom": "x"}}, "rename: the source has no column 'whom'", "'who'"),
+        (
+            {"rename": {"who": "sender"}, "keep": ("who",)},
+            "keep: the source has no column 'who'",
+            "sender",
+        ),
         ({"rename": {"who": "text"}}, "two columns are called 'text'", "another name"),
         ({"rename": {"who": "record_key"}}, "the tables have a column 'record_key'", "another"),
     ],
@@ -160,7 +164,7 @@ def test_keys_as_texts(values: list[Any], keys: list[str | None]) -> None:
 
 
 def test_a_text_column_must_hold_texts() -> None:
-    with pytest.raises(RecordsError, match="and no text"):
+    with pytest.raises(RecordsError, match="not text"):
         bronze([{"id": 1, "text": ["a"]}])
     found, _ = bronze([{"id": 1, "text": 5}, {"id": 2, "text": None}])
     assert [row["text"] for row in found] == [5, None]
@@ -183,7 +187,7 @@ def test_equal_rows_count_once(mode: str, size: int) -> None:
     found, made = bronze(TWICE, size, on_duplicate=mode)
     assert [row[KEY] for row in found] == ["a", "b"] or mode == "last"
     assert sorted(row[KEY] for row in found) == ["a", "b"]
-    assert made.notes == ("3 rows counted once: equal to another in everything",)
+    assert made.notes == ("3 rows counted once: equal to another row",)
 
 
 @pytest.mark.parametrize("size", [1, 2, 9])
@@ -201,7 +205,7 @@ def test_the_first_or_the_last_goes_on(mode: str, text: str, size: int) -> None:
     rows = [*TWICE, {"id": "a", "text": "other"}, {"id": "c", "text": "3"}]
     found, made = bronze(rows, size, on_duplicate=mode)
     assert {row["id"]: row["text"] for row in found} == {"a": text, "b": "2", "c": "3"}
-    assert made.notes[-1].endswith(f"not the {mode} one of the key")
+    assert made.notes[-1].endswith(f"not the {mode} row with its key")
 
 
 def test_rows_that_differ_in_what_does_not_decide_still_differ() -> None:
@@ -248,4 +252,4 @@ def test_many_keys_in_many_batches() -> None:
     source._table = pa.concat_tables([table, table.slice(77_777, 1)])
     made = BronzeRows(source, SourceSpec("given", key="id", text="text"), 4_096)
     assert sum(batch.num_rows for batch in made.batches()) == 100_000
-    assert made.notes == ("1 row counted once: equal to another in everything",)
+    assert made.notes == ("1 row counted once: equal to another row",)

@@ -279,7 +279,7 @@ def test_a_column_of_lists_is_no_text() -> None:
     step = SilverStep(cleaning_of("steps: []"), tags_of("tags: {}"), "body")
     for kind in (pa.array([["a"]]), pa.array([b"\xff"])):
         batch = bronze_of(["x"]).drop_columns(["body"]).append_column("body", kind)
-        with pytest.raises(RecordsError, match="'body' holds no text but"):
+        with pytest.raises(RecordsError, match="'body' is not text but"):
             step(batch)
 
 

@@ -160,7 +160,7 @@ def test_what_cannot_be_written_leaves_what_was_there(tables: Tables, tmp_path: 
         export_table(tables, "gold", path, ["topics"])
     with pytest.raises(RecordsError, match=r"(?s)the suffix '\.xlsx'.*\.parquet, \.csv, \.jsonl"):
         export_table(tables, "gold", tmp_path / "out.xlsx")
-    with pytest.raises(StoreError, match="no file can be written there"):
+    with pytest.raises(StoreError, match="the file cannot be written"):
         export_table(tables, "gold", tmp_path / "no" / "folder.csv")
     next(part.path for part in tables.live("gold")[1:]).write_bytes(b"damaged")
     with pytest.raises(StoreError, match="cannot be read"):

@@ -299,13 +299,15 @@ def stored_sweep(project: Project, name: str) -> _Swept:
         StudyError: It has no trial with a value.
     """
     runs = sweeps_by_use(project.runs)
+    if not runs:
+        raise StoreError("no sweep is stored", hint="run `ragwright sweep STUDY`")
     if name == "latest":  # not the sweep of an ablation, which lists its points
         found = [run for run in runs if not run.manifest["study"].get("points")][-1:]
     else:
         found = [run for run in runs if run.id.startswith(name)]
         found = found or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
     if len(found) != 1:
-        near = ", ".join(run.id for run in runs[-5:]) or "none yet: run `ragwright sweep`"
+        near = ", ".join(run.id for run in runs[-5:])
         what = f"{len(found)} sweeps begin with" if found else "there is no sweep"
         raise StoreError(f"{what} {name!r}", hint=f"the last sweeps: {near}")
     run = found[0]

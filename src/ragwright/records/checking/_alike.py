@@ -37,10 +37,10 @@ def merged_tags(tags: Tags) -> tuple[Fault, ...]:
         told = ", ".join(f"{tag.name!r} ({tag.where})" for tag in others)
         found.append(
             Fault(
-                f"{first.name!r} and {told} are one {_KINDS[first.kind]}: {first.display!r}",
+                f"{first.name!r} and {told} give the same {_KINDS[first.kind]}: {first.display!r}",
                 first.where,
-                "keep one of them, or give another `display` to tell them apart; the same "
-                "`display` under each says that it is meant",
+                "keep one of them, or give them different `display` names; if this is intended, "
+                "write the same `display` under each",
             )
         )
     return tuple(found)

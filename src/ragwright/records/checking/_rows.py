@@ -117,7 +117,7 @@ def _columns_there(
             faults.append(Fault(told, where, hint))
     for name in spec.rename:
         if name not in batch.schema.names:
-            told = f"rename names {name!r}, which is not a column of the source"
+            told = f"rename: {name!r} is not a column of the source"
             hint = near(name, batch.schema.names)
             faults.append(Fault(told, spec.place("rename"), hint))
             missing.append(name)
@@ -225,7 +225,7 @@ class _Keys:
             error = RecordsError(
                 f"{several} no {column!r}; the first is {self._first_null}",
                 where=self._spec.place("key"),
-                hint=f"name another key, or leave such rows out: require: [{column}]",
+                hint=f"use another key, or leave out such rows: require: [{column}]",
             )
             found.append(Fault.of(error))
         for key, where in list(self._twice.items())[:_SHOWN]:
@@ -233,7 +233,7 @@ class _Keys:
             twice = DuplicateKeyError(
                 f"two different rows have the key {shown!r} ({column})",
                 where=where,
-                hint="name a key that is unique, or say on_duplicate: first or last",
+                hint="use a unique key, or set on_duplicate: first or last",
             )
             found.append(Fault.of(twice))
         if len(self._twice) > _SHOWN:

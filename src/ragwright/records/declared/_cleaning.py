@@ -97,7 +97,7 @@ def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
         for name in _NAMED:
             if item == name:
                 return [NamedStep(name)]
-        hint = near(item, _NAMED) if item != _REPEAT else "say how often: max_repeat: 3"
+        hint = near(item, _NAMED) if item != _REPEAT else "give the number: max_repeat: 3"
         declared.fault(f"unknown cleaning step {item!r}", *path, hint=hint)
         return []
     if not isinstance(item, dict) or not item:
@@ -106,7 +106,7 @@ def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
     steps: list[CleaningStep] = []
     for name, value in item.items():
         if name in _NAMED:
-            declared.fault(f"{name} takes nothing", *path, name, hint=f"write - {name}")
+            declared.fault(f"{name} has no parameters", *path, name, hint=f"write - {name}")
         elif name == _REPEAT:
             steps += _max_repeat(declared, value, *path, name)
         else:

@@ -101,7 +101,7 @@ class Declared:
         return tuple(item for item in found if item is not None)
 
 
-SINGLE_QUOTES = r"use single quotes: in double quotes YAML takes a \ for itself"
+SINGLE_QUOTES = r"use single quotes: in double quotes YAML interprets the \ itself"
 
 
 def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Declared:

@@ -45,7 +45,7 @@ def _whole(declared: Declared, text: str, *path: str) -> bool:
     control = next((c for c in text if unicodedata.category(c) == "Cc" and c not in "\t\n\r"), "")
     if control:
         declared.fault(
-            f"{patterns.quoted(text)} holds a control character", *path, hint=SINGLE_QUOTES
+            f"{patterns.quoted(text)} contains a control character", *path, hint=SINGLE_QUOTES
         )
         return False
     return True

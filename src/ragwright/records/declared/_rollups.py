@@ -123,7 +123,7 @@ def read_rollups(declared: Declared, folder: Path) -> Rollups:
                 declared.fault(
                     f"{spelling!r} is listed for {other!r} and for {name!r}",
                     *place,
-                    hint="case, blanks and punctuation at the ends do not count; keep one of them",
+                    hint="case, blanks and punctuation at the ends are ignored; keep one of them",
                 )
     biographies: dict[str, str] = {}
     file = given.get("biographies")
@@ -138,9 +138,10 @@ def _biographies(declared: Declared, folder: Path, name: str) -> dict[str, str]:
     file = folder / name
     if not file.is_file():
         declared.fault(
-            f"there is no file {name!r}",
+            f"the file {name!r} does not exist",
             "biographies",
-            hint=f"a path from {folder.name}/, to a CSV file with the columns name and biography",
+            hint=f"give a path relative to {folder.name}/ of a CSV file with the columns name and "
+            "biography",
         )
         return {}
     return read_biographies(file, f"{folder.name}/{name}", declared.faults)
@@ -167,7 +168,7 @@ def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> di
                 fault(
                     f"the column {missing[0]!r} is missing",
                     1,
-                    f"the first line names the columns: {', '.join(_FIELDS)}",
+                    f"the first line must contain the columns: {', '.join(_FIELDS)}",
                 )
                 return {}
             at = [header.index(name) for name in _FIELDS]

@@ -175,7 +175,7 @@ def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
             continue
         elif under <= last:
             declared.fault(
-                f"length groups must rise: {name} is under {under}, the one before under {last}"
+                f"length groups must increase: {name} is under {under}, the one before under {last}"
                 if found
                 else f"{name} must be above 0, not {under}",
                 *path,
@@ -237,14 +237,14 @@ def _conditions(
             for each in values:
                 if allowed is not None and each not in allowed:
                     declared.fault(
-                        f"no tag or rule above gives a record the {name} {each!r}",
+                        f"no tag or earlier rule gives a record the {name} {each!r}",
                         *place,
-                        hint=near(each, allowed) if allowed else f"there is no {name} at all",
+                        hint=near(each, allowed) if allowed else f"there is no {name}",
                     )
             found.append(Condition(name, values, None, declared.where(*place)))
         elif name in later:
             declared.fault(
-                f"{name!r} is set by a later rule only", *place, hint="put that rule first"
+                f"{name!r} is only set by a later rule", *place, hint="put that rule first"
             )
         else:
             pattern = read_pattern(declared, wanted, *place)
@@ -280,11 +280,11 @@ def _contradiction(
     for at, tag in enumerate(named):
         if tags is not None and tag not in tags.names:
             declared.fault(
-                f"there is no tag {tag!r}",
+                f"unknown tag {tag!r}",
                 *path,
                 "tags",
                 str(at),
-                hint=near(tag, tags.names) if tags.names else "tags.yaml has none",
+                hint=near(tag, tags.names) if tags.names else "tags.yaml has no tags",
             )
     if len(named) < 2:
         declared.fault("a contradiction needs two tags or more", *path)

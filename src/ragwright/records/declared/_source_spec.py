@@ -48,19 +48,23 @@ class SourceSpec:
 
     source: str = option("", "File, folder, glob, or address of a database.")
     query: str = option("", "SQL that gives the rows (databases).")
-    key: str = option("", "Column that names a row.")
+    key: str = option("", "Column that identifies a row.")
     text: str = option("", "Column with the text.")
-    hash: tuple[str, ...] = option((), "Columns that decide on change; all where empty.")
-    keep: tuple[str, ...] = option((), "Columns that documents carry as metadata.")
-    rename: Mapping[str, str] = option(dict, "New name by the name a column has.")
+    hash: tuple[str, ...] = option((), "Columns that decide whether a row changed; all if empty.")
+    keep: tuple[str, ...] = option((), "Columns kept as metadata of documents.")
+    rename: Mapping[str, str] = option(dict, "New name by column.")
     require: tuple[str, ...] = option((), "Columns without which a row is left out.")
-    watermark: str = option("", "Column that only grows: a refresh reads from its highest value.")
-    watermark_lag: str = option(
-        "", "How far below that value a refresh begins, for rows that come late: 90m, 2d, 1000."
+    watermark: str = option(
+        "", "Column that only increases: a refresh reads from its highest value."
     )
-    on_duplicate: OnDuplicate = option("error", "Of rows with one key: error, first or last.")
-    encoding: str = option("", "Encoding of text files; UTF-8 where empty.")
-    delimiter: str = option("", "Delimiter of CSV files; found out where empty.")
+    watermark_lag: str = option(
+        "", "Distance below that value at which a refresh begins, for late rows: 90m, 2d, 1000."
+    )
+    on_duplicate: OnDuplicate = option(
+        "error", "For different rows with the same key: error, first or last."
+    )
+    encoding: str = option("", "Encoding of text files; empty: UTF-8.")
+    delimiter: str = option("", "Delimiter of CSV files; empty: detected.")
     where: str = dataclasses.field(default="", compare=False)
     places: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False, repr=False)
 
@@ -87,7 +91,7 @@ class SourceSpec:
         if not given:
             return self
         flags = {key: f"--{key}" for key, value in given.items() if value}
-        if "query" in given:  # of another source, which takes this one's query away
+        if "query" in given:  # another source, for which this query does not apply
             flags.setdefault("query", flags.get("source", self.place("query")))
         return dataclasses.replace(self, **given, places={**self.places, **flags})
 
@@ -130,7 +134,7 @@ def read_source_spec(declared: Declared) -> SourceSpec:
     for at, name in enumerate(values.get("keep", ())):
         if name in _RESERVED:
             declared.fault(
-                f"keep names {name!r}, which is a column that refreshing makes",
+                f"keep: {name!r} is a column that a refresh makes",
                 "keep",
                 str(at),
                 hint=f"give the column another name: rename: {{{name}: source_{name}}}",
@@ -149,8 +153,8 @@ def _without_bad_lag(spec: SourceSpec, declared: Declared) -> SourceSpec:
         return dataclasses.replace(spec, watermark_lag="")
     if lag.amount is not None and not spec.watermark:
         declared.fault(
-            "there is a watermark_lag, and no watermark",
+            "there is a watermark_lag, but no watermark",
             "watermark_lag",
-            hint="write watermark: COLUMN, or leave the lag out",
+            hint="write watermark: COLUMN, or leave out the lag",
         )
     return spec

@@ -150,7 +150,7 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
         fields = declared.keys(("pattern", "display", "definition"), value, *path)
     kind = tag_kind(name)
     if kind is None:
-        declared.fault(f"the tag {name!r} is of no known kind", *path, hint=_KINDS_TOLD)
+        declared.fault(f"the tag {name!r} is of an unknown kind", *path, hint=_KINDS_TOLD)
     pattern = read_pattern(declared, fields.get("pattern"), *at)
     texts = {}
     for key in ("display", "definition"):

@@ -204,7 +204,7 @@ def _cut(declared: Declared, structure: str) -> list[str] | None:
             literals[-1] += "%"
         else:
             declared.fault(
-                f"prompt_structure holds {mark[0]!r}",
+                f"prompt_structure contains {mark[0]!r}",
                 "prompt_structure",
                 hint="write %s for a variable and %% for a percent sign",
             )

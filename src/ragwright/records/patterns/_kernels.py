@@ -85,9 +85,9 @@ def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
         return compute.cast(whole(column), pa.large_string())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise RecordsError(
-            f"the column {name!r} holds no text but {column.type}",
+            f"the column {name!r} is not text but {column.type}",
             where=place,
-            hint="name another column, or make texts of it in the source",
+            hint="use another column, or convert it to text in the source",
         ) from error
 
 

@@ -68,7 +68,7 @@ class AdbcServer(Server):
             raise DatabaseError(
                 f"the database {what}: {told}",
                 where=self._spec.place("source" if what == "cannot be opened" else "query"),
-                hint="nothing was written; run it again when the database answers",
+                hint="nothing was written; run it again when the database is available",
             ) from error
 
 
@@ -123,7 +123,7 @@ class _AdbcReading(ReadOnlyConnection):
             storage = kind.storage_type
             if types.is_binary(storage):
                 raise RecordsError(
-                    f"the column {name!r} is of a type that ADBC does not read ({kind})",
+                    f"the column {name!r} is of a type that ADBC cannot read ({kind})",
                     where=self._spec.place("query"),
                     hint=f"write CAST({name} AS text) in the query",
                 )

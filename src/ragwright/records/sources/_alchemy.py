@@ -83,7 +83,7 @@ class AlchemyServer(Server):
             url = self._alchemy.engine.make_url(address)
         except (errors.ArgumentError, ValueError) as error:
             raise ConfigError(
-                "the address of the database is none that SQLAlchemy reads",
+                "SQLAlchemy cannot read the address of the database",
                 where=self._spec.place("source"),
                 hint="for example postgresql+psycopg://user:${PGPASSWORD}@host/db, sqlite:///path",
             ) from error
@@ -101,7 +101,8 @@ class AlchemyServer(Server):
             raise ConfigError(
                 f"SQLAlchemy does not support the database {url.drivername!r}",
                 where=self._spec.place("source"),
-                hint="for example postgresql+psycopg or sqlite; others need their dialect",
+                hint="for example postgresql+psycopg or sqlite; other databases need their "
+                "dialect package",
             ) from error
         except ImportError as error:
             package = (error.name or str(error)).partition(".")[0]
@@ -129,9 +130,9 @@ class AlchemyServer(Server):
                 yield _AlchemyReading(connection, self._spec)
         except UnicodeError as error:
             raise DatabaseError(
-                f"the database holds texts of another encoding: {error}",
+                f"the database has texts in another encoding: {error}",
                 where=self._spec.place("source"),
-                hint="say which: add client_encoding=latin1 to the address",
+                hint="set it: add client_encoding=latin1 to the address",
             ) from error
         except errors.SQLAlchemyError as error:
             said = str(getattr(error, "orig", None) or error).strip().splitlines()
@@ -139,9 +140,9 @@ class AlchemyServer(Server):
             raise DatabaseError(
                 f"the database {what}: {told}",
                 where=self._spec.place("source" if what == "cannot be opened" else "query"),
-                hint="nothing was written; run it again when the database answers"
+                hint="nothing was written; run it again when the database is available"
                 if isinstance(error, errors.OperationalError)
-                else "nothing was written; try the query in a client of the database",
+                else "nothing was written; test the query in a client of the database",
             ) from error
 
 
@@ -234,9 +235,10 @@ class _AlchemyReading(ReadOnlyConnection):
             return column_of(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise RecordsError(
-                f"the column {name!r} holds other values than in the first rows ({kind}): {error}",
+                f"the column {name!r} has other types of values than in the first rows ({kind}): "
+                f"{error}",
                 where=self._spec.place("query"),
-                hint=f"write CAST({name} AS …) in the query, so that all are of one type",
+                hint=f"write CAST({name} AS …) in the query, so that all have one type",
             ) from error
 
     def _postgres_types(self, found: Any) -> list[Any] | None:

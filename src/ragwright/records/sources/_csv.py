@@ -50,7 +50,7 @@ class DelimitedFile(RowFile):
         self._given = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
         if self._given and (len(self._given) > 1 or not self._given.isascii() or delimiter == '"'):
             raise RecordsError(
-                f"{delimiter!r} is not a delimiter", hint="give one character: , ; or a tab"
+                f"{delimiter!r} is not a delimiter", hint="use one character: , ; or a tab"
             )
 
     def columns(self) -> Columns:
@@ -97,7 +97,7 @@ class DelimitedFile(RowFile):
             if tabs:
                 return False
             raise RecordsError(
-                f"a quoted value of the row after line {line} does not end as it should: {error}",
+                f"a quoted value of the row after line {line} does not end correctly: {error}",
                 where=f"{self.name}:{line}",
                 hint='within quotes a quote is written twice: "say ""hi"""',
             ) from error
@@ -116,7 +116,7 @@ class DelimitedFile(RowFile):
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise RecordsError(
-                f"the column {twice[0]!r} is there twice",
+                f"the column {twice[0]!r} occurs twice",
                 where=f"{self.name}:1",
                 hint=f"the columns are: {', '.join(names)}",
             )
@@ -183,7 +183,7 @@ class DelimitedFile(RowFile):
             wanted = wanted or len(fields)
             if len(fields) != wanted:
                 raise RecordsError(
-                    f"the row has {len(fields)} values, the header names {wanted} columns",
+                    f"the row has {len(fields)} values, but the header has {wanted} columns",
                     where=f"{self.name}:{line}",
                     hint="quote values that hold the delimiter or a line break",
                 )

@@ -87,8 +87,8 @@ class FileSource(WatermarkedSource):
                 columns.append(found.rows.column(name).cast(kind))
             except pa.ArrowException as error:
                 raise RecordsError(
-                    f"the column {name!r} is of another type than in other files, and does not "
-                    f"become {kind} without a loss: {error}",
+                    f"the column {name!r} has another type than in other files, and cannot be "
+                    f"converted to {kind} without loss: {error}",
                     where=found.file,
                     hint="store it as one type in all files",
                 ) from error
@@ -146,7 +146,7 @@ class FileSource(WatermarkedSource):
     def _some(self, found: list[Path], wanted: str) -> list[Path]:
         if not found:
             raise RecordsError(
-                f"{self._spec.source!r} holds no files to read",
+                f"{self._spec.source!r} contains no files to read",
                 where=self._spec.place("source"),
                 hint=f"looked for {wanted}",
             )
@@ -157,7 +157,7 @@ def _beside(path: Path) -> str:
     """What stands where a missing file was looked for."""
     folder = path.parent
     if not folder.is_dir():
-        return f"there is no folder {folder}"
+        return f"the folder {folder} does not exist"
     names = sorted(p.name for p in folder.iterdir() if p.suffix.lower() in _KINDS)
     folder = folder.resolve()  # what "." is, depends on who reads
     return f"in {folder} there are: {', '.join(names[:10])}" if names else f"looked in {folder}"

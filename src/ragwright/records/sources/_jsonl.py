@@ -67,7 +67,7 @@ class JsonlFile(RowFile):
             for name, some in (found or self._kinds_by_python(block, line)).items():
                 kinds.setdefault(name, set()).update(some)
         if size and not kinds and any(self._parsed_blocks()):
-            raise RecordsError("the objects hold no fields", where=self.name)
+            raise RecordsError("the objects have no fields", where=self.name)
         return {name: type_of(some) for name, some in kinds.items()}
 
     def _parsed_blocks(self) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -119,9 +119,9 @@ class JsonlFile(RowFile):
     def _half_pair(self, rows: list[tuple[int, dict[str, Any]]], name: str) -> RecordsError:
         broken = next(at for at, row in rows if _half(row.get(name)))
         return RecordsError(
-            f"the field {name!r} holds half of a character (a lone surrogate)",
+            f"the field {name!r} contains half of a character (a lone surrogate)",
             where=f"{self.path}:{broken}",
-            hint="write the character whole, or take it out",
+            hint="write the complete character, or remove it",
         )
 
     def _parsed(self, block: bytes, line: int) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -139,13 +139,13 @@ class JsonlFile(RowFile):
                 raise RecordsError(
                     f"not JSON: {error}",
                     where=f"{self.path}:{at}",
-                    hint="one JSON object a line is wanted",
+                    hint="write one JSON object per line",
                 ) from error
             if not isinstance(row, dict):
                 raise RecordsError(
                     "the line is not a JSON object",
                     where=f"{self.path}:{at}",
-                    hint='one JSON object a line is wanted: {"id": 1, "text": "…"}',
+                    hint='write one JSON object per line: {"id": 1, "text": "…"}',
                 )
             yield at, row
 
@@ -155,7 +155,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the field {twice!r} is there twice")
+        raise ValueError(f"the field {twice!r} occurs twice")
     return found
 
 

@@ -54,7 +54,7 @@ class ParquetFile(RowFile):
         try:
             return parquet.ParquetFile(self.path, pre_buffer=False, memory_map=False)
         except pa.ArrowException as error:
-            raise RecordsError(f"no Parquet file: {error}", where=self.name) from error
+            raise RecordsError(f"not a Parquet file: {error}", where=self.name) from error
         except OSError as error:
             raise unreadable(self.path, error) from error
 

@@ -75,7 +75,7 @@ class SqlSource(WatermarkedSource):
     def __init__(self, spec: SourceSpec, server: Server) -> None:
         if not spec.query.strip():
             raise RecordsError(
-                "a database is read by a query, and there is none",
+                "a database needs a query, but there is none",
                 where=spec.place("source"),
                 hint="write query: SELECT … FROM …",
             )
@@ -118,7 +118,7 @@ class SqlSource(WatermarkedSource):
         there = reading.names(f"SELECT * FROM {inner} WHERE 1 = 0")  # noqa: S608 - the user's own
         if column not in there:
             raise RecordsError(
-                f"watermark names the column {column!r}, which the query does not give",
+                f"watermark: the query does not return the column {column!r}",
                 where=self._spec.place("watermark"),
                 hint=near(column, there),
             )

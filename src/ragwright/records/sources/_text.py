@@ -35,7 +35,7 @@ def encoding_of(path: Path, named: str) -> str:
         codecs.lookup(named or "utf-8")
     except LookupError as error:
         raise RecordsError(
-            f"there is no encoding {named!r}",
+            f"unknown encoding {named!r}",
             where=str(path),
             hint="for example utf-8, latin-1, cp1252, utf-16",
         ) from error
@@ -81,7 +81,7 @@ def utf8_chunks(path: Path, encoding: str) -> Iterator[bytes]:
         raise RecordsError(
             f"the file is not encoded as {encoding}: {error}",
             where=str(path),
-            hint="name its encoding under encoding: in source.yaml",
+            hint="give its encoding under encoding: in source.yaml",
         ) from error
 
 
@@ -122,5 +122,5 @@ def check_utf8(block: bytes, path: Path, line: int) -> None:
         raise RecordsError(
             f"the byte 0x{block[error.start]:02x} is not UTF-8",
             where=f"{path}:{at}",
-            hint="name the file's encoding (latin-1, cp1252, …) under encoding: in source.yaml",
+            hint="give the file's encoding (latin-1, cp1252, …) under encoding: in source.yaml",
         ) from error

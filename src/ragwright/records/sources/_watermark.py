@@ -61,7 +61,8 @@ def watermark_value(text: str, like: Any) -> Any:
         return int(number) if isinstance(like, int) and number == int(number) else number
     except (ValueError, ArithmeticError) as error:
         raise RecordsError(
-            f"the watermark {text!r} does not fit a column that holds {watermark_text(like)!r}",
+            f"the watermark {text!r} does not fit a column with values such as "
+            f"{watermark_text(like)!r}",
             hint="read the whole source once: records refresh --full",
         ) from error
 
@@ -92,7 +93,7 @@ def _below(lag: Lag, value: Any) -> Any:
     raise RecordsError(
         f"a lag of {lag.text} cannot be taken from the watermark {watermark_text(value)!r}",
         where=lag.where,
-        hint="times take 90m, 12h or 2d; numbers take a number; other texts take none",
+        hint="use 90m, 12h or 2d for times, a number for numbers, none for other texts",
     )
 
 

@@ -94,7 +94,7 @@ class BronzeRows:
             raise RecordsError(
                 f"the key {self._spec.key!r} of a row is empty",
                 where=place(batch, int(np.flatnonzero(empty)[0])),
-                hint=f"give every row a key, or leave such rows out: require: [{self._spec.key}]",
+                hint=f"give every row a key, or leave out such rows: require: [{self._spec.key}]",
             )
         whole = row_hashes(rows, self._names)
         hashes = row_hashes(rows, self._spec.hash) if self._spec.hash else whole
@@ -157,9 +157,9 @@ class _Once:
         """How many rows did not go on, and why."""
         found = []
         if self._equal:
-            found.append(f"{_rows(self._equal)} counted once: equal to another in everything")
+            found.append(f"{_rows(self._equal)} counted once: equal to another row")
         if self._other:
-            found.append(f"{_rows(self._other)} left out: not the {self._mode} one of the key")
+            found.append(f"{_rows(self._other)} left out: not the {self._mode} row with its key")
         return tuple(found)
 
     def alive(self, start: int, stop: int) -> NDArray[np.bool_]:
@@ -228,7 +228,7 @@ class _Once:
                 f"two different rows have the key {keys[row].as_py()!r} ({self._key})",
                 where=f"{self._place(int(positions[first]))} and "
                 f"{self._place(self._index.rows + row)}",
-                hint="name a key that is unique, or say on_duplicate: first or last",
+                hint="use a unique key, or set on_duplicate: first or last",
             )
         return equal
 
@@ -287,7 +287,7 @@ def check_text(spec: SourceSpec, rows: ArrowTable) -> None:
     kind = rows.schema.field(spec.text).type
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise RecordsError(
-            f"the column {spec.text!r} holds {kind} and no text", where=spec.place("text")
+            f"the column {spec.text!r} contains {kind}, not text", where=spec.place("text")
         )
 
 
@@ -298,7 +298,7 @@ def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> Rec
         columns += f"; {KEYLESS}"
     hint = f"{nearest} {columns}" if nearest.startswith("did") else columns
     return RecordsError(
-        f"{key} names the column {name!r}, which the source does not have",
+        f"{key}: the source has no column {name!r}",
         where=spec.place(key),
         hint=hint,
     )

@@ -94,7 +94,7 @@ def _whole(path: Path) -> Iterator[IO[bytes]]:
     path = path.absolute()
     if not path.parent.is_dir() or path.is_dir():
         raise StoreError(
-            "no file can be written there", where=str(path), hint="name a file in a folder there is"
+            "the file cannot be written", where=str(path), hint="give a file in an existing folder"
         )
     with told(path.parent), replacing(path) as file:
         yield file

@@ -143,7 +143,7 @@ def read_manifest(folder: Path, version: int) -> Manifest:
         raise StoreError(
             f"the manifest of version {version} is damaged: {error!r}",
             where=str(path),
-            hint="restore it from a backup, or delete it to go back to the version before it",
+            hint="restore it from a backup, or delete it to return to the version before it",
         ) from error
 
 
@@ -163,9 +163,11 @@ def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
 def gone(folder: Path, version: int) -> SnapshotGoneError:
     """The error for a missing version."""
     there = versions(folder)
-    kept = f"versions there are: {there[0]} to {there[-1]}" if there else "there is no version yet"
+    kept = f"available versions: {there[0]} to {there[-1]}" if there else "there is no version yet"
     return SnapshotGoneError(
-        f"version {version} of the tables of records is not kept", where=str(folder), hint=kept
+        f"version {version} of the tables of records does not exist",
+        where=str(folder),
+        hint=kept,
     )
 
 
@@ -232,7 +234,7 @@ def told(folder: Path) -> Iterator[None]:
             raise StoreError(
                 f"the tables of records cannot be written: {error.strerror}",
                 where=str(place),
-                hint="let this user write in the folder",
+                hint="give this user the right to write in the folder",
             ) from error
         raise
 

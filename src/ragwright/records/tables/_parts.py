@@ -66,7 +66,7 @@ def damaged(path: Path, error: Exception) -> StoreError:
     return StoreError(
         f"a file of the tables cannot be read: {error}",
         where=str(path),
-        hint="restore it from a backup, or go back to a version that does not need it",
+        hint="restore it from a backup, or restore a version that does not need it",
     )
 
 

@@ -73,7 +73,10 @@ def held_note(tables: Tables) -> str:
         since = f" since {json.loads(written)['since']}"
     except (ValueError, KeyError, TypeError):
         since = ""
-    return f"held{since}: nothing was read; `ragwright records release` lets refreshes go on"
+    return (
+        f"refreshes are paused{since}: nothing was read; "
+        "`ragwright records release` allows them again"
+    )
 
 
 def _path(tables: Tables) -> Path:

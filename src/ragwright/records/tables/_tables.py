@@ -287,7 +287,7 @@ class Tables:
 
     def _state(self, table: TableName, version: int | None) -> TableState:
         if table not in TABLES:
-            raise RecordsError(f"there is no table {table!r}", hint=f"known: {', '.join(TABLES)}")
+            raise RecordsError(f"unknown table {table!r}", hint=f"known: {', '.join(TABLES)}")
         return self.manifest(version).tables[table]
 
     @contextmanager
@@ -301,7 +301,7 @@ class Tables:
             raise StoreError(
                 f"a file of version {version} is missing",
                 where=str(error.filename or self._folder),
-                hint="restore it from a backup, or go back to an older version",
+                hint="restore it from a backup, or restore an older version",
             ) from error
 
     def _make(self) -> None:

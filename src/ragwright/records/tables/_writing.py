@@ -119,11 +119,11 @@ class Writing:
         self._check()
         if path not in self._named:
             raise StoreError(
-                "a file that this writing did not name", where=str(path), hint="use new_part()"
+                "a file that does not belong to this write", where=str(path), hint="use new_part()"
             )
         if not path.exists():
             raise StoreError(
-                "a file that a worker was to write is not there",
+                "a file that a worker should have written is missing",
                 where=str(path),
                 hint="keep the project folder on a disk that all machines of the cluster share",
             )
@@ -136,9 +136,9 @@ class Writing:
         again = int(double[0]) if len(double) else hashed.repeated()
         if again is not None:
             raise DuplicateKeyError(
-                f"the key {rows.keys[again].as_py()!r} comes twice",
+                f"the key {rows.keys[again].as_py()!r} occurs twice",
                 where=f"table {table}",
-                hint="name a key that is unique, or say on_duplicate: first or last",
+                hint="use a unique key, or set on_duplicate: first or last",
             )
         if not len(hashed):
             path.unlink()
@@ -291,7 +291,7 @@ class Writing:
         """The table as it was when this writing began."""
         self._check()
         if table not in TABLES:
-            raise RecordsError(f"there is no table {table!r}", hint=f"known: {', '.join(TABLES)}")
+            raise RecordsError(f"unknown table {table!r}", hint=f"known: {', '.join(TABLES)}")
         return self._head.tables[table]
 
     def _new(self, folder: str, suffix: str) -> Path:
