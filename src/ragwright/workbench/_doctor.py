@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 EXTRAS = {
     "ann": ("faiss",),
     "cluster": ("daft", "ray"),
+    "delta": ("deltalake",),
     "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
     "embed": ("onnxruntime", "tokenizers"),
     "jobs": ("apprise",),
     "lance": ("lancedb",),
     "records": ("daft", "pyarrow", "sqlalchemy"),
+    "serve": ("fastapi", "mcp", "prometheus_client", "uvicorn"),
     "torch": ("sentence_transformers", "torch"),
 }
 """Modules that each extra brings."""
@@ -37,11 +39,13 @@ EXTRAS = {
 _FOR = {
     "ann": "approximate search (store.approximate)",
     "cluster": "refreshing records on a Ray cluster (records.engine: ray)",
+    "delta": "tables of records as Delta tables (records export --delta)",
     "docs": "PDF, DOCX, PPTX, XLSX and HTML",
     "embed": "local embedding models (onnx:FOLDER)",
     "jobs": "notices of jobs",
     "lance": "LanceDB as the store",
     "records": "tables of records (ragwright records)",
+    "serve": "the HTTP server and tools for agents (ragwright serve, ragwright mcp)",
     "torch": "sentence-transformers models (st:NAME) and export to ONNX",
 }
 
