@@ -56,7 +56,7 @@ def test_the_price_comes_first_and_the_verdict_next(project: Path) -> None:
     shown = run(project, *ASKED, "only_context,role").stdout
     assert shown.startswith("Proven on 12 rows: only_context helps (Contains +1.0000")
     assert "No effect proven, and not proven safe to delete: role." in shown
-    assert "It takes at least 72 independent rows to show that; there are 12." in shown
+    assert "Such a proof takes at least 72 independent rows; there are 12." in shown
     told = json.loads(run(project, *ASKED, "only_context,role", "--json", "--quiet").stdout)
     assert [(one["part"], one["safe"]) for one in told["parts"]] == [
         ("only_context", False),

@@ -147,7 +147,7 @@ def test_prompts_and_forecasts_need_no_model(project: Path, server: ScriptedServ
         (("--pool", "2", "--show-prompt"), "a pool of 2 records cannot give 3 examples"),
         (("--examples", "20", "--pool", "30", "--show-prompt"), "8 records found"),
         (("--bio", "--show-prompt"), "no biography of 'Jane Doe'"),
-        (("--length", "tiny", "--show-prompt"), "no length group 'tiny'"),
+        (("--length", "tiny", "--show-prompt"), "unknown length group 'tiny'"),
     ],
 )
 def test_what_is_wrong_is_said(project: Path, words: tuple[str, ...], said: str) -> None:

@@ -64,7 +64,7 @@ def test_a_filter_on_an_unknown_field_names_the_fields_there_are(
     project: Path, command: str
 ) -> None:
     error = ragwright(project, command, QUESTION, "--filter", "foo=bar", code=1).stderr
-    assert "no chunk carries the field 'foo'" in error
+    assert "no chunk has the field 'foo'" in error
     assert "language" in error
     assert "source" in error
 

@@ -102,7 +102,7 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
     assert "ragwright.yaml:6" in said
     assert "did you mean 'ingest'?" in said
     jobs = Jobs(folder, line_problem)
-    with pytest.raises(ConfigError, match="cannot be read") as caught:
+    with pytest.raises(ConfigError, match="is invalid in the schedule") as caught:
         jobs.job("c")
     assert caught.value.where == "ragwright.yaml:10"
     with pytest.raises(JobError, match="no job 'bb'"):
@@ -176,7 +176,7 @@ def test_the_scheduler_catches_up_and_ends_after_the_running_job(tmp_path: Path)
     served = started(folder, "job", "serve")
     until((folder / "begun.txt").exists)
     said = ragwright(folder, "job", "serve", code=1).stderr
-    assert f"served already: by process {served.pid}" in said
+    assert f"already served by process {served.pid}" in said
     served.send_signal(signal.SIGTERM)
     time.sleep(1.0)
     assert served.poll() is None  # the job is not over
@@ -223,4 +223,4 @@ def test_notices_can_be_tried(tmp_path: Path) -> None:
             "reason": "the environment variable HOOK is not set",
         }
     ]
-    assert "tells nobody" in ragwright(folder, "job", "test-notice", "b", code=1).stderr
+    assert "has no notice addresses" in ragwright(folder, "job", "test-notice", "b", code=1).stderr

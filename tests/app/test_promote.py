@@ -109,4 +109,4 @@ def test_what_cannot_be_is_told(project: Path) -> None:
         assert message in done.stderr
     measured(project, "--name", "first")
     (project / "personas").mkdir()
-    assert "nothing to hold the run to" in called(project, "promote", "first", code=1).stderr
+    assert "there are no rules for the run" in called(project, "promote", "first", code=1).stderr

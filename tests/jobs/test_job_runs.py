@@ -219,7 +219,7 @@ def test_a_killed_process_leaves_a_run_that_was_cut_off(tmp_path: Path) -> None:
     assert [run.state for run in runner.runs()] == ["running"]
     said = runner.taken_by(job)
     assert f"schedule, by process {other.pid} on " in said
-    assert said.endswith("that process has ended, and a step of it goes on")
+    assert said.endswith("that process has ended, but one of its steps still runs")
     child = int((tmp_path / "child.txt").read_text())
     step = int(Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[1])
     os.killpg(step, signal.SIGKILL)

@@ -25,7 +25,7 @@ def test_too_few_scored_rows_are_not_trusted(rag_gate: RagGate) -> None:
     rows = [*ROWS, {"user_input": "Where?", "reference": "Here"}]
     with pytest.raises(pytest.fail.Exception, match="untrusted"):
         rag_gate(rows, "Contains>=0.9")
-    with pytest.raises(pytest.fail.Exception, match="10 are due"):
+    with pytest.raises(pytest.fail.Exception, match="at least 10 are required"):
         rag_gate(ROWS[:3], "Contains>=0.9")
     assert rag_gate(ROWS[:3], "Contains>=0.9", least=3)["Contains"].n == 3
 

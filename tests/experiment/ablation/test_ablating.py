@@ -187,7 +187,7 @@ def test_what_few_rows_leave_possible_is_not_called_safe(
     assert not found.safe
     assert found.openings == 0
     assert not (folder / "testsets" / "openings.jsonl").exists()
-    assert "This takes at least 72 independent rows" in " ".join(found.verdict)
+    assert "Such a proof takes at least 72 independent rows" in " ".join(found.verdict)
     assert "No effect proven, and not proven safe to delete: idle." in found.verdict
 
 

@@ -231,7 +231,7 @@ def test_outputs_are_written_for_others(bench: Workbench, tmp_path: Path) -> Non
         {"role": "user", "content": "A donate text from Jane Doe about health care"},
         {"role": "assistant", "content": "the text of record:1 number 2"},
     ]
-    with pytest.raises(ConfigError, match="no form"):
+    with pytest.raises(ConfigError, match="unknown suffix"):
         export_outputs(bench.outputs, query, tmp_path / "all.xlsx")
     assert (tmp_path / "rows.jsonl").stat().st_mode & 0o777 == 0o600
 

@@ -109,8 +109,8 @@ def _deletable(found: Ablation) -> Iterator[str]:
     need = least_rows(found.margin)
     if fewest < need and len(safe) < len(asked):
         yield (
-            f"This takes at least {need} independent rows"
-            f"{' of every persona' if found.personas else ''} to show that; there are {fewest}."
+            f"Such a proof takes at least {need} independent rows"
+            f"{' of every persona' if found.personas else ''}; there are {fewest}."
         )
     open_ = [one for one in asked if one.state == "no effect proven"]
     if open_:
