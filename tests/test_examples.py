@@ -276,7 +276,7 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     assert tag["bronze"] == ("0", "0", "600")
     assert 0 < int(tag["silver"][1]) < 60, "only rows that say so are tagged anew"
     assert 0 < int(tag["gold"][1]) <= int(tag["silver"][1])
-    assert printed.count("1 of 3 texts were asked for again: 1 of a wrong length") == 2
+    assert printed.count("1 of 3 texts were requested again: 1 of a wrong length") == 2
     assert re.search(r"near copy of record:\d+ \(1\.00\)", printed)
     assert "batch 2: 4 texts, 4 calls" in printed
     stored = (folder / "outputs.jsonl").read_text("utf-8").splitlines()

@@ -105,7 +105,7 @@ def test_what_is_wrong_is_said_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is invalid in the schedule") as caught:
         jobs.job("c")
     assert caught.value.where == "ragwright.yaml:10"
-    with pytest.raises(JobError, match="no job 'bb'"):
+    with pytest.raises(JobError, match="unknown job 'bb'"):
         jobs.run("bb")
     with pytest.raises(ConfigError, match="has no flag 'x'"):
         jobs.run("b", JobCall(("x",)))

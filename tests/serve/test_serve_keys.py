@@ -188,3 +188,51 @@ def test_a_daily_budget_needs_prices_and_ends_the_day(project: Path) -> None:
             ]
     assert [one.status_code for one in states] == [200, 429]
     assert states[1].json()["error"]["code"] == "insufficient_quota"
+
+
+def test_a_tenant_without_documents_learns_nothing_of_the_others(project: Path) -> None:
+    secret = key(project, "newco", filters=("tenant=newco",))
+    with served(project) as running:
+        http = running.client(secret)
+        asked = http.post(
+            "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
+        )
+        pages = [asked, http.post("/v1/retrieve", json={"query": QUESTION}), http.get("/sources")]
+        pages += [http.get("/ask/why", params={"q": QUESTION}), http.get("/", params={"q": "a"})]
+    for page in pages:
+        assert "acme" not in page.text
+        assert "zeta" not in page.text
+
+
+def test_a_server_whose_last_key_was_revoked_lets_nobody_in(project: Path) -> None:
+    with served(project) as running:
+        key(project, "last")
+        ServeKeys(ProjectFolder(project)).revoke("last")
+        assert running.http.get("/v1/models").status_code == 401
+
+
+def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
+    with served(project) as running:
+        crossed = {"sec-fetch-site": "cross-site"}
+        assert running.http.get("/", params={"q": "a"}, headers=crossed).status_code == 403
+        assert running.http.get("/ask/why", params={"q": "a"}, headers=crossed).status_code == 403
+        cited = running.http.get("/source", params={"id": "docs/acme.md"}, headers=crossed)
+        assert cited.status_code == 200, "links of chat programs keep working"
+        odd = running.http.post("/v1/retrieve", json={"query": "a"}, headers={"origin": "http://["})
+        assert odd.status_code == 403
+
+
+def test_a_reader_rates_its_own_answers_alone(project: Path) -> None:
+    one, other = key(project, "one"), key(project, "other")
+    owner = key(project, "owner", role="owner")
+    with served(project) as running:
+        made = running.client(one).post(
+            "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
+        )
+        name = made.json()["id"]
+        for guess in (name, "1.1"):
+            said = {"id": guess, "verdict": "rejected"}
+            assert running.client(other).post("/v1/feedback", json=said).status_code == 404
+        said = {"id": name, "verdict": "accepted"}
+        assert running.client(one).post("/v1/feedback", json=said).status_code == 200
+        assert running.client(owner).post("/v1/feedback", json=said).status_code == 200

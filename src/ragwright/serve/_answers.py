@@ -59,6 +59,11 @@ class Caller:
         """True where it may see everything of the project."""
         return self.key is None or self.key.role == "owner"
 
+    @property
+    def narrowed(self) -> bool:
+        """True where filters of its key narrow what it may see."""
+        return self.key is not None and bool(self.key.filters)
+
     def require_owner(self) -> None:
         """Refuse a reader's key.
 

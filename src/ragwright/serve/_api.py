@@ -110,7 +110,7 @@ async def retrieve(
     admit(service, caller)
     asking = narrowed(opened.asking(caller.key), Extras(filters=body.filters, soft=body.soft))
     try:
-        async with service.turns.turn(), service.using(opened) as bench:
+        async with service.using(opened) as bench, service.turns.turn():
             tracing = service.tracing.answering("retrieval", opened.name, request.headers)
             async with asyncio.timeout(service.options.timeout):
                 with tracing as trace:
@@ -145,7 +145,7 @@ async def embeddings(
         )
     texts = [body.input] if isinstance(body.input, str) else body.input
     try:
-        async with service.turns.turn(), service.using(opened) as bench:
+        async with service.using(opened) as bench, service.turns.turn():
             async with asyncio.timeout(service.options.timeout):
                 made = await while_connected(
                     request, bench.project.runner.arun(embed(model, texts, body.input_type))
@@ -178,15 +178,12 @@ def _vector(one: Vector, form: str) -> list[float] | str:
 async def feedback(body: FeedbackRequest, service: Serves, caller: Calls) -> dict[str, Any]:
     """Store what a reader says of an answer or of a draft."""
     admit(service, caller)
-    scope = "" if caller.key is None else caller.key.scope
-    output = await asyncio.to_thread(service.ledger.output_of, body.id, scope)
+    whose = None if caller.owner else caller.name
+    output = await asyncio.to_thread(service.ledger.output_of, body.id, whose)
     opened, _ = service.find("", None)
     outputs = opened.bench.outputs
     if output is None:
-        known = await asyncio.to_thread(service.drafted, body.id, scope)
-        if not known:
-            raise ApiError(404, f"there is no answer {body.id!r}", "not_found", param="id")
-        output = body.id
+        raise ApiError(404, f"there is no answer {body.id!r}", "not_found", param="id")
     said = await asyncio.to_thread(
         lambda: outputs.respond(
             output,
@@ -210,7 +207,7 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     for one in chosen:
         require_prices(service, caller, opened, one)
     how = Drafting(chosen, scope=asking.scope, filters=asking.filters)
-    async with service.turns.turn(), service.using(opened) as bench:
+    async with service.using(opened) as bench, service.turns.turn():
         # Not cancelled with its client: what was paid for is stored.
         batch = await asyncio.to_thread(bench.draft, wanted, how)
     charge(service, caller, batch.usage)
@@ -218,7 +215,8 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     if not caller.owner:
         del shown["prompts"]
     for number, text in enumerate(shown["texts"], 1):
-        text["id"] = f"{batch.number}.{number}"
+        text["id"] = name = f"{batch.number}.{number}"
+        await asyncio.to_thread(service.ledger.remember, name, name, caller.name, asking.scope)
     return JSONResponse(shown)
 
 
@@ -253,7 +251,7 @@ async def score(body: ScoreRequest, service: Serves, caller: Calls) -> Response:
     opened, _ = service.find(body.model, caller.key)
     admit(service, caller)
     rows = tuple(rows_of(body.rows))
-    async with service.turns.turn(), service.using(opened) as bench:
+    async with service.using(opened) as bench, service.turns.turn():
         evaluation, summary = await asyncio.to_thread(
             bench.score, Testset("rows of a request", rows), body.measures
         )

@@ -82,8 +82,8 @@ async def chat_completion(
     purpose = purpose_of([*history, Message("user", question)])
     stack = AsyncExitStack()
     try:
-        await stack.enter_async_context(service.turns.turn())
         bench = await stack.enter_async_context(service.using(opened))
+        await stack.enter_async_context(service.turns.turn())
         model = answering(bench, persona)
         trace = stack.enter_context(
             service.tracing.answering("chat", body.model or opened.name, request.headers)
@@ -214,7 +214,8 @@ class _Stream:
             async for event in self._end(marks):
                 yield event
         except Exception as error:
-            yield _event(api_error(error).body())
+            narrowed = completion.caller.narrowed
+            yield _event(api_error(error, narrowed=narrowed).body())
 
     async def _silence(self) -> AsyncIterator[bytes]:
         """Comments until the next piece is there.

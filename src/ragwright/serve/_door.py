@@ -24,6 +24,11 @@ OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout"})
 COOKIE = "ragwright_key"
 """Cookie that holds the key of a reader of the pages."""
 
+_ASKING = frozenset({"/", "/ask/why"})
+"""Pages that ask, and so may cost money, though they are read by GET."""
+
+_OWN_SITES = frozenset({"same-origin", "none"})
+
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -73,8 +78,11 @@ class Door:
         base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
         if request.url.path in OPEN or request.url.path.startswith("/static/"):
             return Caller(None, base)
-        if not keys.all():
+        if not keys.used:
             host = request.url.hostname or ""
+            came_from = request.client.host if request.client is not None else ""
+            if not is_loopback(came_from):
+                raise ApiError(401, "a key is needed, and none has been made", "invalid_api_key")
             public = urlsplit(self._service.options.public_url).hostname
             if not is_loopback(host) and host != public:
                 raise ApiError(421, f"this server does not answer for the host {host!r}", "host")
@@ -96,10 +104,13 @@ class Door:
 
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""
+        site = request.headers.get("sec-fetch-site", "none")
+        if request.url.path in _ASKING and request.url.query and site not in _OWN_SITES:
+            raise ApiError(403, "questions from another site are refused", "cross_origin")
         if request.method in _SAFE:
             return
         origin = request.headers.get("origin")
-        other = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        other = origin is not None and not _names(origin, request.headers.get("host", ""))
         if other and request.headers.get("authorization") is None:
             raise ApiError(403, f"requests from {origin!r} are refused", "cross_origin")
 
@@ -126,3 +137,11 @@ class Door:
 def _is_page(request: Request) -> bool:
     """True for a browser that opens a page."""
     return request.method == "GET" and "text/html" in request.headers.get("accept", "")
+
+
+def _names(origin: str, host: str) -> bool:
+    """True for an origin of this host."""
+    try:
+        return urlsplit(origin).netloc == host
+    except ValueError:
+        return False

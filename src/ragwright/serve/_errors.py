@@ -132,10 +132,16 @@ _STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
 _PASSING = frozenset({"model_overloaded", "stopping", "busy"})
 
 
-def api_error(error: Exception) -> ApiError:
-    """The answer to a client for an error; one that nobody expected is logged under a number."""
+def api_error(error: Exception, *, narrowed: bool = False) -> ApiError:
+    """The answer to a client for an error; an unexpected one is logged under a number.
+
+    ``narrowed`` is for a key with filters: what other keys may see is not named then.
+    """
     if isinstance(error, ApiError):
         return error
+    if narrowed and isinstance(error, FilterError):
+        said = "no passage that this key may see meets the filters"
+        return ApiError(400, said, "invalid_filter")
     if isinstance(error, TimeoutError):
         return ApiError(504, "the answer took longer than serve.timeout allows", "timeout")
     for kind, status, code in _STATES:
@@ -147,17 +153,17 @@ def api_error(error: Exception) -> ApiError:
     return ApiError(500, f"internal error {number}: see the server's log", "internal_error")
 
 
-def error_reply(error: Exception) -> JSONResponse:
-    """The HTTP reply for an error."""
-    made = api_error(error)
+def error_reply(error: Exception, *, narrowed: bool = False) -> JSONResponse:
+    """The HTTP reply for an error; ``narrowed`` as for :func:`api_error`."""
+    made = api_error(error, narrowed=narrowed)
     return JSONResponse(made.body(), made.status, made.advice())
 
 
 def install_errors(app: FastAPI) -> None:
     """Answer every error of an app in OpenAI's shape."""
 
-    async def ours(_: Request, error: Exception) -> JSONResponse:
-        return error_reply(error)
+    async def ours(request: Request, error: Exception) -> JSONResponse:
+        return error_reply(error, narrowed=request.state.caller.narrowed)
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

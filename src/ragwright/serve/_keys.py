@@ -89,6 +89,15 @@ class ServeKeys:
         """
         return tuple(sorted(self._known().values(), key=lambda key: key.name))
 
+    @property
+    def used(self) -> bool:
+        """True once a key was made, also after the last one was revoked.
+
+        Then nobody is let in without a key; deleting the file makes the server open again to
+        this machine alone.
+        """
+        return bool(self._known()) or self.file.exists()
+
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
         return self._known().get(_hashed(secret))

@@ -92,16 +92,17 @@ class Ledger:
         """Which stored output an answer is, and whose."""
         with self._lock, self._database.explained():
             self._connection.execute(
-                "INSERT INTO served_answers VALUES (?, ?, ?, ?)", (answer, output, key, scope)
+                "INSERT OR REPLACE INTO served_answers VALUES (?, ?, ?, ?)",
+                (answer, output, key, scope),
             )
 
-    def output_of(self, answer: str, scope: str) -> str | None:
-        """The stored output of an answer of this scope, None where there is none."""
+    def output_of(self, answer: str, key: str | None) -> str | None:
+        """The stored output of an answer that was made for a key; for any key where None."""
         with self._lock, self._database.explained():
             row = self._connection.execute(
-                "SELECT output FROM served_answers WHERE id = ? AND scope = ?", (answer, scope)
+                "SELECT output, key FROM served_answers WHERE id = ?", (answer,)
             ).fetchone()
-        return None if row is None else str(row[0])
+        return None if row is None or key not in (None, row[1]) else str(row[0])
 
 
 def _today() -> str:

@@ -147,11 +147,11 @@ class Marks:
         if found:
             end = found.start()
         line = self._raw.rfind("\n", 0, end) + 1
-        ticks = self._raw.count("`", line, end)
-        if ticks % 2 or (ticks and self._raw[end - 1] == "`"):  # code that is open, or may open
+        # Code that is open, or may open, is held back from its first backtick.
+        while (ticks := self._raw.count("`", line, end)) and (
+            ticks % 2 or self._raw[end - 1] == "`"
+        ):
             end = self._raw.rfind("`", line, end)
-            while end > line and self._raw[end - 1] == "`":
-                end -= 1
         return max(self._done, end)
 
     def _place(self, numbers: Sequence[int], begin: int) -> None:

@@ -185,22 +185,22 @@ class _Tools:
     async def _turn(self, ctx: Context[Any, Any]) -> AsyncIterator[tuple[_Agent, Workbench]]:
         """Who calls, and the project while it is used; what fails is said to the agent."""
         service = self._service
+        request = ctx.request_context.request
+        caller: Caller = Caller(None, "") if request is None else request.state.caller
         try:
-            request = ctx.request_context.request
-            caller = Caller(None, "") if request is None else request.state.caller
             admit(service, caller)
             opened = next(iter(service.configurations(caller.key)), None)
             if opened is None:
                 raise ToolError("this key may use no configuration")
             agent = _Agent(caller, opened, opened.asking(caller.key))
             async with (
-                service.turns.turn(),
                 service.using(opened) as bench,
+                service.turns.turn(),
                 asyncio.timeout(service.options.timeout),
             ):
                 yield agent, bench
         except (RagwrightError, ApiError, TimeoutError) as error:
-            raise ToolError(api_error(error).message) from None
+            raise ToolError(api_error(error, narrowed=caller.narrowed).message) from None
 
     def _url(self, agent: _Agent, cited: Citation, quote: str) -> str:
         """Where a reader opens a passage; without a server the source's own address."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core import Filter, RagwrightError, RetrieveError, StoreError, near
+from ..core import Filter, RagwrightError, RetrieveError, near
 from ..drafting import Origin, origin_of
 from ..project import ProjectFolder, Served, ServeOptions, Session, load_settings
 from ..workbench import Asking, Workbench
@@ -193,14 +193,6 @@ class Service:
             opened.users -= 1
             if opened.retired and not opened.users:
                 opened.idle.set()
-
-    def drafted(self, output: str, scope: str) -> bool:
-        """True for the id of a stored text of this scope; from any thread."""
-        try:
-            found = self._open[self.name].bench.outputs.get(output)
-        except StoreError:
-            return False
-        return found.kind == "text" and found.scope == scope
 
     @property
     def ready(self) -> RagwrightError | None:

@@ -74,11 +74,15 @@ def add(
 def show(project: Project = HERE, as_json: Json = False) -> None:
     """List the keys and their rights; the keys themselves are not kept."""
     console = Console()
-    keys = ServeKeys(ProjectFolder(project).require()).all()
+    known = ServeKeys(ProjectFolder(project).require())
+    keys, keys_file = known.all(), known.file
     if as_json:
         console.json({"keys": [_shown(key) for key in keys]})
     elif not keys:
-        console.result("no keys: only this machine may ask")
+        console.result(
+            "no keys"
+            + (": requests are refused" if keys_file.exists() else ": only this machine may ask")
+        )
     else:
         rows = [["name", "role", "configurations", "filters", "a minute", "a day", "made"]]
         for key in keys:

@@ -78,7 +78,7 @@ async def _answers(
 ) -> list[dict[str, Any]]:
     admit(service, caller)
     asking = opened.asking(caller.key)
-    async with service.turns.turn(), service.using(opened) as bench:
+    async with service.using(opened) as bench, service.turns.turn():
         for name in personas:
             require_prices(service, caller, opened, answering(bench, name))
         async with asyncio.timeout(service.options.timeout):
@@ -122,12 +122,16 @@ async def why(
         opened, _ = service.find(configuration, caller.key)
         admit(service, caller)
         asking = opened.asking(caller.key)
-        async with service.turns.turn(), service.using(opened) as bench:
+        async with service.using(opened) as bench, service.turns.turn():
             async with asyncio.timeout(service.options.timeout):
                 found = await bench.aretrieve(q, None, asking)
             explained = await asyncio.to_thread(bench.explain, found)
     except (RagwrightError, ApiError, TimeoutError) as error:
-        return page(request, "why.html", {"message": api_error(error).message, "hits": []})
+        return page(
+            request,
+            "why.html",
+            {"message": api_error(error, narrowed=caller.narrowed).message, "hits": []},
+        )
     hits = [
         {
             "hit": hit,

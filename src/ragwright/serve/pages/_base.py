@@ -71,17 +71,19 @@ def page(
 
 def error_page(request: Request, error: Exception) -> HTMLResponse:
     """An error for a reader."""
-    made = api_error(error)
+    made = api_error(error, narrowed=caller_of(request).narrowed)
     values = {"title": "That did not work", "message": made.message, "status": made.status}
     return page(request, "error.html", values, status=made.status)
 
 
-def login_page(request: Request, *, wrong: bool = False) -> HTMLResponse:
-    """Asks for a key."""
+def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLResponse:
+    """Asks for a key, and leads to a page of ours afterwards."""
     made = (
         _environment()
         .get_template("login.html")
-        .render(title="Sign in", wrong=wrong, project=service_of(request).name, next=_next(request))
+        .render(
+            title="Sign in", wrong=wrong, project=service_of(request).name, next=local_path(wanted)
+        )
     )
     return HTMLResponse(made, 401 if wrong else 200, headers=page_headers())
 
@@ -110,8 +112,7 @@ def _here(path: str, href: str) -> bool:
     return path == href or (href != "/" and path.startswith(href))
 
 
-def _next(request: Request) -> str:
-    """Where a reader wanted to go: a path of this server."""
-    wanted = request.query_params.get("next") or request.url.path
-    query = f"?{request.url.query}" if request.url.query and wanted == request.url.path else ""
-    return (wanted if wanted.startswith("/") and not wanted.startswith("//") else "/") + query
+def local_path(wanted: str) -> str:
+    """A path of this server that is no part of signing in, else the first page."""
+    foreign = not wanted.startswith("/") or wanted.startswith(("//", "/\\", "/login"))
+    return "/" if foreign else wanted

@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ...core import RagwrightError
+from ...core import RagwrightError, StoreError
 from ...drafting import FeedbackVerdict, OutputQuery
 from .._api import caller_of, service_of
 from .._errors import ApiError
@@ -48,6 +48,8 @@ async def output(request: Request, name: str) -> HTMLResponse:
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
             shown = await asyncio.to_thread(_read, bench.outputs, name)
+    except StoreError as error:
+        return error_page(request, ApiError(404, error.what, "not_found"))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     return page(request, "output.html", {"title": f"Output {name}", **shown})

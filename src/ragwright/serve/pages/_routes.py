@@ -9,7 +9,7 @@ from .._api import caller_of, service_of
 from .._door import COOKIE
 from .._errors import ApiError
 from . import _ask, _experiments, _outputs, _settings, _sources
-from ._base import STATIC, login_page, static_file
+from ._base import STATIC, local_path, login_page, static_file
 
 _WEEK = 7 * 24 * 3600
 
@@ -29,17 +29,16 @@ def page_routes() -> APIRouter:
         return Response(static_file(name), media_type=STATIC[name], headers=headers)
 
     @router.get("/login", response_class=HTMLResponse)
-    async def login(request: Request) -> HTMLResponse:
+    async def login(request: Request, next: str = "/") -> HTMLResponse:  # noqa: A002
         """Ask for a key."""
-        return login_page(request)
+        return login_page(request, next)
 
     @router.post("/login")
     async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -> Response:  # noqa: A002
         """Keep a key in a cookie that no script can read and no other site can use."""
         if service_of(request).keys.find(key.strip()) is None:
-            return login_page(request, wrong=True)
-        target = next if next.startswith("/") and not next.startswith(("//", "/\\")) else "/"
-        reply = RedirectResponse(target, 303)
+            return login_page(request, next, wrong=True)
+        reply = RedirectResponse(local_path(next), 303)
         reply.set_cookie(
             COOKIE,
             key.strip(),
