@@ -235,7 +235,7 @@ def test_an_unknown_provider_is_an_error_of_a_dry_run(
     words = ["eval", "--testset", "questions.csv", *given, "--dry-run"]
     wanted = measures.get(settings[0], "TokenF1")
     done = ragwright(tmp_path, *words, "--measures", wanted, code=1)
-    assert "no provider 'foo'" in done.stderr
+    assert "unknown provider 'foo'" in done.stderr
     if settings[0].startswith("retrieve"):
         done = ragwright(tmp_path, "ask", "Paris", *given, "--dry-run", code=1)
-        assert "no provider 'foo'" in done.stderr
+        assert "unknown provider 'foo'" in done.stderr
