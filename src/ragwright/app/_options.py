@@ -13,6 +13,13 @@ HERE = Path()
 Project = Annotated[
     Path, typer.Option("--project", "-C", help="Folder of the project.", show_default=False)
 ]
+Reload = Annotated[
+    bool,
+    typer.Option(
+        "--reload",
+        help="Serve the project's own settings instead of the promoted ones; follow changes.",
+    ),
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the project file."),

@@ -26,6 +26,6 @@ def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     give it to functions of ``re``.
 
     Raises:
-        re.error: At the first use, where the text is no regular expression.
+        re.error: At the first use, if the text is not a regular expression.
     """
     return cast("re.Pattern[str]", _Pattern(text, flags))

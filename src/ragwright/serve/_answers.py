@@ -158,7 +158,7 @@ def admit(service: Service, caller: Caller) -> None:
     if key is not None:
         limits.append((key.name, key.daily_budget, f"the key {key.name!r}'s"))
     for name, most, whose in limits:
-        if most is not None and ledger.spent(name).cost >= most:
+        if most is not None and ledger.spent(name) >= most:
             raise ApiError(429, f"{whose} budget of today is spent", "insufficient_quota")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -24,14 +23,6 @@ _SCHEMA = (
     "WITHOUT ROWID",
 )
 _KEPT_MINUTES = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What the answers of one day (UTC) came to, for one key or for all."""
-
-    answers: int = 0
-    cost: float = 0.0
 
 
 class Ledger:
@@ -77,16 +68,15 @@ class Ledger:
                 (key, _today(), usage.cost or 0.0, usage.prompt_tokens, usage.completion_tokens),
             )
 
-    def spent(self, key: str | None = None) -> Spent:
-        """What was spent today under a key; under all of them for None."""
+    def spent(self, key: str | None = None) -> float:
+        """What the answers of today (UTC) cost under a key; under all of them for None."""
         condition, values = ("", [_today()]) if key is None else (" AND key = ?", [_today(), key])
         with self._lock, self._database.explained():
-            answers, cost = self._connection.execute(
-                "SELECT COALESCE(SUM(answers), 0), COALESCE(SUM(cost), 0) FROM served_days "  # noqa: S608
-                f"WHERE day = ?{condition}",
+            row = self._connection.execute(
+                f"SELECT COALESCE(SUM(cost), 0) FROM served_days WHERE day = ?{condition}",  # noqa: S608
                 values,
             ).fetchone()
-        return Spent(int(answers), float(cost))
+        return float(row[0])
 
     def remember(self, answer: str, output: str, key: str, scope: str) -> None:
         """Which stored output an answer is, and whose."""

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from ... import serve as served
 from ...core import require
 from .._console import reported
-from .._options import HERE, Overrides, Project
+from .._options import HERE, Overrides, Project, Reload
 
 
 @reported
 def command(
     project: Project = HERE,
     overrides: Overrides = None,
-    reload: Annotated[
-        bool,
-        typer.Option(
-            "--reload",
-            help="Serve the project's own settings instead of the promoted ones; follow changes.",
-        ),
-    ] = False,
+    reload: Reload = False,
 ) -> None:
     """Serve search, fetch, ask and list_sources to an agent that starts this command (MCP)."""
     require("mcp", "serve", "serving tools to agents")

@@ -10,7 +10,7 @@ import typer
 from ... import serve as served
 from ...core import require
 from .._console import Console, reported
-from .._options import HERE, Overrides, Project
+from .._options import HERE, Overrides, Project, Reload
 
 
 @reported
@@ -25,13 +25,7 @@ def command(
         typer.Option("--port", min=0, max=65535, help="Port; serve.port by default, 0: any."),
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that answer.")] = 1,
-    reload: Annotated[
-        bool,
-        typer.Option(
-            "--reload",
-            help="Serve the project's own settings instead of the promoted ones; follow changes.",
-        ),
-    ] = False,
+    reload: Reload = False,
 ) -> None:
     """Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources."""
     for module in ("fastapi", "uvicorn", "mcp", "prometheus_client"):
