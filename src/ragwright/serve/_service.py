@@ -126,7 +126,10 @@ class Service:
     @property
     def name(self) -> str:
         """Name of the main configuration."""
-        named = self.options.name or self.folder.root.resolve().name
+        return self._named(self.options)
+
+    def _named(self, options: ServeOptions) -> str:
+        named = options.name or self.folder.root.resolve().name
         return re.sub(r"[^\w.-]+", "-", named).strip("-") or "project"
 
     async def start(self) -> None:
@@ -136,7 +139,7 @@ class Service:
             ConfigError: The settings of one of them are wrong.
         """
         self._state = await asyncio.to_thread(self._seen)
-        self._open = await asyncio.to_thread(self._opened)
+        self.options, self._open = await asyncio.to_thread(self._opened)
         self._watcher = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -201,9 +204,9 @@ class Service:
 
     # -- opening, on a thread of its own ---------------------------------------------------
 
-    def _opened(self) -> dict[str, Opened]:
-        self.options = self._settings_options()
-        wanted = {self.name: (), **self.options.configurations}
+    def _opened(self) -> tuple[ServeOptions, dict[str, Opened]]:
+        options = self._settings_options()
+        wanted = {self._named(options): (), **options.configurations}
         made: dict[str, Opened] = {}
         try:
             for name, laid in wanted.items():
@@ -212,7 +215,7 @@ class Service:
             for opened in made.values():
                 opened.bench.close()
             raise
-        return made
+        return options, made
 
     def _opened_one(self, name: str, laid: tuple[str, ...]) -> Opened:
         change = None if self.serving.own else Served(self.folder).current()
@@ -271,8 +274,9 @@ class Service:
 
     async def _replace(self) -> None:
         """Open what is served now; requests under way end under what they began with."""
-        made = await asyncio.to_thread(self._opened)
+        options, made = await asyncio.to_thread(self._opened)
         before, self._open = self._open, made
+        self.options = options
         for opened in before.values():
             self._retire(opened)
         log.info("serving %s", ", ".join(f"{o.name} ({o.number or 'own'})" for o in made.values()))
