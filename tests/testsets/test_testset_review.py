@@ -63,7 +63,7 @@ def test_every_decision_is_on_disk_at_once_and_taken_up_later(path: Path) -> Non
     assert rows[0].metadata["topics"] == ("a", "b")
     testset = load_testset(str(path))
     assert [row.id for row in testset.rows] == ["r0", "r1", "r3"]
-    assert "1 of 4 rows were rejected" in testset.notes[0]
+    assert "1 of 4 rows were rejected" in testset.notes[-1]
 
 
 def test_decisions_are_undone_in_turn(path: Path) -> None:

@@ -38,6 +38,8 @@ from .rows import (
     records_of as records_of,
     row_record as row_record,
     rows_of as rows_of,
+    unread_columns as unread_columns,
+    unread_note as unread_note,
     write_rows as write_rows,
 )
 from .suites import (

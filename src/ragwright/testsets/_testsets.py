@@ -13,7 +13,7 @@ from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
 from ._splits import Split, assign_splits, known_split, names_splits, shared_gold
 from ._trec import Qrels, judgments, read_qrels
-from .rows import half_note, holds_half, objects_of, read_rows
+from .rows import half_note, holds_half, objects_of, read_rows, unread_columns, unread_note
 
 _SHOWN = 5
 """Most ids in a note."""
@@ -146,7 +146,9 @@ def load_testset(
         testset = Testset(address, made.rows, made.notes)
     else:
         rows = read_rows(address, questions=True)
-        testset = Testset(address, rows, half_note(sum(map(holds_half, rows)), len(rows)))
+        notes = half_note(sum(map(holds_half, rows)), len(rows))
+        notes += unread_note(name for row in rows for name in unread_columns(row))
+        testset = Testset(address, rows, notes)
     testset = _accepted(testset)
     named = names_splits(testset.rows)
     holds_confirm = wanted == "confirm" or (wanted == "all" and named)

@@ -14,7 +14,7 @@ from ...flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
 from ...models import EmbedOptions, Models, model_handlers
 from ...project import Project, at_work
-from ...testsets import Testset, half_note, holds_half
+from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
 from ._baselines import baseline_flows, with_baselines
 from ._clusters import clusters_of_rows
 from ._evaluate import answer_flows, answer_row, computed_results
@@ -188,12 +188,14 @@ def _summed(
 ) -> Evaluation:
     """Summarises results one by one, with notes and baselines."""
     noted, kept, halved = Noted(), list[RowResult](), list[bool]()
+    unread: dict[str, None] = {}
     # Null baselines are computed from the answers themselves.
     hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
 
     def take(result: RowResult) -> None:
         noted.add(result)
         halved.append(result.row is not None and holds_half(result.row))
+        unread.update(dict.fromkeys(unread_columns(result.row) if result.row else ()))
         if hold:
             kept.append(result)
         if each is not None:
@@ -203,8 +205,8 @@ def _summed(
     found = evaluation_of(
         results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
     )
-    halves = half_note(sum(halved), len(halved))
-    notes = (*dict.fromkeys((*given.notes, *halves)), *([taken.note] if taken.note else []))
+    of_rows = (*half_note(sum(halved), len(halved)), *unread_note(unread))
+    notes = (*dict.fromkeys((*given.notes, *of_rows)), *([taken.note] if taken.note else []))
     found = beside(replace(found, results=tuple(kept), notes=notes))
     return replace(
         found, results=() if each else found.results, notes=(*found.notes, *noted.notes())

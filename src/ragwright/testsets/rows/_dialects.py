@@ -18,8 +18,12 @@ from ._records import list_of
 ALIASES = {
     "actual_output": "response",
     "contexts": "retrieved_contexts",
+    "correct_answer": "reference",
+    "expected": "reference",
+    "expected_answer": "reference",
     "expected_output": "reference",
     "expected_response": "reference",
+    "gold_answer": "reference",
     "ground_truth": "reference",
     "ground_truths": "reference",
     "gt_answer": "reference",
@@ -27,6 +31,7 @@ ALIASES = {
     "query": "user_input",
     "query_id": "id",
     "question": "user_input",
+    "reference_answer": "reference",
     "reference_context_ids": "reference_ids",
     "request": "user_input",
     "retrieval_context": "retrieved_contexts",
@@ -64,6 +69,10 @@ _OBJECTS = {
     "retrieved_context_ids",
     "retrieved_spans",
 }
+_ID_LISTS = {"reference_context_ids", "reference_ids", "retrieved_context_ids"}
+_SEVERAL = {"ground_truths", "references"}
+"""Columns of accepted answers: ``|`` separates them; ``;`` may be part of one."""
+
 _NESTED = ("multi_responses", "reference_tool_calls", "rubrics")
 """Nested columns of ragas that are not measured here."""
 
@@ -103,20 +112,36 @@ def _plain(column: str) -> str:
     return _PLAIN.sub("", column).casefold()
 
 
-def from_cells(record: Mapping[str, str], where: str) -> dict[str, Any]:
-    """A table's line, with lists and objects parsed.
+def from_cells(record: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A table's line, with lists and objects parsed; cells that are no text stay as they are.
 
-    In a column of passages or accepted answers, a cell without a bracket is a single item, and an
-    empty one means none.
+    Lists are JSON, or as Python prints them. Without a bracket ``|`` separates ids and accepted
+    answers, ``;`` ids. In a column of passages such a cell is one passage, however it is written.
     """
     found: dict[str, Any] = {}
     for column, cell in record.items():
-        opens = cell.lstrip()[:1]
+        opens = cell.lstrip()[:1] if isinstance(cell, str) else ""
         if (column in _LISTS | _OBJECTS and opens == "[") or (column in _OBJECTS and opens == "{"):
             found[column] = list_of(cell.strip(), where)
+        elif isinstance(cell, str) and column in _ID_LISTS | _SEVERAL:
+            found[column] = _separated(cell, "|" if "|" in cell or column in _SEVERAL else ";")
         else:
-            found[column] = [cell] if column in _LISTS else cell
+            found[column] = [cell] if isinstance(cell, str) and column in _LISTS else cell
     return found
+
+
+def _separated(cell: str, mark: str) -> list[str]:
+    return [part.strip() for part in cell.split(mark) if part.strip()]
+
+
+def without_scores(record: Mapping[str, Any]) -> dict[str, Any]:
+    """A row without the scores that ``score -o rows.csv`` wrote beside it, so as to score again.
+
+    They are columns of a measure's name, known by the column ``NAME state`` beside them.
+    """
+    scored = [name for name in record if f"{name} state" in record]
+    ours = {f"{name}{end}" for name in scored for end in ("", " state", " reason", " detail")}
+    return {name: value for name, value in record.items() if name not in ours}
 
 
 def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
-from ...core import TestsetError, csv_text
+from ...core import TestsetError, csv_text, require
 from ._files import objects_of, once, opened
 
 Record: TypeAlias = tuple[str, dict[str, Any]]
@@ -24,10 +24,15 @@ _PIECE = 1 << 20
 _LONGEST = 1 << 26  # characters of one record
 _ARRAY = re.compile(r"\s*(?P<wrapped>\{\s*\"results\"\s*:\s*)?\[")
 _BETWEEN = re.compile(r"[\s,]*")
-_TABLES = {".csv": ",", ".tsv": "\t"}
+_SEPARATED = {".csv": ",", ".tsv": "\t"}
+_SHEETS = (".xlsx", ".xls", ".ods")
+_PARQUET = (".parquet",)
+TABLES = frozenset({*_SEPARATED, *_SHEETS, *_PARQUET})
+"""Suffixes of files whose cells may hold lists as text."""
 _ANSWERS = frozenset({"actual_output", "answer", "outputs", "response"})
 _QUESTIONS = frozenset({"input", "inputs", "query", "question", "request", "user_input"})
 _MOST_OF_A_CELL = 1 << 26
+_BATCH = 4096
 
 
 def records_of(path: Path) -> Iterator[Record]:
@@ -35,20 +40,27 @@ def records_of(path: Path) -> Iterator[Record]:
 
     A JSON array, alone or under ``results`` (RAGChecker), gives its objects; ``.csv`` and
     ``.tsv`` give their lines under the names of the first one, empty cells left out, except that
-    of the answer; anything else is read as JSONL, or as one JSON object over several lines.
+    of the answer, and so does the first sheet of ``.xlsx``, ``.xls`` and ``.ods`` (``[docs]``);
+    ``.parquet`` gives its rows (``[records]``); anything else is read as JSONL, or as one JSON
+    object over several lines.
 
     Raises:
         TestsetError: The file is missing, not UTF-8, or malformed; with file and line.
     """
-    if path.suffix.lower() in _TABLES:
-        return _table(path, _TABLES[path.suffix.lower()])
+    suffix = path.suffix.lower()
+    if suffix in _SEPARATED:
+        return _table(path, _SEPARATED[suffix])
+    if suffix in _SHEETS:
+        return _sheet(path)
+    if suffix in _PARQUET:
+        return _parquet(path)
     with opened(path) as file:
         head = file.read(_HEAD).decode("utf-8-sig", "replace")
     array = _ARRAY.match(head)
     one_line = not (array and not array["wrapped"]) and _whole(head.split("\n", 1)[0])
     if array and not one_line:
         return _array(path)
-    if path.suffix.lower() == ".json" and not one_line:
+    if suffix == ".json" and not one_line:
         return _document(path)
     return _lines(path)
 
@@ -93,7 +105,8 @@ def _lines(path: Path) -> Iterator[Record]:
 def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
     """The rows in an object, None if it is a row itself.
 
-    Under ``results`` as RAGChecker writes them, or as a table of ``columns`` and ``data``, which
+    Under ``rows`` as ``score -o rows.json`` writes them, under ``results`` as RAGChecker does, or as
+    a table of ``columns`` and ``data``, which
     MLflow logs and pandas calls split.
 
     Raises:
@@ -102,6 +115,8 @@ def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
     """
     if value.keys() & _QUESTIONS:
         return None
+    if isinstance(value.get("rows"), list) and isinstance(value.get("measures"), dict):
+        return list(value["rows"])
     if isinstance(value.get("results"), list):
         _refuse_rows({name: rows for name, rows in value.items() if name != "results"}, where)
         return list(value["results"])
@@ -263,16 +278,14 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
     """Lines of a table under the names of its first one."""
     csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
     with opened(path) as file:
-        reader = csv.reader(
-            io.TextIOWrapper(file, encoding="utf-8-sig", newline=""),
-            delimiter=separator,
-            strict=True,
-        )
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        reader: Any = None
         try:
-            names = [csv_text(name).strip() for name in next(reader, [])]
-            twice = [name for name in names if names.count(name) > 1]
-            if twice:
-                raise TestsetError(f"column {twice[0]!r} occurs twice", where=f"{path}:1")
+            if separator == ",":
+                separator = _separator(text.readline())
+                text.seek(0)
+            reader = csv.reader(text, delimiter=separator, strict=True)
+            names = _columns([csv_text(name) for name in next(reader, [])], path)
             for cells in reader:
                 where = f"{path}:{reader.line_num}"
                 if len(cells) > len(names):
@@ -281,19 +294,94 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
                         where=where,
                         hint="put cells that hold the separator into quotes",
                     )
-                found = {
-                    n: csv_text(c) for n, c in zip(names, cells, strict=False) if n and c.strip()
-                }
+                found = _filled(names, [csv_text(cell) for cell in cells])
                 if found:
-                    yield where, _with_answer(found, names)
+                    yield where, found
         except csv.Error as error:
-            raise TestsetError(
-                f"not a table: {error}", where=f"{path}:{reader.line_num}"
-            ) from error
+            line = 1 if reader is None else reader.line_num
+            raise TestsetError(f"not a table: {error}", where=f"{path}:{line}") from error
         except UnicodeDecodeError as error:
             raise TestsetError(
                 "the file is not UTF-8", where=str(path), hint="save the file as UTF-8"
             ) from error
+
+
+def _separator(head: str) -> str:
+    """The separator of a ``.csv`` file: the one that makes most columns; spreadsheets of many
+    countries write semicolons.
+    """
+    return max(",;\t", key=lambda mark: len(next(csv.reader([head], delimiter=mark), [])))
+
+
+def _columns(names: Sequence[str], path: Path) -> list[str]:
+    """Names of a table's columns.
+
+    Raises:
+        TestsetError: A name occurs twice.
+    """
+    found = [name.strip() for name in names]
+    twice = [name for name in found if name and found.count(name) > 1]
+    if twice:
+        raise TestsetError(f"column {twice[0]!r} occurs twice", where=f"{path}:1")
+    return found
+
+
+def _filled(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """The cells of a line that hold something, under their names; an empty answer is one."""
+    found = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
+    return _with_answer(found, names) if found else found
+
+
+def _sheet(path: Path) -> Iterator[Record]:
+    """Rows of the first sheet of a workbook, every cell as its text."""
+    calamine = require("python_calamine", "docs", "reading spreadsheets")
+    with opened(path) as file:
+        data = file.read()
+    try:
+        workbook = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
+        lines = workbook.get_sheet_by_index(0).to_python(skip_empty_area=False)
+    except (calamine.CalamineError, calamine.PasswordError, IndexError) as error:
+        raise TestsetError(
+            f"not a workbook that can be read: {error}",
+            where=str(path),
+            hint="save it without a password, or as CSV",
+        ) from error
+    names = _columns([_cell_text(name) for name in lines[0]] if lines else [], path)
+    for number, cells in enumerate(lines[1:], 2):
+        found = _filled(names, [_cell_text(cell) for cell in cells])
+        if found:
+            yield f"{path}:{number}", found
+
+
+def _cell_text(cell: Any) -> str:
+    """A cell as text: a whole number without a decimal point, a date in ISO 8601."""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    """Rows of a Parquet file, a few thousand in memory at a time."""
+    parquet = require("pyarrow.parquet", "records", "reading Parquet files")
+    arrow = require("pyarrow", "records", "reading Parquet files")
+    number = 0
+    with opened(path) as file:
+        try:
+            for batch in parquet.ParquetFile(file).iter_batches(batch_size=_BATCH):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield f"{path}:{number}", {n: _without_nulls(v) for n, v in record.items()}
+        except arrow.ArrowException as error:
+            raise TestsetError(
+                f"not a Parquet file that can be read: {error}", where=str(path)
+            ) from error
+
+
+def _without_nulls(value: Any) -> Any:
+    """An object without the keys that only other rows have: a column has the keys of all rows."""
+    if isinstance(value, dict):
+        return {name: held for name, held in value.items() if held is not None}
+    return value
 
 
 def _with_answer(found: dict[str, str], names: Sequence[str]) -> dict[str, str]:

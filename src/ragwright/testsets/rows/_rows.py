@@ -18,12 +18,13 @@ from ._dialects import (
     in_our_names,
     one_system_each,
     with_known_names,
+    without_scores,
 )
+from ._frames import records_in
 from ._halves import without_halves
-from ._records import records_of
+from ._records import TABLES, records_of
 
 _KNOWN = tuple(field.name for field in fields(Row))
-_TABLES = {".csv", ".tsv"}
 _LISTS_OF_ONE = frozenset({"reference_ids", "retrieved_context_ids", "reference_contexts"})
 
 
@@ -40,7 +41,7 @@ def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
 
 
 def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
-    """Rows of a JSONL, JSON, CSV or TSV file, with one row (and all ids) in memory.
+    """Rows of a JSONL, JSON, CSV, TSV, Parquet or Excel file, with one row (and all ids) in memory.
 
     With ``questions`` the rows are to be asked: ``question, answer`` gives question and reference.
     Case and punctuation of column names do not count. An id alone is a list of one.
@@ -61,11 +62,11 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
             things, or an id occurs twice; with file and line.
     """
     source = Path(path)
-    table = source.suffix.lower() in _TABLES
+    table = source.suffix.lower() in TABLES
     records = (
         (place, from_cells(named, place) if table else named)
         for where, read in records_of(source)
-        for place, record in one_system_each(read, where)
+        for place, record in one_system_each(without_scores(read), where)
         for named in (with_known_names(record, place),)
     )
     yield from _numbered(records, f"{source}:", questions=questions)
@@ -76,16 +77,20 @@ def rows_of(
 ) -> Iterator[Row]:
     """Rows from memory: rows as they are, objects read as :func:`iter_rows` reads them.
 
+    ``records`` may be a data frame, an Arrow table or a data set; see :func:`records_in`.
+
     Raises:
         TestsetError: As :func:`iter_rows`; with the number of the object.
     """
     numbered = (
         (place, record)
-        for number, one in enumerate(records, 1)
+        for number, one in enumerate(records_in(records), 1)
         for place, record in (
             [(f"row {number}", one)]
             if isinstance(one, Row)
-            else one_system_each(with_known_names(one, f"row {number}"), f"row {number}")
+            else one_system_each(
+                with_known_names(without_scores(one), f"row {number}"), f"row {number}"
+            )
         )
     )
     yield from _numbered(numbered, "row ", questions=questions)

@@ -1,0 +1,38 @@
+"""Columns of a file that no measure and no command reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...core import Row
+
+_READ = frozenset(
+    {
+        *("abstained", "answerable", "ask", "base", "chunk_score", "dose", "fake", "falsified"),
+        *("feedback_score", "gold_rank", "half_characters", "hard", "kind", "language", "leak"),
+        *("level", "limits", "model", "references", "relevant", "retrieved", "review"),
+        *("reviewed_at", "reviewed_by", "route", "served", "split", "suite", "system", "accepted"),
+    }
+)
+"""Metadata that ragwright reads, or wrote itself."""
+
+_OURS = ("part_", "ragwright:")
+_MOST = 8
+
+
+def unread_columns(row: Row) -> tuple[str, ...]:
+    """Columns of a row that were kept as metadata and are read by nothing but ``--by``."""
+    return tuple(name for name in row.metadata if name not in _READ and not name.startswith(_OURS))
+
+
+def unread_note(names: Iterable[str]) -> tuple[str, ...]:
+    """A note that names columns which are not read; empty if there are none."""
+    found = list(dict.fromkeys(names))
+    if not found:
+        return ()
+    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
+    plural = "columns" if len(found) > 1 else "column"
+    return (
+        f"{plural} not read: {', '.join(found[:_MOST])}{more} (kept with the rows; --by COLUMN "
+        "shows the scores for each value)",
+    )
