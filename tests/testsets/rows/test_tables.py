@@ -11,7 +11,6 @@ from ragwright.core import TestsetError
 from ragwright.testsets import load_testset, read_rows, rows_of
 
 
-
 @pytest.mark.parametrize(
     ("column", "cell", "found"),
     [
@@ -110,7 +109,7 @@ def test_rows_of_a_frame_are_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rows", [{"train": []}, 3, ["a question"]])
 def test_what_is_no_table_says_what_to_give(rows: Any) -> None:
-    with pytest.raises(TestsetError, match="give|not an object"):
+    with pytest.raises(TestsetError, match=r"give|not an object"):
         list(rows_of(rows))
 
 
