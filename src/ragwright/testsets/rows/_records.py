@@ -105,9 +105,8 @@ def _lines(path: Path) -> Iterator[Record]:
 def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
     """The rows in an object, None if it is a row itself.
 
-    Under ``rows`` as ``score -o rows.json`` writes them, under ``results`` as RAGChecker does, or as
-    a table of ``columns`` and ``data``, which
-    MLflow logs and pandas calls split.
+    Under ``rows`` as ``score -o rows.json`` writes them, under ``results`` as RAGChecker does, or
+    as a table of ``columns`` and ``data``, which MLflow logs and pandas calls split.
 
     Raises:
         TestsetError: It has rows under another name, or a line of its table has more or fewer cells
