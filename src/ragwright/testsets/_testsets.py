@@ -145,10 +145,7 @@ def load_testset(
         made = suites.rgb_rows(address)
         testset = Testset(address, made.rows, made.notes)
     else:
-        rows = read_rows(address, questions=True)
-        notes = half_note(sum(map(holds_half, rows)), len(rows))
-        notes += unread_note(name for row in rows for name in unread_columns(row))
-        testset = Testset(address, rows, notes)
+        testset = _of_file(address)
     testset = _accepted(testset)
     named = names_splits(testset.rows)
     holds_confirm = wanted == "confirm" or (wanted == "all" and named)
@@ -184,6 +181,15 @@ def declared_splits(address: str) -> bool:
     """
     return not address.startswith(("beir:", "rgb:")) and names_splits(
         read_rows(address, questions=True)
+    )
+
+
+def _of_file(path: str) -> Testset:
+    """The questions of a file, with notes on half characters and on columns that are not read."""
+    rows = read_rows(path, questions=True)
+    notes = half_note(sum(map(holds_half, rows)), len(rows))
+    return Testset(
+        path, rows, notes + unread_note(name for row in rows for name in unread_columns(row))
     )
 
 
