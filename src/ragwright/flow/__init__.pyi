@@ -11,6 +11,7 @@ from ._handlers import (
 )
 from ._jobs import Job as Job, RunSummary as RunSummary, run_job as run_job, run_jobs as run_jobs
 from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
+from ._metering import Meter as Meter, metered as metered
 from ._progress import Progress as Progress
 from ._replies import Claim as Claim, Entry as Entry, Replies as Replies
 from ._requests import (

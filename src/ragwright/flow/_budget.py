@@ -45,14 +45,16 @@ class Budget:
             await settled
         self.reserved += amount
 
-    def settle(self, reserved: float, cost: float | None) -> None:
-        """Replace a reservation by the real cost of the call.
+    def settle(self, reserved: float, cost: float | None) -> float:
+        """Replace a reservation by the real cost of the call; returns what counts as spent.
 
-        If that is unknown (None), the whole reservation counts as spent.
+        If the cost is unknown (None), that is the whole reservation.
         """
         self.reserved = max(0.0, self.reserved - reserved)
-        self.spent += reserved if cost is None else cost
+        spent = reserved if cost is None else cost
+        self.spent += spent
         waiting, self._settled = self._settled, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+        return spent

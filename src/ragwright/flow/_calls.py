@@ -37,6 +37,7 @@ from ._codec import (
 from ._context import RunnerOptions, Stopping
 from ._handlers import AnyHandler, SendHandler
 from ._lanes import Lane, RetryPolicy, pushed_back
+from ._metering import present_meter
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
@@ -176,6 +177,7 @@ class Caller:
         """Most money a call can cost.
 
         Raises:
+            ConfigError: The meter needs prices, and the model has none.
             Stopping: A budget is set and the model has no price.
         """
         if not handler.paid(request):
@@ -183,6 +185,12 @@ class Caller:
         usage = Usage(1, self.prompt_tokens(lane, request), self.completion_limit(handler, request))
         price = handler.price(request, usage)
         if price is None:
+            meter = present_meter()
+            if meter is not None and meter.priced:
+                raise ConfigError(
+                    f"there is a daily budget, and the model {lane} has no price",
+                    hint="set price_in and price_out below `models` in ragwright.yaml",
+                )
             if self.options.max_cost is not None:
                 raise Stopping(
                     ConfigError(
@@ -277,6 +285,7 @@ class Caller:
         await lane.acquire()
         held = 0.0
         cost: float | None = 0.0
+        usage = Usage(1)
         loop = asyncio.get_running_loop()
         try:
             worst = self.worst_cost(handler, lane.name, request)
@@ -300,12 +309,16 @@ class Caller:
             seconds = loop.time() - started
             reply = self._priced(handler, request, reply, seconds)
             self._learn(lane.name, request, reply, seconds)
-            cost = usage_of(reply).cost if handler.paid(request) else 0.0
+            usage = usage_of(reply)
+            cost = usage.cost if handler.paid(request) else 0.0
             return reply, seconds
         finally:
             lane.release()
-            self.budget.settle(held, cost)
+            spent = self.budget.settle(held, cost)
             self.progress.cost = self.budget.spent
+            meter = present_meter()
+            if meter is not None and (spent or usage.prompt_tokens or usage.completion_tokens):
+                meter.note(replace(usage, cost=spent))
 
     async def _send(
         self, handler: SendHandler[Any, Any], request: Request, lane: Lane, call: Call
