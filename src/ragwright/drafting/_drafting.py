@@ -39,7 +39,7 @@ def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftB
     flow = drafts(project, request, how, underway)()
     origin = origin_of(project) if storing else Origin()  # before: files may change meanwhile
     try:
-        batch = project.runner.run(flow, scope=how.scope, trace=how.trace)
+        batch = project.runner.run(flow, scope=how.scope, timeout=how.timeout, trace=how.trace)
     except (RagwrightError, KeyboardInterrupt) as stop:
         if storing:
             _keep_partial(project, underway, how, origin, stop)

@@ -21,6 +21,7 @@ class Drafting:
         scope: Who may see replies and outputs (tenant, permissions).
         trace: Gets an entry for each request.
         filters: Hard filters beside the project's own.
+        timeout: Most seconds; the texts written by then are stored, marked partial.
     """
 
     models: tuple[str, ...] = ()
@@ -29,3 +30,4 @@ class Drafting:
     scope: str = ""
     trace: list[TraceEntry] | None = None
     filters: tuple[Filter, ...] = ()
+    timeout: float | None = None

@@ -38,10 +38,17 @@ class ServeOptions:
         None, "Most money that all requests of a day (UTC) may cost; models then need prices.", gt=0
     )
     concurrency: int = option(
-        64, "Answers made at once by one worker; further requests wait.", ge=1
+        64,
+        "Answers made at once by one worker, and searches beside them; further requests wait.",
+        ge=1,
+    )
+    drafts: int = option(
+        4, "Drafts and scores made at once by one worker; further requests wait.", ge=1
     )
     waiting: int = option(
         256, "Requests that may wait for their turn; further ones get status 503.", ge=0
     )
-    timeout: float = option(300.0, "Most seconds for one answer.", gt=0)
+    timeout: float = option(
+        300.0, "Most seconds for one request, the wait for its turn included.", gt=0
+    )
     max_body: int = option(4_000_000, "Most bytes of a request's body.", ge=1000)

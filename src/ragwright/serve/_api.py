@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -14,19 +14,11 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from ..core import near
-from ..drafting import Drafting, DraftRequest
+from ..drafting import Drafting, DraftRequest, Feedback
 from ..flow import embed
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
-from ._answers import (
-    Caller,
-    ClientGoneError,
-    admit,
-    charge,
-    narrowed,
-    require_prices,
-    while_connected,
-)
+from ._admission import Admitted, Caller, Wanted, admitted
 from ._chat import chat_completion
 from ._errors import ApiError, documented
 from ._links import source_url
@@ -106,20 +98,10 @@ async def retrieve(
     request: Request, body: RetrieveRequest, service: Serves, caller: Calls
 ) -> Response:
     """Find the passages that answer a query best."""
-    opened, _ = service.find(body.model, caller.key)
-    admit(service, caller)
-    asking = narrowed(opened.asking(caller.key), Extras(filters=body.filters, soft=body.soft))
-    try:
-        async with service.using(opened) as bench, service.turns.turn():
-            tracing = service.tracing.answering("retrieval", opened.name, request.headers)
-            async with asyncio.timeout(service.options.timeout):
-                with tracing as trace:
-                    found = await while_connected(
-                        request,
-                        bench.aretrieve(body.query, body.top_k, replace(asking, trace=trace)),
-                    )
-    except ClientGoneError:
-        return Response(status_code=499)
+    wanted = Wanted(body.model, "searches", "retrieval", request)
+    async with admitted(service, caller, wanted) as work:
+        asking = work.asking(Extras(filters=body.filters, soft=body.soft))
+        found = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
     hits = [
         hit_json(hit)
         | {"url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text)}
@@ -133,25 +115,21 @@ async def embeddings(
     request: Request, body: EmbeddingsRequest, service: Serves, caller: Calls
 ) -> Response:
     """Embed texts with the model of a configuration."""
-    opened, _ = service.find(body.model, caller.key)
-    admit(service, caller)
-    model = opened.bench.project.settings.embed.model
-    if not model:
-        raise ApiError(
-            400,
-            "no embedding model is configured (embed.model), so there is nothing to embed with",
-            "model_not_configured",
-            param="model",
-        )
-    texts = [body.input] if isinstance(body.input, str) else body.input
-    try:
-        async with service.using(opened) as bench, service.turns.turn():
-            async with asyncio.timeout(service.options.timeout):
-                made = await while_connected(
-                    request, bench.project.runner.arun(embed(model, texts, body.input_type))
-                )
-    except ClientGoneError:
-        return Response(status_code=499)
+    wanted = Wanted(body.model, "searches", "embeddings", request)
+    async with admitted(service, caller, wanted) as work:
+        project = work.bench.project
+        model = project.settings.embed.model
+        if not model:
+            raise ApiError(
+                400,
+                "no embedding model is configured (embed.model), so there is nothing to embed with",
+                "model_not_configured",
+                param="model",
+            )
+        texts = [body.input] if isinstance(body.input, str) else body.input
+        flow = embed(model, texts, body.input_type)
+        made = await work.result(project.runner.arun(flow, scope=work.scope, trace=work.trace))
+        tokens = sum(await asyncio.to_thread(_counts, project.count, texts))
     length = int(made.shape[1])
     if body.dimensions not in (None, length):
         raise ApiError(400, f"vectors of {model} have {length} dimensions", param="dimensions")
@@ -159,9 +137,8 @@ async def embeddings(
         {"object": "embedding", "index": at, "embedding": _vector(one, body.encoding_format)}
         for at, one in enumerate(made)
     ]
-    tokens = sum(await asyncio.to_thread(_counts, opened.bench.project.count, texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    name = body.model or opened.name
+    name = body.model or work.opened.name
     return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
 
 
@@ -177,46 +154,41 @@ def _vector(one: Vector, form: str) -> list[float] | str:
 @router.post("/v1/feedback")
 async def feedback(body: FeedbackRequest, service: Serves, caller: Calls) -> dict[str, Any]:
     """Store what a reader says of an answer or of a draft."""
-    admit(service, caller)
-    whose = None if caller.owner else caller.name
-    output = await asyncio.to_thread(service.ledger.output_of, body.id, whose)
-    opened, _ = service.find("", None)
-    outputs = opened.bench.outputs
-    if output is None:
-        raise ApiError(404, f"there is no answer {body.id!r}", "not_found", param="id")
-    said = await asyncio.to_thread(
-        lambda: outputs.respond(
-            output,
-            by=caller.name or "http",
-            verdict=body.verdict,
-            score=body.score,
-            note=body.note,
-        )
-    )
+    async with admitted(service, caller, Wanted(lane="searches")) as work:
+        said = await asyncio.to_thread(_respond, work, body)
     return {"id": body.id, "output": said.output, "at": said.at}
+
+
+def _respond(work: Admitted, body: FeedbackRequest) -> Feedback:
+    outputs, caller = work.bench.outputs, work.caller
+    found = outputs.named(body.id)
+    if found is None or (not caller.owner and found[1] != caller.name):
+        raise ApiError(404, f"there is no answer {body.id!r}", "not_found", param="id")
+    return outputs.respond(
+        found[0], by=caller.name or "http", verdict=body.verdict, score=body.score, note=body.note
+    )
 
 
 @router.post("/v1/drafts")
 async def drafts(request: Request, body: DraftsRequest, service: Serves, caller: Calls) -> Response:
     """Write texts from records."""
-    opened, _ = service.find(body.model, caller.key)
     wanted = _draft_request(body.model_extra or {})
-    admit(service, caller)
-    asking = opened.asking(caller.key)
-    chosen = _drafting_models(opened, body.models)
-    for one in chosen:
-        require_prices(service, caller, opened, one)
-    how = Drafting(chosen, scope=asking.scope, filters=asking.filters)
-    async with service.using(opened) as bench, service.turns.turn():
-        # Not cancelled with its client: what was paid for is stored.
-        batch = await asyncio.to_thread(bench.draft, wanted, how)
-    charge(service, caller, batch.usage)
-    shown = batch_json(batch)
+    async with admitted(service, caller, Wanted(body.model, "drafts", "drafts", request)) as work:
+        how = Drafting(
+            _drafting_models(work.opened, body.models),
+            scope=work.scope,
+            trace=work.trace,
+            filters=work.asking().filters,
+            timeout=work.left,
+        )
+        # Not ended with its client: what was paid for is stored.
+        batch = await service.aside(lambda: work.bench.draft(wanted, how))
+        shown = batch_json(batch)
+        for number, text in enumerate(shown["texts"], 1):
+            text["id"] = name = f"{batch.number}.{number}"
+            await asyncio.to_thread(work.bench.outputs.give_name, name, name, caller.name)
     if not caller.owner:
         del shown["prompts"]
-    for number, text in enumerate(shown["texts"], 1):
-        text["id"] = name = f"{batch.number}.{number}"
-        await asyncio.to_thread(service.ledger.remember, name, name, caller.name, asking.scope)
     return JSONResponse(shown)
 
 
@@ -245,14 +217,11 @@ def _draft_request(values: dict[str, Any]) -> DraftRequest:
 
 
 @router.post("/v1/score")
-async def score(body: ScoreRequest, service: Serves, caller: Calls) -> Response:
-    """Score rows of any system into a stored run."""
+async def score(request: Request, body: ScoreRequest, service: Serves, caller: Calls) -> Response:
+    """Score rows of any system into a stored run, which is completed if the client goes away."""
     caller.require_owner()
-    opened, _ = service.find(body.model, caller.key)
-    admit(service, caller)
-    rows = tuple(rows_of(body.rows))
-    async with service.using(opened) as bench, service.turns.turn():
-        evaluation, summary = await asyncio.to_thread(
-            bench.score, Testset("rows of a request", rows), body.measures
-        )
+    rows = Testset("rows of a request", tuple(rows_of(body.rows)))
+    async with admitted(service, caller, Wanted(body.model, "drafts", "score", request)) as work:
+        scoring = service.aside(lambda: work.bench.score(rows, body.measures))
+        evaluation, summary = await work.result(scoring)
     return JSONResponse(summary_json(evaluation.summaries, run=summary.run, notes=evaluation.notes))

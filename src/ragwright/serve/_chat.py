@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Request
@@ -16,28 +16,17 @@ from starlette.types import Receive, Scope, Send
 
 from ..core import Answer, Usage
 from ..flow import Message
-from ._answers import (
-    Caller,
-    ClientGoneError,
-    Delivered,
-    admit,
-    answering,
-    charge,
-    keep,
-    narrowed,
-    new_id,
-    require_prices,
-    turns_of,
-    while_connected,
-)
+from ._admission import Admitted, Wanted, admitted, while_connected
+from ._answers import answered, answering, delivered, new_id, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import api_error
 from ._links import Marks, PlacedMark, citation_json, link_lines, marks_for_hits, marks_of_answer
 from ._wire import ChatRequest
 
 if TYPE_CHECKING:
-    from ..workbench import Asking, Workbench
-    from ._service import Opened, Service
+    from ..workbench import Asking
+    from ._admission import Caller
+    from ._service import Service
 
 _PING = 15.0
 """Seconds of silence after which a stream sends a comment, so that no proxy closes it."""
@@ -47,26 +36,30 @@ _STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A chat request, read: for whom, by which configuration, about what."""
+    """A chat request, read: by what it is answered, and about what."""
 
     body: ChatRequest
-    caller: Caller
-    opened: Opened
-    persona: str
+    work: Admitted
     question: str
     asking: Asking
     id: str
     created: int
-    links: bool
+
+    @property
+    def links(self) -> bool:
+        """True where the answer ends with links to its sources."""
+        asked = self.body.ragwright.source_links
+        return self.work.service.options.source_links if asked is None else asked
 
     def frame(self, kind: str, choice: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """A reply, or a piece of one, in OpenAI's shape."""
+        opened = self.work.opened
         return {
             "id": self.id,
             "object": kind,
             "created": self.created,
-            "model": self.body.model or self.opened.name,
-            "system_fingerprint": self.opened.origin.configuration[:12],
+            "model": self.body.model or opened.name,
+            "system_fingerprint": opened.origin.configuration[:12],
             "choices": [{"index": 0, **choice}],
             **more,
         }
@@ -76,45 +69,21 @@ async def chat_completion(
     service: Service, request: Request, body: ChatRequest, caller: Caller
 ) -> Response:
     """Answer the last message of a conversation."""
-    opened, persona = service.find(body.model, caller.key)
     question, history = turns_of(body.messages)
-    admit(service, caller)
     purpose = purpose_of([*history, Message("user", question)])
-    stack = AsyncExitStack()
-    try:
-        bench = await stack.enter_async_context(service.using(opened))
-        await stack.enter_async_context(service.turns.turn())
-        model = answering(bench, persona)
-        trace = stack.enter_context(
-            service.tracing.answering("chat", body.model or opened.name, request.headers)
-        )
-        require_prices(service, caller, opened, model)
-        asking = opened.asking(caller.key)
-        completion = Completion(
-            body,
-            caller,
-            opened,
-            persona,
-            question,
-            narrowed(replace(asking, history=history, trace=trace), body.ragwright),
-            new_id(),
-            int(time.time()),
-            service.options.source_links
-            if body.ragwright.source_links is None
-            else body.ragwright.source_links,
-        )
+    async with AsyncExitStack() as stack:
+        wanted = Wanted(body.model, "answers", "chat", request)
+        work = await stack.enter_async_context(admitted(service, caller, wanted))
+        asking = work.asking(body.ragwright, history)
+        completion = Completion(body, work, question, asking, new_id(), int(time.time()))
         if purpose is not None:
-            return await _auxiliary(service, request, completion, (purpose, model))
+            return await _auxiliary(completion, purpose)
         if not body.stream:
-            return await _whole(service, request, completion, bench)
-        stream = _Stream(service, completion, bench)
+            return await _whole(completion)
+        stream = _Stream(completion)
         stack.push_async_callback(stream.close)
         await stream.begin(request)
         return _Events(stream.events(), stack.pop_all())
-    except ClientGoneError:
-        return Response(status_code=499)
-    finally:
-        await stack.aclose()
 
 
 class _Events(StreamingResponse):
@@ -130,19 +99,10 @@ class _Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _whole(
-    service: Service, request: Request, completion: Completion, bench: Workbench
-) -> Response:
-    asked = bench.aask(completion.question, completion.persona, completion.asking)
-    async with asyncio.timeout(service.options.timeout):
-        answer = await while_connected(request, asked)
-    marks = marks_of_answer(answer, completion.caller.base)
-    await keep(
-        service,
-        completion.caller,
-        completion.opened,
-        Delivered(completion.id, answer, completion.asking, marks),
-    )
+async def _whole(completion: Completion) -> Response:
+    work = completion.work
+    [done] = await answered(work, completion.question, [work.persona], completion.asking)
+    marks, answer = done.marks, done.answer
     text = marks.text + (link_lines(marks.spans) if completion.links else "")
     message = {
         "role": "assistant",
@@ -150,26 +110,24 @@ async def _whole(
         "refusal": None,
         "annotations": [_annotation(mark) for mark in marks.marks],
     }
-    return JSONResponse(
-        completion.frame(
-            "chat.completion",
-            {"message": message, "finish_reason": answer.finish, "logprobs": None},
-            usage=usage_json(answer.usage),
-            ragwright=details_json(answer, marks),
-        )
+    frame = completion.frame(
+        "chat.completion",
+        {"message": message, "finish_reason": answer.finish, "logprobs": None},
+        usage=usage_json(answer.usage),
+        ragwright=details_json(answer, marks),
     )
+    return JSONResponse(frame | {"id": done.id})
 
 
 class _Stream:
     """An answer as server-sent events."""
 
-    def __init__(self, service: Service, completion: Completion, bench: Workbench) -> None:
-        self._service = service
+    def __init__(self, completion: Completion) -> None:
         self._completion = completion
-        self._stream = bench.astream(completion.question, completion.persona, completion.asking)
+        self._work = work = completion.work
+        self._stream = work.bench.astream(completion.question, work.persona, completion.asking)
         self._pieces: AsyncGenerator[str, None] = self._stream.__aiter__()
         self._next: asyncio.Future[str | None] = asyncio.ensure_future(anext(self._pieces, None))
-        self._deadline = time.monotonic() + service.options.timeout
 
     async def begin(self, request: Request) -> None:
         """Wait for the first piece, but not for long: what fails before it has its HTTP status.
@@ -178,7 +136,7 @@ class _Stream:
             Exception: What answering failed with.
             ClientGoneError: The client went away.
         """
-        wait = min(_PING, self._service.options.timeout)
+        wait = min(_PING, self._work.left)
         await while_connected(request, asyncio.wait({self._next}, timeout=wait))
         if self._next.done():
             self._next.result()
@@ -191,8 +149,7 @@ class _Stream:
 
     async def events(self) -> AsyncIterator[bytes]:
         """The frames, ``[DONE]`` or an error last."""
-        completion = self._completion
-        marks = marks_for_hits(lambda: self._stream.context or (), completion.caller.base)
+        marks = marks_for_hits(lambda: self._stream.context or (), self._work.caller.base)
         yield _event(self._chunk({"role": "assistant", "content": ""}))
         try:
             while True:
@@ -206,7 +163,7 @@ class _Stream:
                 if answer is None:
                     said = marks.feed(piece)
                 else:  # no model wrote it: the whole answer is one piece
-                    marks = marks_of_answer(answer, completion.caller.base)
+                    marks = marks_of_answer(answer, self._work.caller.base)
                     said = marks.text
                 if said:
                     yield _event(self._delta(said, marks.marks[begin:]))
@@ -214,7 +171,7 @@ class _Stream:
             async for event in self._end(marks):
                 yield event
         except Exception as error:
-            narrowed = completion.caller.narrowed
+            narrowed = self._work.caller.narrowed
             yield _event(api_error(error, narrowed=narrowed).body())
 
     async def _silence(self) -> AsyncIterator[bytes]:
@@ -224,8 +181,8 @@ class _Stream:
             TimeoutError: The time for an answer is up.
         """
         while not self._next.done():
-            left = self._deadline - time.monotonic()
-            if left <= 0:
+            left = self._work.left
+            if not left:
                 raise TimeoutError
             done, _ = await asyncio.wait({self._next}, timeout=min(_PING, left))
             if not done:
@@ -240,12 +197,7 @@ class _Stream:
             rest += link_lines(marks.spans)
         if rest:
             yield _event(self._delta(rest, marks.marks[begin:]))
-        await keep(
-            self._service,
-            completion.caller,
-            completion.opened,
-            Delivered(completion.id, answer, completion.asking, marks),
-        )
+        await delivered(self._work, answer, completion.asking, name=completion.id, marks=marks)
         yield _event(self._chunk({}, answer.finish, ragwright=details_json(answer, marks)))
         options = completion.body.stream_options
         if options is not None and options.include_usage:
@@ -266,19 +218,15 @@ class _Stream:
         return self._completion.frame("chat.completion.chunk", choice, **more)
 
 
-async def _auxiliary(
-    service: Service, request: Request, completion: Completion, asked: tuple[Purpose, str]
-) -> Response:
+async def _auxiliary(completion: Completion, purpose: Purpose) -> Response:
     """A title, tags or follow-up questions: about the conversation, without any document."""
-    purpose, model = asked
-    bench, asking = completion.opened.bench, completion.asking
+    work, asking = completion.work, completion.asking
     messages = (*asking.history, Message("user", completion.question))
-    flow = auxiliary_reply(messages, purpose, model)
-    async with asyncio.timeout(service.options.timeout):
-        reply: AuxiliaryReply = await while_connected(
-            request, bench.project.runner.arun(flow, scope=asking.scope)
-        )
-    charge(service, completion.caller, reply.usage)
+    flow = auxiliary_reply(messages, purpose, answering(work.bench, work.persona))
+    runner = work.bench.project.runner
+    reply: AuxiliaryReply = await work.result(
+        runner.arun(flow, scope=asking.scope, trace=asking.trace)
+    )
     usage = usage_json(reply.usage)
     if not completion.body.stream:
         message = {"role": "assistant", "content": reply.text, "refusal": None}

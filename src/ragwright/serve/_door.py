@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..core import RagwrightError
-from ._answers import Caller
+from ._admission import Caller
 from ._errors import ApiError, error_reply
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Door:
             return
         request = Request(scope)
         try:
+            _readable(request)
             scope.setdefault("state", {})["caller"] = self._caller(request)
             self._same_site(request)
             receive = self._bounded(request, receive)
@@ -132,6 +133,18 @@ class Door:
             return message
 
         return bounded
+
+
+def _readable(request: Request) -> None:
+    """Refuse a Host header that is no host.
+
+    Raises:
+        ApiError: 400.
+    """
+    try:
+        _ = request.url.hostname, request.url.port, request.base_url
+    except ValueError:
+        raise ApiError(400, "the Host header cannot be read", "host") from None
 
 
 def _is_page(request: Request) -> bool:

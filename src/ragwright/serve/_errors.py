@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
@@ -35,6 +36,9 @@ from ..core import (
 )
 
 log = logging.getLogger("ragwright.serve")
+
+_CLIENT_GONE = 499
+"""Status in the metrics of requests that their clients gave up."""
 
 
 class ApiError(HTTPException):
@@ -87,7 +91,11 @@ class ApiError(HTTPException):
             return {"www-authenticate": "Bearer", "x-should-retry": "false"}
         if self.retry_after is None:
             return {"x-should-retry": "false"}
-        return {"retry-after": str(max(1, round(self.retry_after))), "x-should-retry": "true"}
+        return {"retry-after": str(max(1, math.ceil(self.retry_after))), "x-should-retry": "true"}
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection; nobody reads a reply."""
 
 
 class ErrorDetail(BaseModel):
@@ -177,6 +185,10 @@ def install_errors(app: FastAPI) -> None:
         reply.headers.update(error.headers or {})
         return reply
 
+    async def nobody(_: Request, error: Exception) -> Response:
+        return Response(status_code=_CLIENT_GONE)
+
+    app.add_exception_handler(ClientGoneError, nobody)
     app.add_exception_handler(RagwrightError, ours)
     app.add_exception_handler(TimeoutError, ours)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import contextlib
+import logging
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from ..core import StoreError, Usage
 from ..flow import Database
 
 if TYPE_CHECKING:
-    from ..core import Usage
     from ..project import ProjectFolder
 
-_VERSION = 1
+log = logging.getLogger("ragwright.serve")
+
+T = TypeVar("T")
+
+_VERSION = 2
+_COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SCHEMA = (
-    "CREATE TABLE served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
+    "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
     "PRIMARY KEY (key, minute)) WITHOUT ROWID",
-    "CREATE TABLE served_days (key TEXT, day TEXT, answers INTEGER, cost REAL, "
-    "prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)) WITHOUT ROWID",
-    "CREATE TABLE served_answers (id TEXT PRIMARY KEY, output TEXT, key TEXT, scope TEXT) "
-    "WITHOUT ROWID",
+    "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
+    f"{_COUNTS}) WITHOUT ROWID",
+    # Version 1 counted answers, and named the tenants of answers.
+    "CREATE TABLE IF NOT EXISTS served_days (key TEXT, day TEXT, answers INTEGER, "
+    f"{_COUNTS}) WITHOUT ROWID",
+    "INSERT INTO served_calls SELECT * FROM served_days",
+    "DROP TABLE served_days",
+    "DROP TABLE IF EXISTS served_answers",
 )
 _KEPT_MINUTES = 10
 
 
 class Ledger:
-    """Requests and spend per key, and which output an answer was stored as.
+    """Requests and spend per key. A thread of its own does what is asked for, in order.
 
     Args:
         folder: The project.
@@ -35,17 +48,39 @@ class Ledger:
     def __init__(self, folder: ProjectFolder) -> None:
         self._database = Database(folder.data / "serve" / "served.sqlite", _SCHEMA, _VERSION, False)
         self._connection = self._database.connect()
-        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragwright-ledger")
+        self._unstored: dict[tuple[str, str], Usage] = {}
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
+        """Store what is queued and close the file; safe to call twice."""
+        self._thread.shutdown()
         self._connection.close()
 
-    def admit(self, key: str, per_minute: int) -> float:
+    def charge(self, key: str, usage: Usage) -> None:
+        """Count what a call cost; from any thread, at once.
+
+        What cannot be stored (a full disk) is kept in memory, counts, and is stored later.
+        """
+        with contextlib.suppress(RuntimeError):  # closed
+            self._thread.submit(self._charge, (key, _today()), usage)
+
+    async def admit(self, key: str, per_minute: int) -> float:
         """Count a request of this minute; seconds to wait where there were too many, else 0."""
+        return await self._done(lambda: self._admit(key, per_minute))
+
+    async def spent(self, key: str | None = None) -> float:
+        """What the calls of today (UTC) cost under a key; under all of them for None."""
+        return await self._done(lambda: self._spent(key))
+
+    async def _done(self, work: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._thread.submit(work))
+
+    # -- on the thread ---------------------------------------------------------------------
+
+    def _admit(self, key: str, per_minute: int) -> float:
         now = time.time()
         minute = int(now // 60)
-        with self._lock, self._database.explained():
+        with self._database.explained():
             row = self._connection.execute(
                 "INSERT INTO served_minutes VALUES (?, ?, 1) ON CONFLICT DO UPDATE "
                 "SET requests = requests + 1 WHERE requests < ? RETURNING requests",
@@ -57,42 +92,40 @@ class Ledger:
                 )
         return 0.0 if row is not None else (minute + 1) * 60 - now
 
-    def charge(self, key: str, usage: Usage) -> None:
-        """Count what an answer cost."""
-        with self._lock, self._database.explained():
+    def _charge(self, whose: tuple[str, str], usage: Usage) -> None:
+        self._unstored[whose] = self._unstored.get(whose, Usage()) + usage
+        try:
+            for (key, day), found in list(self._unstored.items()):
+                self._store(key, day, found)
+                del self._unstored[key, day]
+        except StoreError as error:
+            log.error("spend is kept in memory, because it cannot be stored: %s", error)
+
+    def _store(self, key: str, day: str, usage: Usage) -> None:
+        counts = (usage.calls, usage.cost or 0.0, usage.prompt_tokens, usage.completion_tokens)
+        with self._database.explained():
             self._connection.execute(
-                "INSERT INTO served_days VALUES (?, ?, 1, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-                "answers = answers + 1, cost = cost + excluded.cost, "
+                "INSERT INTO served_calls VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+                "calls = calls + excluded.calls, cost = cost + excluded.cost, "
                 "prompt_tokens = prompt_tokens + excluded.prompt_tokens, "
                 "completion_tokens = completion_tokens + excluded.completion_tokens",
-                (key, _today(), usage.cost or 0.0, usage.prompt_tokens, usage.completion_tokens),
+                (key, day, *counts),
             )
 
-    def spent(self, key: str | None = None) -> float:
-        """What the answers of today (UTC) cost under a key; under all of them for None."""
-        condition, values = ("", [_today()]) if key is None else (" AND key = ?", [_today(), key])
-        with self._lock, self._database.explained():
+    def _spent(self, key: str | None) -> float:
+        today = _today()
+        condition, values = ("", [today]) if key is None else (" AND key = ?", [today, key])
+        with self._database.explained():
             row = self._connection.execute(
-                f"SELECT COALESCE(SUM(cost), 0) FROM served_days WHERE day = ?{condition}",  # noqa: S608
+                f"SELECT COALESCE(SUM(cost), 0) FROM served_calls WHERE day = ?{condition}",  # noqa: S608
                 values,
             ).fetchone()
-        return float(row[0])
-
-    def remember(self, answer: str, output: str, key: str, scope: str) -> None:
-        """Which stored output an answer is, and whose."""
-        with self._lock, self._database.explained():
-            self._connection.execute(
-                "INSERT OR REPLACE INTO served_answers VALUES (?, ?, ?, ?)",
-                (answer, output, key, scope),
-            )
-
-    def output_of(self, answer: str, key: str | None) -> str | None:
-        """The stored output of an answer that was made for a key; for any key where None."""
-        with self._lock, self._database.explained():
-            row = self._connection.execute(
-                "SELECT output, key FROM served_answers WHERE id = ?", (answer,)
-            ).fetchone()
-        return None if row is None or key not in (None, row[1]) else str(row[0])
+        waiting = (
+            usage.cost or 0.0
+            for (whose, day), usage in self._unstored.items()
+            if day == today and key in (None, whose)
+        )
+        return float(row[0]) + sum(waiting)
 
 
 def _today() -> str:

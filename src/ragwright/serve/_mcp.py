@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -14,19 +14,20 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..answer import citation
 from ..core import Citation, RagwrightError
-from ._answers import Caller, Delivered, admit, answering, keep, new_id, require_prices
-from ._errors import ApiError, api_error
-from ._links import citation_json, marks_of_answer, source_url
+from ._admission import Admitted, Caller, Wanted, admitted
+from ._answers import answered
+from ._errors import ApiError, api_error, error_reply
+from ._links import citation_json, source_url
 from ._reading import VisibleSource, list_sources, visible_source
-from ._service import Opened, Service, Serving
+from ._service import Service, Serving
 
 if TYPE_CHECKING:
-    from ..workbench import Asking, Workbench
+    from ._service import Lane
 
 Query: TypeAlias = Annotated[str, Field(description="A question or keywords.", max_length=10_000)]
 Question: TypeAlias = Annotated[str, Field(description="A whole question.", max_length=10_000)]
@@ -97,30 +98,27 @@ class Sources(BaseModel):
     next: str | None = Field(description="Give it as `after` for the next page.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Agent:
-    """Who calls a tool, what answers it, and how it asks."""
-
-    caller: Caller
-    opened: Opened
-    asking: Asking
-
-
 class _Tools:
-    """The tools; what their docstrings say is what an agent reads."""
+    """The tools; what their docstrings say is what an agent reads.
 
-    def __init__(self, service: Service) -> None:
+    Args:
+        service: What answers.
+        alone: Who calls where there is no HTTP request: the program that started this one.
+    """
+
+    def __init__(self, service: Service, alone: Caller | None) -> None:
         self._service = service
+        self._alone = alone
 
     async def search(self, query: Query, ctx: Context[Any, Any]) -> SearchResults:
         """Find the passages that answer a query best; read one with `fetch`."""
-        async with self._turn(ctx) as (agent, bench):
-            found = await bench.aretrieve(query, _HITS, agent.asking)
+        async with self._admitted(ctx, "searches", "search") as work:
+            found = await work.result(work.bench.aretrieve(query, _HITS, work.asking()))
         results = [
             Found(
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
                 title=" > ".join(dict.fromkeys((hit.title or hit.document_id, *hit.headings))),
-                url=self._url(agent, citation(hit.rank, hit), hit.text),
+                url=self._url(work, citation(hit.rank, hit), hit.text),
             )
             for hit in found.hits
         ]
@@ -129,33 +127,30 @@ class _Tools:
     async def fetch(self, id: SourceId, ctx: Context[Any, Any]) -> Fetched:  # noqa: A002
         """Read a passage with the text around it, or a document from its beginning."""
         place = _SPAN.fullmatch(id)
-        async with self._turn(ctx) as (agent, bench):
-            found = await visible_source(agent.opened, bench, agent.asking, id)
+        async with self._admitted(ctx, "searches") as work:
+            asking = work.asking()
+            found = await work.result(visible_source(work.bench, asking, id))
             if found is not None:
                 place = None
             elif place is not None:
-                name = place["document"]
-                found = await visible_source(agent.opened, bench, agent.asking, name)
+                found = await work.result(visible_source(work.bench, asking, place["document"]))
         if found is None:
             raise ToolError(f"there is no source {id!r}; use an id that `search` gave")
         span = (int(place["start"]), int(place["end"])) if place else None
-        return self._fetched(agent, found, id, span)
+        return self._fetched(work, found, id, span)
 
     async def ask(
         self, question: Question, ctx: Context[Any, Any], persona: PersonaName = ""
     ) -> CallToolResult:
         """Answer a question, with a citation for every claim: URL and quote."""
-        async with self._turn(ctx) as (agent, bench):
-            opened = agent.opened
-            if persona and persona not in opened.personas:
-                raise ToolError(f"no persona {persona!r}; known: {', '.join(opened.personas)}")
-            require_prices(self._service, agent.caller, opened, answering(bench, persona))
-            answer = await bench.aask(question, persona, agent.asking)
-            marks = marks_of_answer(answer, agent.caller.base)
-            done = Delivered(new_id(), answer, agent.asking, marks)
-            await keep(self._service, agent.caller, opened, done)
+        async with self._admitted(ctx, "answers", "chat") as work:
+            known = work.opened.personas
+            if persona and persona not in known:
+                raise ToolError(f"no persona {persona!r}; known: {', '.join(known)}")
+            [done] = await answered(work, question, [persona], work.asking())
+        answer, marks = done.answer, done.marks
         spans = [
-            citation_json(span) | {"url": self._url(agent, span.citation, span.quote)}
+            citation_json(span) | {"url": self._url(work, span.citation, span.quote)}
             for span in marks.spans
         ]
         lines = [
@@ -175,36 +170,30 @@ class _Tools:
         self, ctx: Context[Any, Any], after: After = "", limit: Limit = 20
     ) -> Sources:
         """List the documents by id, a page at a time."""
-        async with self._turn(ctx) as (agent, bench):
-            found, total = await list_sources(agent.opened, bench, agent.asking, after, limit)
+        async with self._admitted(ctx, "searches") as work:
+            found, total = await work.result(list_sources(work.bench, work.asking(), after, limit))
         shown = [Source(id=one.id, title=one.title, source=one.source) for one in found]
         behind = shown[-1].id if len(shown) == limit else None
         return Sources(sources=shown, total=total, next=behind)
 
     @asynccontextmanager
-    async def _turn(self, ctx: Context[Any, Any]) -> AsyncIterator[tuple[_Agent, Workbench]]:
-        """Who calls, and the project while it is used; what fails is said to the agent."""
-        service = self._service
+    async def _admitted(
+        self, ctx: Context[Any, Any], lane: Lane, operation: str = ""
+    ) -> AsyncIterator[Admitted]:
+        """A call that is let in; what fails is said to the agent."""
         request = ctx.request_context.request
-        caller: Caller = Caller(None, "") if request is None else request.state.caller
+        caller = self._alone if request is None else getattr(request.state, "caller", None)
+        if caller is None:  # never take an unknown caller for the owner
+            raise ToolError("nobody checked who sent this request")
         try:
-            admit(service, caller)
-            opened = next(iter(service.configurations(caller.key)), None)
-            if opened is None:
-                raise ToolError("this key may use no configuration")
-            agent = _Agent(caller, opened, opened.asking(caller.key))
-            async with (
-                service.using(opened) as bench,
-                service.turns.turn(),
-                asyncio.timeout(service.options.timeout),
-            ):
-                yield agent, bench
+            async with admitted(self._service, caller, Wanted("", lane, operation)) as work:
+                yield work
         except (RagwrightError, ApiError, TimeoutError) as error:
             raise ToolError(api_error(error, narrowed=caller.narrowed).message) from None
 
-    def _url(self, agent: _Agent, cited: Citation, quote: str) -> str:
+    def _url(self, work: Admitted, cited: Citation, quote: str) -> str:
         """Where a reader opens a passage; without a server the source's own address."""
-        base = agent.caller.base or self._service.options.public_url.rstrip("/")
+        base = work.caller.base or self._service.options.public_url.rstrip("/")
         if base:
             return source_url(base, cited.document_id, cited.start, cited.end, quote)
         if cited.source.startswith(("http://", "https://")):
@@ -212,7 +201,7 @@ class _Tools:
         return (self._service.folder.root.resolve() / cited.source).as_uri()
 
     def _fetched(
-        self, agent: _Agent, found: VisibleSource, name: str, span: tuple[int, int] | None
+        self, work: Admitted, found: VisibleSource, name: str, span: tuple[int, int] | None
     ) -> Fetched:
         document = found.document
         start, end = span or (0, len(document.text))
@@ -230,13 +219,16 @@ class _Tools:
             id=name,
             title=document.title or document.id,
             text=found.text(first, last),
-            url=self._url(agent, cited, quote),
+            url=self._url(work, cited, quote),
             metadata=metadata,
         )
 
 
-def mcp_server(service: Service) -> MCPServer[Any]:
-    """The tools over a service, which must be started before one is called."""
+def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:
+    """The tools over a service, which must be started before one is called.
+
+    ``alone`` is who calls where there is no HTTP request; without it such calls are refused.
+    """
     server: MCPServer[Any] = MCPServer(
         "ragwright",
         title=f"ragwright: {service.name}",
@@ -244,7 +236,7 @@ def mcp_server(service: Service) -> MCPServer[Any]:
         version=__version__,
         log_level="WARNING",
     )
-    tools = _Tools(service)
+    tools = _Tools(service, alone)
     for tool, title in (
         (tools.search, "Search the documents"),
         (tools.fetch, "Read a passage or a document"),
@@ -255,15 +247,27 @@ def mcp_server(service: Service) -> MCPServer[Any]:
     return server
 
 
-def http_app(server: MCPServer[Any], service: Service) -> ASGIApp:
+def http_app(server: MCPServer[Any]) -> ASGIApp:
     """The tools over HTTP, each request by itself; hosts and keys are checked at the door."""
-    return server.streamable_http_app(
+    tools = server.streamable_http_app(
         streamable_http_path="/",
         stateless_http=True,
         json_response=True,
-        max_request_body_size=service.options.max_body,
+        max_request_body_size=sys.maxsize,  # the door bounds it, by limits that may change
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
+
+    async def posted(scope: Scope, receive: Receive, send: Send) -> None:
+        # No call leaves anything to listen for, and an open stream would hold up a restart.
+        if scope["type"] == "http" and scope["method"] != "POST":
+            said = ApiError(405, "send tools' calls by POST; there is no stream", "http_error")
+            reply = error_reply(said)
+            reply.headers["allow"] = "POST"
+            await reply(scope, receive, send)
+        else:
+            await tools(scope, receive, send)
+
+    return posted
 
 
 def serve_stdio(serving: Serving) -> None:
@@ -277,7 +281,7 @@ def serve_stdio(serving: Serving) -> None:
         service = Service(serving)
         await service.start()
         try:
-            await mcp_server(service).run_stdio_async()
+            await mcp_server(service, Caller(None, "")).run_stdio_async()
         finally:
             await service.close()
 

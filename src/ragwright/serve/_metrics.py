@@ -52,7 +52,7 @@ class Metrics:
         )
         self.tokens = Counter(
             "ragwright_tokens",
-            "Tokens of calls to chat models.",
+            "Tokens of calls to models.",
             ("kind",),
             registry=self._registry,
         )
@@ -68,9 +68,12 @@ class Metrics:
             registry=self._registry,
         )
 
-    def answered(self, usage: Usage, abstained: bool) -> None:
-        """Count an answer and what it took."""
+    def answered(self, abstained: bool) -> None:
+        """Count an answer."""
         self.abstained.labels(str(abstained).lower()).inc()
+
+    def spent(self, usage: Usage) -> None:
+        """Count what a call took; from any thread."""
         self.tokens.labels("prompt").inc(usage.prompt_tokens)
         self.tokens.labels("completion").inc(usage.completion_tokens)
         self.cost.inc(usage.cost or 0.0)

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..answer import corpus_ids
 from ..core import Document, Filter, FilterError, Span
-from ..flow import Flow, Search, SearchReply, lookup, send
+from ..flow import Flow, lookup
 
 if TYPE_CHECKING:
     from ..core import Hit
     from ..retrieve import Target
     from ..workbench import Asking, Workbench
-    from ._service import Opened
 
-_PAGE = 2000
+_PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleSource:
-    """A document, and the spans of it that a caller may see, in text order, apart."""
+    """A document, and the spans of it and of its chunks that a caller may see, in text order."""
 
     document: Document
     spans: tuple[Span, ...]
+    chunks: tuple[Span, ...]
 
     @property
     def whole(self) -> bool:
@@ -56,61 +57,51 @@ class ListedSource:
 
 
 async def visible_source(
-    opened: Opened, bench: Workbench, asking: Asking, document_id: str
+    bench: Workbench, asking: Asking, document_id: str
 ) -> VisibleSource | None:
     """A document of the index as a caller may see it; None where nothing of it may be."""
     project = bench.project
     filters = (*project.settings.retrieve.filters, *asking.filters)
     wanted = (*filters, Filter("document_id", (document_id,)))
     try:
-        hits = await project.runner.arun(_chunks(opened.searched(), wanted), scope=asking.scope)
+        hits = await project.runner.arun(_chunks(asking, wanted), scope=asking.scope)
     except FilterError:  # no chunk that may be seen is of this document
         return None
     document = await asyncio.to_thread(project.store.document, document_id) if hits else None
     if document is None:
         return None
     spans = _merged(hits) if filters else (Span(0, len(document.text)),)
-    return VisibleSource(document, spans)
-
-
-async def visible_chunks(
-    opened: Opened, bench: Workbench, asking: Asking, document_id: str
-) -> tuple[Span, ...]:
-    """Spans of the chunks of a document that a caller may see."""
-    filters = (*bench.project.settings.retrieve.filters, *asking.filters)
-    wanted = (*filters, Filter("document_id", (document_id,)))
-    hits = await bench.project.runner.arun(_chunks(opened.searched(), wanted), scope=asking.scope)
-    return tuple(Span(hit.start, hit.end) for hit in hits)
+    return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
 async def list_sources(
-    opened: Opened, bench: Workbench, asking: Asking, after: str, most: int
+    bench: Workbench, asking: Asking, after: str, most: int
 ) -> tuple[list[ListedSource], int | None]:
     """Documents by id, behind one of them; how many there are where that costs nothing."""
     project = bench.project
     filters = (*project.settings.retrieve.filters, *asking.filters)
     if not filters:
         return await asyncio.to_thread(_all_sources, bench, after, most)
-    snapshot = opened.searched().snapshot
-    found = await project.runner.arun(
-        _documents(snapshot, filters, after, most), scope=asking.scope
-    )
-    return [ListedSource(hit.document_id, hit.title, hit.source) for hit in found], None
+    found = await project.runner.arun(_documents(asking, filters, after, most), scope=asking.scope)
+    return found, None
 
 
 def _all_sources(bench: Workbench, after: str, most: int) -> tuple[list[ListedSource], int]:
     store = bench.project.store
-    sources = store.sources(bench.project.pair)
-    found = []
-    for name in sorted(name for name in sources if name > after)[:most]:
-        document = store.document(name)
-        title = "" if document is None else document.title
-        found.append(ListedSource(name, title, sources[name]))
-    return found, len(sources)
+    names = sorted(store.sources(bench.project.pair))
+    behind = names[bisect_right(names, after) :][:most]
+    return [_listed(store.document(name), name) for name in behind], len(names)
 
 
-def _chunks(target: Target, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
+def _listed(document: Document | None, name: str) -> ListedSource:
+    if document is None:  # removed since it was listed
+        return ListedSource(name, "", name)
+    return ListedSource(name, document.title, document.source)
+
+
+def _chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
     """Every chunk that meets the filters, as hits."""
+    target = _searched(asking)
     ids, _ = yield from corpus_ids(target, filters)
     if not ids:
         return ()
@@ -118,25 +109,29 @@ def _chunks(target: Target, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
 
 
 def _documents(
-    snapshot: str, filters: Sequence[Filter], after: str, most: int
-) -> Flow[tuple[Hit, ...]]:
-    """The first chunk of each document behind ``after`` that has one that meets the filters."""
-    firsts: dict[str, Hit] = {}
-    last = ""
-    while len(firsts) < most:
-        reply = yield from send(
-            Search(snapshot, "all", _PAGE, filters=tuple(filters), after=last), SearchReply
-        )
-        ids = tuple(key for key, _ in reply.candidates)
-        if ids:
-            looked = yield from lookup(snapshot, ids)
-            for hit in looked.hits:
-                if hit.document_id > after:
-                    firsts.setdefault(hit.document_id, hit)
-        if len(ids) < _PAGE:
+    asking: Asking, filters: Sequence[Filter], after: str, most: int
+) -> Flow[list[ListedSource]]:
+    """The documents behind ``after`` that have a chunk that meets the filters."""
+    target = _searched(asking)
+    ids, _ = yield from corpus_ids(target, filters)
+    low, high = 0, len(ids)
+    while after and low < high:  # chunks are in the order of their documents' ids
+        middle = (low + high) // 2
+        [hit] = (yield from lookup(target.snapshot, ids[middle : middle + 1])).hits
+        low, high = (middle + 1, high) if hit.document_id <= after else (low, middle)
+    found: dict[str, ListedSource] = {}
+    for at in range(low, len(ids), _PAGE):
+        for hit in (yield from lookup(target.snapshot, ids[at : at + _PAGE])).hits:
+            name = hit.document_id
+            found.setdefault(name, ListedSource(name, hit.title, hit.source))
+        if len(found) > most:
             break
-        last = ids[-1]
-    return tuple(firsts[name] for name in sorted(firsts)[:most])
+    return list(found.values())[:most]
+
+
+def _searched(asking: Asking) -> Target:
+    assert asking.target is not None, "a service says what is searched"
+    return asking.target
 
 
 def _merged(hits: Iterable[Hit]) -> tuple[Span, ...]:

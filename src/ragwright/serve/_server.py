@@ -69,7 +69,7 @@ def make_app(serving: Serving) -> ASGIApp:
     metrics = _metrics.Metrics()
     service.metrics = metrics
     tools = _mcp.mcp_server(service)
-    agents = _mcp.http_app(tools, service)
+    agents = _mcp.http_app(tools)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -113,6 +113,7 @@ def serve(serving: Serving, listening: Listening) -> None:
     """
     service = Service(serving)  # settings and keys are checked before a port is opened
     try:
+        service.check()
         host = listening.host or service.options.host
         port = service.options.port if listening.port is None else listening.port
         if not is_loopback(host) and not service.keys.all():

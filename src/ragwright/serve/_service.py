@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
-from ..core import Filter, RagwrightError, RetrieveError, near
+from ..core import ConfigError, Filter, RagwrightError, RetrieveError, Usage, near
 from ..drafting import Origin, origin_of
-from ..project import ProjectFolder, Served, ServeOptions, Session, load_settings
+from ..flow import Meter
+from ..project import Project, ProjectFolder, Served, ServeOptions, Session, load_settings
+from ..retrieve import EMBED_PREFIX
 from ..workbench import Asking, Workbench
 from ._errors import ApiError
 from ._keys import ServeKey, ServeKeys
@@ -30,6 +34,17 @@ log = logging.getLogger("ragwright.serve")
 
 _WATCH = 1.0
 """Seconds between two looks for a new index, configuration or file."""
+
+_RETRY = 30.0
+"""Most seconds between two attempts to open what could not be opened."""
+
+_THREADS = 64
+"""Most threads of slow work; the turns of drafts bound it further."""
+
+T = TypeVar("T")
+
+Lane: TypeAlias = Literal["answers", "searches", "drafts"]
+"""Kinds of work that take turns apart, so that the slow ones cannot hold up the others."""
 
 _UNLIMITED = "budget.max_cost=null"
 """``budget.max_cost`` bounds a command; a server is bounded by the day."""
@@ -64,6 +79,7 @@ class Opened:
         origin: What stored answers say of where they come from.
         target: What is searched; None where nothing is ingested, see ``fault``.
         fault: Why there is no target.
+        without_price: Models that cost and have no price, by the lane that may call them.
     """
 
     name: str
@@ -72,6 +88,7 @@ class Opened:
     origin: Origin
     target: Target | None = None
     fault: RagwrightError | None = None
+    without_price: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     users: int = 0
     retired: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -93,10 +110,15 @@ class Opened:
             raise self.fault or RetrieveError("nothing has been ingested yet")
         return self.target
 
-    def asking(self, key: ServeKey | None, filters: tuple[Filter, ...] = ()) -> Asking:
+    def asking(self, key: ServeKey | None) -> Asking:
         """How a key's requests are asked: its filters and its scope, on what is searched now."""
-        own, scope = ((), "") if key is None else (key.conditions, key.scope)
-        return Asking(scope=scope, filters=(*own, *filters), target=self.searched())
+        filters: tuple[Filter, ...] = () if key is None else key.conditions
+        scope = "" if key is None else key.scope
+        return Asking(scope=scope, filters=filters, target=self.searched())
+
+    def unpriced(self, lane: Lane, persona: str) -> tuple[str, ...]:
+        """Models without a price that a request may call."""
+        return (*self.without_price[lane], *self.without_price.get(f"persona {persona}", ()))
 
 
 class Service:
@@ -111,14 +133,23 @@ class Service:
         self.options: ServeOptions = self._settings_options()
         self.keys = ServeKeys(self.folder)
         self.ledger = Ledger(self.folder)
-        self.turns = Turns(self.options.concurrency, self.options.waiting)
+        self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
+        self._follow(self.options)
         self.tracing = Tracing()
         self.metrics: Metrics | None = None
         self.started = int(time.time())
         self._open: Mapping[str, Opened] = {}
         self._state: object = None
+        self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
+        self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
         self._watcher: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+
+    def _follow(self, options: ServeOptions) -> None:
+        self.options = options
+        for lane, turns in self.turns.items():
+            at_once = options.drafts if lane == "drafts" else options.concurrency
+            turns.limit(at_once, options.waiting)
 
     def _settings_options(self) -> ServeOptions:
         return load_settings(self.folder.file, self.serving.overrides).serve
@@ -139,7 +170,8 @@ class Service:
             ConfigError: The settings of one of them are wrong.
         """
         self._state = await asyncio.to_thread(self._seen)
-        self.options, self._open = await asyncio.to_thread(self._opened)
+        options, self._open = await asyncio.to_thread(self._opened)
+        self._follow(options)
         self._watcher = asyncio.create_task(self._watch())
 
     async def close(self) -> None:
@@ -153,8 +185,18 @@ class Service:
         self._open = {}
         while self._closing:
             await asyncio.wait(self._closing)
+        self._slow.shutdown(wait=False, cancel_futures=True)
         self.tracing.close()
         self.ledger.close()
+
+    def check(self) -> None:
+        """Check every configuration without opening an index.
+
+        Raises:
+            ConfigError: The settings of one of them are wrong; it is named.
+        """
+        for name, laid in self._wanted(self.options).items():
+            self._bench(name, laid)[0].close()
 
     # -- handing out -----------------------------------------------------------------------
 
@@ -170,14 +212,15 @@ class Service:
                 yield f"{opened.name}/{persona}"
 
     def find(self, model: str, key: ServeKey | None) -> tuple[Opened, str]:
-        """The configuration and the persona of a model's id; the main one for an empty id.
+        """The configuration and the persona of a model's id; for an empty id the first one.
 
         Raises:
             ApiError: 404; there is none, or this key may not use it.
         """
-        name, _, persona = (model or self.name).partition("/")
-        opened = self._open.get(name)
-        if opened is None or not _may(key, name) or (persona and persona not in opened.personas):
+        name, _, persona = model.partition("/")
+        opened = self._open.get(name) if model else next(iter(self.configurations(key)), None)
+        allowed = opened is not None and _may(key, opened.name)
+        if opened is None or not allowed or (persona and persona not in opened.personas):
             raise ApiError(
                 404,
                 f"there is no model {model!r}; {near(model, self.models(key))}",
@@ -197,6 +240,27 @@ class Service:
             if opened.retired and not opened.users:
                 opened.idle.set()
 
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Slow work, on threads of its own: what is quick never waits for it."""
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._slow, context.run, work)
+
+    def budgeted(self, key: ServeKey | None) -> bool:
+        """True where money is bounded for the requests of a key."""
+        own = None if key is None else key.daily_budget
+        return self.options.daily_budget is not None or own is not None
+
+    def meter(self, name: str, *, priced: bool) -> Meter:
+        """What charges calls to the key of this name."""
+
+        def note(usage: Usage) -> None:
+            self.ledger.charge(name, usage)
+            if self.metrics is not None:
+                self.metrics.spent(usage)
+
+        return Meter(note, priced)
+
     @property
     def ready(self) -> RagwrightError | None:
         """None where every configuration can answer, else why one cannot."""
@@ -204,12 +268,15 @@ class Service:
 
     # -- opening, on a thread of its own ---------------------------------------------------
 
+    def _wanted(self, options: ServeOptions) -> dict[str, tuple[str, ...]]:
+        """Configurations by name, and what is laid over the served one for each."""
+        return {self._named(options): (), **options.configurations}
+
     def _opened(self) -> tuple[ServeOptions, dict[str, Opened]]:
         options = self._settings_options()
-        wanted = {self._named(options): (), **options.configurations}
         made: dict[str, Opened] = {}
         try:
-            for name, laid in wanted.items():
+            for name, laid in self._wanted(options).items():
                 made[name] = self._opened_one(name, laid)
         except BaseException:
             for opened in made.values():
@@ -218,18 +285,36 @@ class Service:
         return options, made
 
     def _opened_one(self, name: str, laid: tuple[str, ...]) -> Opened:
-        change = None if self.serving.own else Served(self.folder).current()
-        session = Session((_UNLIMITED, *laid, *self.serving.overrides), served=change is not None)
-        bench = Workbench.open(self.folder.root, session)
+        bench, number = self._bench(name, laid)
         try:
-            number = change.number if change is not None else None
-            opened = Opened(name, bench, number, origin_of(bench.project))
-            _ = bench.project.plan()  # settings that no question could be answered under
+            without = _without_price(bench.project)
+            opened = Opened(name, bench, number, origin_of(bench.project), without_price=without)
             self._aim(opened)
         except BaseException:
             bench.close()
             raise
         return opened
+
+    def _bench(self, name: str, laid: tuple[str, ...]) -> tuple[Workbench, int | None]:
+        """The project under a configuration, and the number it is served under.
+
+        Raises:
+            ConfigError: Its settings are wrong, or no question could be answered under them.
+        """
+        change = None if self.serving.own else Served(self.folder).current()
+        session = Session((_UNLIMITED, *laid, *self.serving.overrides), served=change is not None)
+        try:
+            bench = Workbench.open(self.folder.root, session)
+            try:
+                _ = bench.project.plan()
+            except BaseException:
+                bench.close()
+                raise
+        except ConfigError as error:
+            if laid:
+                error.where = f"serve.configurations.{name}: {error.where or self.folder.file}"
+            raise
+        return bench, change.number if change is not None else None
 
     def _aim(self, opened: Opened) -> None:
         """Search the newest state of the index from now on, once it is whole and open."""
@@ -262,21 +347,34 @@ class Service:
         while True:
             await asyncio.sleep(self.serving.watch)
             try:
-                seen = await asyncio.to_thread(self._seen)
-                if seen != self._state:
-                    self._state = seen
-                    await self._replace()
+                await self._look()
                 for opened in list(self._open.values()):
                     await asyncio.to_thread(self._aim, opened)
             except Exception as error:
                 what = error.what if isinstance(error, RagwrightError) else repr(error)
                 log.warning("still serving what was served before: %s", what)
 
+    async def _look(self) -> None:
+        """Replace what is served where something has changed.
+
+        What cannot be opened is tried again after a pause that grows, since its fault may pass.
+        """
+        seen = await asyncio.to_thread(self._seen)
+        if seen == self._state:
+            return
+        failed, pause, again = self._failed
+        if seen == failed and time.monotonic() < again:
+            return
+        pause = min(2 * pause, _RETRY) if seen == failed else self.serving.watch
+        self._failed = (seen, pause, time.monotonic() + pause)
+        await self._replace()
+        self._state, self._failed = seen, (None, 0.0, 0.0)
+
     async def _replace(self) -> None:
         """Open what is served now; requests under way end under what they began with."""
         options, made = await asyncio.to_thread(self._opened)
         before, self._open = self._open, made
-        self.options = options
+        self._follow(options)
         for opened in before.values():
             self._retire(opened)
         log.info("serving %s", ", ".join(f"{o.name} ({o.number or 'own'})" for o in made.values()))
@@ -305,3 +403,47 @@ def _stamp(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size
+
+
+def _without_price(project: Project) -> dict[str, tuple[str, ...]]:
+    """Models that cost and have no price, by the lane that may call them, and of each persona."""
+    settings, answer = project.settings, project.settings.answer
+    searching = {*_models(settings.retrieve), settings.embed.model}
+    found = _unpriced(project, searching, Usage(1, 1))
+    writing: dict[str, Iterable[str]] = {
+        "searches": (),
+        "answers": _models(replace(answer, draft=type(answer.draft)())),
+        "drafts": answer.draft.models or (answer.model,),
+    }
+    for name, persona in project.personas.items():
+        writing[f"persona {name}"] = (persona.model,)
+    return {
+        lane: (*(() if lane.startswith("persona ") else found), *_unpriced(project, names, _BOTH))
+        for lane, names in writing.items()
+    }
+
+
+_BOTH = Usage(1, 1, 1)
+"""A call that is charged for what it reads and for what it writes."""
+
+
+def _models(options: Any) -> Iterator[str]:
+    """The models that options name, in all their parts."""
+    for part in fields(options):
+        value = getattr(options, part.name)
+        if part.name == "model":
+            yield value.removeprefix(EMBED_PREFIX)
+        elif part.name == "models":
+            yield from value
+        elif is_dataclass(value):
+            yield from _models(value)
+
+
+def _unpriced(project: Project, names: Iterable[str], usage: Usage) -> tuple[str, ...]:
+    """Those models whose calls cost nobody knows how much."""
+    found = []
+    for name in sorted({*names} - {""}):
+        with contextlib.suppress(ConfigError):  # reported when it is called
+            if project.models.price(name, usage) is None:
+                found.append(name)
+    return tuple(found)

@@ -181,10 +181,11 @@ class Workbench(AsyncVerbs):
         """What retrieving would call and cost, without calling any model."""
         return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
 
-    def explain(self, found: Retrieved) -> Explanation:
+    def explain(self, found: Retrieved, *, scope: str = "") -> Explanation:
         """Explanation of the hits: terms, tokens, weights, relaxation levels.
 
-        Of the first hits of a dense search the sentences are embedded, to show the nearest ones.
+        Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
+        ``scope`` limits who may see their vectors.
         """
         project = self.project
         model = project.settings.embed.model
@@ -194,7 +195,7 @@ class Workbench(AsyncVerbs):
         if not model:
             return why
         with project.work.working("retrieve"):
-            nearest = project.runner.run(retrieve.nearest_sentences(found, model))
+            nearest = project.runner.run(retrieve.nearest_sentences(found, model), scope=scope)
         return replace(why, nearest=nearest)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
 
-_VERSION = 2
+_VERSION = 3
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
         completion_tokens INTEGER NOT NULL,
@@ -108,6 +108,13 @@ _SCHEMA = (
     """CREATE TABLE IF NOT EXISTS configurations (
         configuration TEXT PRIMARY KEY,
         settings TEXT NOT NULL           -- JSON
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS names (
+        name TEXT PRIMARY KEY,           -- the id that whoever asked for it knows it by
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        "by" TEXT NOT NULL               -- who asked for it
     ) WITHOUT ROWID""",
     """CREATE VIEW IF NOT EXISTS latest_feedback AS
         SELECT f.batch, f.kind, f.position,
@@ -213,6 +220,27 @@ class Outputs:
             )
         return number
 
+    def give_name(self, output: str, name: str, by: str) -> None:
+        """Let an output be found by the id that was given to whoever asked for it.
+
+        Raises:
+            StoreError: There is no such output.
+        """
+        with self._writing() as db:
+            key = self._key(output, db)
+            db.execute("INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?, ?)", (name, *key, by))
+
+    def named(self, name: str) -> tuple[str, str] | None:
+        """Id of the output of a name, and who asked for it; None where there is none."""
+        with self._reading() as db:
+            row = db.execute(
+                'SELECT batch, kind, position, "by" FROM names WHERE name = ?', (name,)
+            ).fetchone()
+        if row is None:
+            return None
+        batch, kind, position, by = row
+        return f"{batch}.{'p' if kind == 'prompt' else ''}{position}", by
+
     def respond(
         self,
         output: str,
@@ -257,8 +285,8 @@ class Outputs:
     def forget(self, *, document: str | None = None, scope: str | None = None) -> int:
         """Purge outputs made from a document, or in a scope; returns their number.
 
-        For a document: prompts that contain it, their texts, feedback on both, and its text among
-        the hits.
+        For a document: prompts that contain it, their texts, feedback on both, its text among
+        the hits; of a served answer also the question and the citations.
 
         Raises:
             StoreError: Neither or both are named, the name is empty, or the file is held by
@@ -283,11 +311,22 @@ class Outputs:
                     (scope,),
                 )
                 db.execute("DELETE FROM batches WHERE scope = ?", (scope,))
-            for table in ("items", "uses", "feedback"):
+            for table in ("items", "uses", "feedback", "names"):
                 db.executemany(
                     f"DELETE FROM {table} WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
                     keys,
                 )
+            batches = {(batch,) for batch, _, _ in keys}
+            db.executemany(
+                "DELETE FROM batches WHERE batch = ? AND kind = 'answer' "
+                "AND NOT EXISTS (SELECT 1 FROM items i WHERE i.batch = batches.batch)",
+                batches,
+            )
+            db.executemany(
+                "DELETE FROM hits WHERE batch = ? "
+                "AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)",
+                batches,
+            )
         with self._lock:
             scrub(self._connection, self._database)
         return len(keys)

@@ -10,23 +10,15 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError
-from .._answers import (
-    Delivered,
-    admit,
-    answering,
-    keep,
-    new_id,
-    require_prices,
-)
+from .._admission import Wanted, admitted
+from .._answers import answered
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
-from .._links import CitedSpan, Marks, marks_of_answer, source_url
+from .._links import CitedSpan, Marks, source_url
 from ._base import error_page, page
 
 if TYPE_CHECKING:
-    from ...core import Answer
-    from .._answers import Caller
-    from .._service import Opened, Service
+    from .._answers import Delivered
 
 router = APIRouter()
 
@@ -54,10 +46,13 @@ async def ask(
     service, caller = service_of(request), caller_of(request)
     try:
         names = [one.name for one in service.configurations(caller.key)]
-        opened, _ = service.find(configuration or (names[0] if names else ""), caller.key)
+        opened, _ = service.find(configuration, caller.key)
         chosen = [name for name in persona if name in opened.personas][:_MOST]
         chosen = chosen or list(opened.personas[:1])
-        made = await _answers(service, caller, opened, q, chosen) if q.strip() else []
+        made = []
+        if q.strip():
+            async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
+                made = await answered(work, q, chosen, work.asking())
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
     values = {
@@ -66,36 +61,19 @@ async def ask(
         "configurations": names,
         "configuration": opened.name,
         "personas": [{"name": name, "chosen": name in chosen} for name in opened.personas],
-        "answers": made,
+        "answers": [_shown(one) for one in made],
         "fault": opened.fault.what if opened.target is None and opened.fault else "",
         "hint": (opened.fault.hint or "") if opened.target is None and opened.fault else "",
     }
     return page(request, "ask.html", values)
 
 
-async def _answers(
-    service: Service, caller: Caller, opened: Opened, question: str, personas: list[str]
-) -> list[dict[str, Any]]:
-    admit(service, caller)
-    asking = opened.asking(caller.key)
-    async with service.using(opened) as bench, service.turns.turn():
-        for name in personas:
-            require_prices(service, caller, opened, answering(bench, name))
-        async with asyncio.timeout(service.options.timeout):
-            answers = await bench.aask_all(question, personas, asking)
-        shown = []
-        for answer in answers:
-            marks = marks_of_answer(answer, caller.base)
-            await keep(service, caller, opened, Delivered(new_id(), answer, asking, marks))
-            shown.append(_shown(answer, marks))
-    return shown
-
-
-def _shown(answer: Answer, marks: Marks) -> dict[str, Any]:
+def _shown(done: Delivered) -> dict[str, Any]:
+    answer = done.answer
     return {
         "persona": answer.persona,
-        "parts": _parts(marks),
-        "spans": marks.spans,
+        "parts": _parts(done.marks),
+        "spans": done.marks.spans,
         "abstained": answer.abstained,
         "model": answer.model,
         "notes": answer.notes,
@@ -119,13 +97,12 @@ async def why(
     """Why the passages were found: words looked for, ranks and scores per channel."""
     service, caller = service_of(request), caller_of(request)
     try:
-        opened, _ = service.find(configuration, caller.key)
-        admit(service, caller)
-        asking = opened.asking(caller.key)
-        async with service.using(opened) as bench, service.turns.turn():
-            async with asyncio.timeout(service.options.timeout):
-                found = await bench.aretrieve(q, None, asking)
-            explained = await asyncio.to_thread(bench.explain, found)
+        wanted = Wanted(configuration, "searches", request=request)
+        async with admitted(service, caller, wanted) as work:
+            asking = work.asking()
+            found = await work.result(work.bench.aretrieve(q, None, asking))
+            explaining = asyncio.to_thread(work.bench.explain, found, scope=work.scope)
+            explained = await work.result(explaining)
     except (RagwrightError, ApiError, TimeoutError) as error:
         return page(
             request,

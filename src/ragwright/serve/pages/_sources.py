@@ -11,7 +11,7 @@ from ...core import RagwrightError, Span
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from .._links import same_text
-from .._reading import ListedSource, VisibleSource, list_sources, visible_chunks, visible_source
+from .._reading import ListedSource, VisibleSource, list_sources, visible_source
 from ._base import error_page, page
 
 if TYPE_CHECKING:
@@ -36,14 +36,13 @@ async def sources(request: Request, after: str = "", configuration: str = "") ->
     """List the documents by id."""
     service, caller = service_of(request), caller_of(request)
     try:
-        names = [one.name for one in service.configurations(caller.key)]
-        opened, _ = service.find(configuration or (names[0] if names else ""), caller.key)
+        opened, _ = service.find(configuration, caller.key)
         found: list[ListedSource] = []
         total: int | None = 0
         if opened.target is not None:
             async with service.using(opened) as bench:
                 asking = opened.asking(caller.key)
-                found, total = await list_sources(opened, bench, asking, after, _LISTED)
+                found, total = await list_sources(bench, asking, after, _LISTED)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     values = {
@@ -87,9 +86,9 @@ async def _found(
             continue
         async with service.using(opened) as bench:
             asking = opened.asking(key)
-            found = await visible_source(opened, bench, asking, document_id)
+            found = await visible_source(bench, asking, document_id)
             if found is not None:
-                return found, await visible_chunks(opened, bench, asking, document_id)
+                return found, found.chunks
     return None, ()
 
 

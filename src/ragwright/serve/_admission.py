@@ -1,0 +1,230 @@
+"""A request that is let in: who sends it, what answers it, in which time, and who pays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from ..flow import Message, TraceEntry, metered
+from ..retrieve import parse_filter, parse_soft_filter
+from ._errors import ApiError, ClientGoneError
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+    from ..workbench import Asking, Workbench
+    from ._keys import ServeKey
+    from ._service import Lane, Opened, Service
+    from ._wire import Extras
+
+T = TypeVar("T")
+
+_NOBODY = ""
+"""Name in the ledger of requests without a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request.
+
+    Attributes:
+        key: The key it came with; None where none is needed.
+        base: Address that links begin with.
+    """
+
+    key: ServeKey | None
+    base: str
+
+    @property
+    def name(self) -> str:
+        """Name of the key, empty without one."""
+        return _NOBODY if self.key is None else self.key.name
+
+    @property
+    def owner(self) -> bool:
+        """True where it may see everything of the project."""
+        return self.key is None or self.key.role == "owner"
+
+    @property
+    def narrowed(self) -> bool:
+        """True where filters of its key narrow what it may see."""
+        return self.key is not None and bool(self.key.filters)
+
+    def require_owner(self) -> None:
+        """Refuse a reader's key.
+
+        Raises:
+            ApiError: 403.
+        """
+        if not self.owner:
+            raise ApiError(403, "this needs a key with the role `owner`", "owner_only")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a request asks for.
+
+    Attributes:
+        model: Id of a model; the first configuration that its key may use where empty.
+        lane: Whose turns it takes.
+        operation: Name of its span; without one there is none.
+        request: The HTTP request: its work ends when its client goes away.
+    """
+
+    model: str = ""
+    lane: Lane = "answers"
+    operation: str = ""
+    request: Request | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A request that was let in.
+
+    Attributes:
+        service: What serves it.
+        caller: Who sent it.
+        wanted: What it asks for.
+        opened: The configuration, and ``persona`` of its model's id.
+        bench: The project under the configuration, kept open for it.
+        deadline: When its time is up, by the clock of the event loop.
+        trace: Takes an entry for each request of the runner, where traces are on.
+    """
+
+    service: Service
+    caller: Caller
+    wanted: Wanted
+    opened: Opened
+    persona: str
+    bench: Workbench
+    deadline: float
+    trace: list[TraceEntry] | None = None
+
+    def asking(self, extras: Extras | None = None, history: Sequence[Message] = ()) -> Asking:
+        """How its questions are asked: the key's filters and scope, then the request's own filters.
+
+        Raises:
+            RagwrightError: Nothing is ingested, or a filter cannot be read.
+        """
+        asking = self.opened.asking(self.caller.key)
+        if extras is not None:
+            filters = asking.filters + tuple(map(parse_filter, extras.filters))
+            soft = asking.soft + tuple(map(parse_soft_filter, extras.soft))
+            asking = replace(asking, filters=filters, soft=soft)
+        return replace(asking, history=tuple(history), trace=self.trace)
+
+    @property
+    def scope(self) -> str:
+        """Who may see the replies of models that are made for it."""
+        return "" if self.caller.key is None else self.caller.key.scope
+
+    @property
+    def left(self) -> float:
+        """Seconds that it has left."""
+        return max(0.0, self.deadline - asyncio.get_running_loop().time())
+
+    async def result(self, work: Awaitable[T]) -> T:
+        """The result of its work, which is cancelled when its client goes away.
+
+        Raises:
+            TimeoutError: Its time is up.
+            ClientGoneError: Nobody waits for it any more.
+        """
+        request = self.wanted.request
+        async with asyncio.timeout_at(self.deadline):
+            return await (work if request is None else while_connected(request, work))
+
+
+@asynccontextmanager
+async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIterator[Admitted]:
+    """Let a request in: find its configuration, check its limits, wait for its turn.
+
+    Its time runs from here. What its calls cost is charged to its key as each of them ends,
+    whether the request ends well, fails, or is cut off by its client.
+
+    Raises:
+        ApiError: 404, no such model; 429, a limit of its key or of the day; 503, too many wait;
+            400, a model without a price where a budget is kept.
+        TimeoutError: Its time was up before its turn came.
+    """
+    deadline = asyncio.get_running_loop().time() + service.options.timeout
+    opened, persona = service.find(wanted.model, caller.key)
+    await _within_rate(service, caller)
+    await _within_budget(service, caller)
+    bounded = service.budgeted(caller.key)
+    unpriced = opened.unpriced(wanted.lane, persona) if bounded else ()
+    if unpriced:
+        raise ApiError(
+            400,
+            f"there is a daily budget, and the model {unpriced[0]} has no price: set price_in and "
+            "price_out below `models` in ragwright.yaml",
+            "model_without_price",
+        )
+    async with AsyncExitStack() as stack:
+        bench = await stack.enter_async_context(service.using(opened))
+        async with asyncio.timeout_at(deadline):
+            waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
+        if waited:
+            await _within_budget(service, caller)
+        trace = None
+        if wanted.operation:
+            headers = {} if wanted.request is None else wanted.request.headers
+            tracing = service.tracing.answering(
+                wanted.operation, wanted.model or opened.name, headers
+            )
+            trace = stack.enter_context(tracing)
+        stack.enter_context(metered(service.meter(caller.name, priced=bounded)))
+        yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace)
+
+
+async def _within_rate(service: Service, caller: Caller) -> None:
+    key = caller.key
+    if key is None or key.per_minute is None:
+        return
+    wait = await service.ledger.admit(key.name, key.per_minute)
+    if wait:
+        raise ApiError(
+            429,
+            f"the key {key.name!r} allows {key.per_minute} requests a minute",
+            "rate_limit_exceeded",
+            retry_after=wait,
+        )
+
+
+async def _within_budget(service: Service, caller: Caller) -> None:
+    limits: list[tuple[str | None, float | None, str]] = [
+        (None, service.options.daily_budget, "the server's")
+    ]
+    if caller.key is not None:
+        limits.append((caller.name, caller.key.daily_budget, f"the key {caller.name!r}'s"))
+    for name, most, whose in limits:
+        if most is not None and await service.ledger.spent(name) >= most:
+            raise ApiError(429, f"{whose} budget of today is spent", "insufficient_quota")
+
+
+async def while_connected(request: Request, work: Awaitable[T]) -> T:
+    """The result of work that is cancelled when the client goes away.
+
+    Raises:
+        ClientGoneError: It went away.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientGoneError
+    finally:
+        for one in (task, gone):
+            if not one.done():
+                one.cancel()
+        await asyncio.wait({task, gone})
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
