@@ -52,7 +52,9 @@ def harmless(found: list[str]) -> bool:
     return not any(cell.startswith(("=", "+", "@", "\t", "\r")) for cell in found)
 
 
-@pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.xml", "out.json", "out.txt"])
+@pytest.mark.parametrize(
+    "name", ["out.csv", "out.jsonl", "out.xml", "out.json", "out.txt", "out.xlsx", "out.parquet"]
+)
 def test_scores_on_a_full_disk_leave_the_old_file(rows: Path, name: str) -> None:
     (rows / name).write_text("as it was")
     with full_disk(64):

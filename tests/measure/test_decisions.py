@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from ragwright.app import command_line
 from ragwright.core import Row, Score
-from ragwright.experiment import RowResult
+from ragwright.experiment import RowResult, row_records
 from ragwright.measure import (
     Comparison,
     Comparisons,
@@ -25,7 +25,7 @@ from ragwright.measure import (
     parse_measures,
     score_rows,
 )
-from ragwright.report import rows_csv
+from ragwright.report import row_file
 
 TRIES = 200
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -253,7 +253,7 @@ def test_a_row_says_itself_whether_it_can_be_answered(tmp_path: Path) -> None:
         ]
         assert results[-1].scores[0].state == "abstained"
         path = tmp_path / f"{answerable}.csv"
-        path.write_text(rows_csv(results))
+        path.write_bytes(row_file(row_records(results), ".csv").data)
         words = ["gate", str(path), "--rule", "Contains>=0.97"]
         found = CliRunner().invoke(command_line(), words)
         assert found.exit_code == code, found.output

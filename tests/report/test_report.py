@@ -21,7 +21,6 @@ from ragwright.report import (
     gate_json,
     gate_junit,
     gate_table,
-    rows_csv,
     rows_junit,
     slice_table,
     summary_csv,
@@ -84,22 +83,6 @@ def test_csv_reads_back() -> None:
     mrr, kf1 = csv.DictReader(io.StringIO(summary_csv(SUMMARIES)))
     assert float(mrr["mean"]) == 0.75
     assert (mrr["errored"], mrr["judge_invalid"], kf1["judge_invalid"]) == ("1", "0", "1")
-    rows = list(csv.DictReader(io.StringIO(rows_csv(ROWS))))
-    assert len(rows) == 8
-    assert rows[1] == {
-        "row": "r1",
-        "measure": "KF1",
-        "state": "scored",
-        "value": "0.123456789",
-        "reason": "",
-        "detail": "the share\n- of what?",
-        "no_gold": "0",
-    }
-    bare = Score("KF1", "not_applicable", reason="no gold", no_gold=True)
-    found = list(csv.DictReader(io.StringIO(rows_csv([plain("r9", (bare,))]))))
-    assert found[0]["no_gold"] == "1"
-    assert rows[2]["value"] == ""
-    assert (rows[3]["reason"], rows[4]["row"]) == ("'=no score", "'=r3")
 
 
 def parsed(text: str) -> ElementTree.Element:

@@ -20,7 +20,7 @@ from typing import Any, ParamSpec, TextIO
 import typer
 
 from .. import report
-from ..core import RagwrightError, SourceError, StoppedError, replace_text
+from ..core import RagwrightError, SourceError, StoppedError, replace_text, replacing
 from ._main import ctrl_c
 
 P = ParamSpec("P")
@@ -136,6 +136,14 @@ class Console:
             self.remark(f"written to {self._output}")
             return
         write(sys.stdout, _coloured(visible(text), sys.stdout) + "\n")
+
+    def data(self, data: bytes) -> None:
+        """The result of a command as the bytes of its output file."""
+        assert self._output is not None
+        self.make_folder_of(self._output)
+        with replacing(self._output) as file:
+            file.write(data)
+        self.remark(f"written to {self._output}")
 
     def make_folder_of(self, path: Path) -> None:
         """Create the folder of a file if it is missing, and report it."""

@@ -14,9 +14,9 @@ from ..project import ProjectFolder
 from ..testsets import project_testset
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
-from ._flags import MeasuringFlags, with_flags
+from ._flags import ScoringFlags, with_flags
 from ._options import Limit, RetryErrors
-from ._outcome import show_evaluation, trusted
+from ._outcome import check_output, show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
 Testsets = Annotated[
@@ -59,7 +59,7 @@ Version = Annotated[
 @with_flags
 def command(
     testset: Testsets,
-    flags: MeasuringFlags,
+    flags: ScoringFlags,
     measures: Measures = "",
     split: Split = "",
     limit: Limit = None,
@@ -70,6 +70,7 @@ def command(
 ) -> int:
     """Run a testset through the project, or any other system, and score the answers."""
     console = flags.console
+    check_output(flags.output)
     under = _system(system, version, retrieval_only)
     folder = ProjectFolder(flags.project)
     folder = folder.begin() if under is not None else folder.require()
@@ -92,15 +93,7 @@ def command(
             return 0
         with show_progress(console, bench):
             evaluation, run = bench.evaluate(rows, measures, how, system=under)
-    show_evaluation(
-        console,
-        evaluation,
-        run.run,
-        flags.as_json,
-        output=flags.output,
-        by=flags.by or (),
-        rows=rows.rows,
-    )
+    show_evaluation(flags, evaluation, run.run, rows=rows.rows)
     if run.reason is not None:
         fail(run.reason)
         console.remark("run it again with --resume to go on")

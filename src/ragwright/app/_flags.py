@@ -33,6 +33,10 @@ By = Annotated[
     list[str] | None,
     typer.Option("--by", help="Also per value of a field: persona_name, a column; repeatable."),
 ]
+WithRows = Annotated[
+    bool,
+    typer.Option("--rows", help="With --json: also every row, with answer, scores and passages."),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +96,13 @@ class MeasuringFlags(RunFlags):
         """Overrides of the project file, ``--repeat`` among them."""
         repeat = () if self.repeat is None else (f"judge.repeat={self.repeat}",)
         return (*(self.overrides or ()), *repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringFlags(MeasuringFlags):
+    """The flags of every command that shows scores; each is an option of the command line."""
+
+    with_rows: WithRows = False
 
 
 def with_flags(command: Callable[..., int]) -> Callable[..., int]:

@@ -1,4 +1,4 @@
-"""Results of evaluations in the requested form: table, JSON, CSV or JUnit XML."""
+"""Results of evaluations in the requested form: a table, or a file of summaries or rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import experiment, measure, report
+from ..core import ConfigError
 from ._show import price_line
 
 if TYPE_CHECKING:
@@ -15,41 +16,70 @@ if TYPE_CHECKING:
     from ..flow import Forecast
     from ..measure import Summary
     from ._console import Console
+    from ._flags import ScoringFlags
 
 Sliced: TypeAlias = "Mapping[str, Mapping[str, Sequence[Summary]]]"
 
+_SUMMARY = ".summary.csv"
+_TABLES = (".csv", ".parquet", ".xlsx")
+_SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, ".xml", ".txt")
+"""Endings of the file of ``-o``; one without an ending (``/dev/stdout``) gets the table."""
+
+
+def check_output(output: Path | None) -> None:
+    """Refuse a file that cannot be written as its name says, before anything is asked.
+
+    Raises:
+        ConfigError: Its ending is unknown; the known ones are listed.
+        MissingExtraError: A package is missing for it.
+    """
+    kind = _kind(output)
+    if kind and kind not in _SUFFIXES:
+        raise ConfigError(
+            f"unknown ending {kind!r}", where=f"-o {output}", hint=f"use {', '.join(_SUFFIXES)}"
+        )
+    report.check_row_file(kind)
+
+
+def _kind(output: Path | None) -> str:
+    name = "" if output is None else output.name.lower()
+    return _SUMMARY if name.endswith(_SUMMARY) else Path(name).suffix
+
 
 def show_evaluation(
-    console: Console,
+    flags: ScoringFlags,
     evaluation: Evaluation,
     run: str,
-    as_json: bool,
     *,
-    output: Path | None = None,
-    by: Sequence[str] = (),
     rows: Sequence[Row] = (),
     few: Sequence[RowResult] = (),
 ) -> None:
     """An evaluation as a table, or in the form given by the output file's suffix.
 
-    ``.jsonl`` contains everything about every row, for `compare`, `gate` and `calibrate`;
-    ``.csv`` every row's scores, ``.summary.csv`` the means, ``.xml`` JUnit, ``.json`` the
-    document that ``--json`` prints. Fields to slice by are read from ``rows``, else from the rows
-    that the results keep. ``few`` rows are shown one by one below the table.
+    ``.csv``, ``.parquet`` and ``.xlsx`` hold a line per row, with question, answer, scores, reasons
+    and passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
+    `compare`, `gate` and `calibrate`; ``.summary.csv`` the means; ``.xml`` JUnit. Fields to slice
+    by are read from ``rows``, else from the rows that the results keep. ``few`` rows are shown one
+    by one below the table.
     """
+    console, kind = flags.console, _kind(flags.output)
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
-    sliced = {field: _sliced(evaluation, rows, field) for field in by}
-    name = "" if output is None else output.name.lower()
-    if name.endswith(".jsonl"):
+    sliced = {field: _sliced(evaluation, rows, field) for field in flags.by or ()}
+    if kind in _TABLES:
+        made = report.row_file(experiment.row_records(evaluation.results, rows), kind)
+        console.data(made.data)
+        if made.note:
+            console.remark(f"note: {made.note}")
+    elif kind == ".jsonl":
         console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
-    elif name.endswith(".summary.csv"):
+    elif kind == _SUMMARY:
         console.result(report.summary_csv(evaluation.summaries).rstrip("\n"))
-    elif name.endswith(".csv"):
-        console.result(report.rows_csv(evaluation.results).rstrip("\n"))
-    elif name.endswith(".xml"):
+    elif kind == ".xml":
         console.result(report.rows_junit(evaluation.results).rstrip("\n"))
-    elif as_json or name.endswith(".json"):
-        console.json(_document(evaluation, run, sliced))
+    elif flags.as_json or kind == ".json":
+        every = flags.with_rows or kind == ".json"
+        records = experiment.row_records(evaluation.results, rows) if every else None
+        console.json(_document(evaluation, run, sliced, records))
     else:
         shown = (*evaluation.summaries, *evaluation.baselines)
         wide = console.columns()
@@ -60,11 +90,10 @@ def show_evaluation(
         console.result("\n\n".join(blocks))
 
 
-def rows_shown(output: Path | None, by: Sequence[str] = ()) -> bool:
+def rows_shown(flags: ScoringFlags) -> bool:
     """True if :func:`show_evaluation` needs the results of rows, not only summaries."""
-    name = "" if output is None else output.name.lower()
-    rowwise = name.endswith((".jsonl", ".csv", ".xml")) and not name.endswith(".summary.csv")
-    return bool(by) or rowwise
+    rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
+    return bool(flags.by) or rowwise or flags.with_rows
 
 
 class FewRows:
@@ -87,11 +116,9 @@ class FewRows:
         """The rows where they are few; none where there are more."""
         return self._rows if self._count <= self.most else ()
 
-    def each(
-        self, output: Path | None, by: Sequence[str] = ()
-    ) -> Callable[[RowResult], None] | None:
+    def each(self, flags: ScoringFlags) -> Callable[[RowResult], None] | None:
         """What gets each row: nothing, so that all are held, where all are shown."""
-        return None if rows_shown(output, by) else self.take
+        return None if rows_shown(flags) else self.take
 
 
 def say_price(console: Console, forecast: Forecast) -> None:
@@ -100,13 +127,16 @@ def say_price(console: Console, forecast: Forecast) -> None:
         console.remark(price_line(forecast))
 
 
-def _document(evaluation: Evaluation, run: str, sliced: Sliced) -> dict[str, Any]:
+def _document(
+    evaluation: Evaluation, run: str, sliced: Sliced, rows: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
     return report.summary_json(
         evaluation.summaries,
         run=run,
         notes=evaluation.notes,
         slices=sliced,
         baselines=evaluation.baselines,
+        rows=rows,
     )
 
 

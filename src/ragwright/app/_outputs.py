@@ -27,7 +27,7 @@ from ..experiment import Evaluating
 from ..testsets import write_rows
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
-from ._flags import MeasuringFlags, with_flags
+from ._flags import ScoringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet, tenant_name
 from ._outcome import FewRows, say_price, show_evaluation, trusted
 from ._show import show_forecast, show_progress, turn_lines
@@ -239,7 +239,7 @@ def outputs_feedback(
 @reported
 @with_flags
 def outputs_evaluate(
-    flags: MeasuringFlags,
+    flags: ScoringFlags,
     measures: Annotated[
         str, typer.Option("--measures", help="Separated by commas; by default those that suit.")
     ] = "",
@@ -268,7 +268,7 @@ def outputs_evaluate(
             show_forecast(console, bench.forecast_outputs(measures, sampling), flags.as_json)
             return 0
         how = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
-        each = FewRows().each(flags.output, flags.by or ())
+        each = FewRows().each(flags)
         with show_progress(console, bench):
             evaluation, summary, sampled = bench.evaluate_outputs(
                 measures, sampling, how, told=partial(say_price, console), each=each
@@ -284,9 +284,7 @@ def outputs_evaluate(
     if summary.reason is not None:
         fail(summary.reason)
         console.remark("run it again with --resume to go on")
-    show_evaluation(
-        console, evaluation, summary.run, flags.as_json, output=flags.output, by=flags.by or ()
-    )
+    show_evaluation(flags, evaluation, summary.run)
     return 0 if summary.complete and trusted(evaluation) else EXIT_UNTRUSTED
 
 

@@ -17,15 +17,15 @@ from ..project import ProjectFolder, settings_without_file
 from ..testsets import read_qrels, read_run
 from ..workbench import Workbench
 from ._console import EXIT_UNTRUSTED, fail, reported
-from ._flags import MeasuringFlags, with_flags
-from ._outcome import FewRows, say_price, show_evaluation, trusted
+from ._flags import ScoringFlags, with_flags
+from ._outcome import FewRows, check_output, say_price, show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
 
 @reported
 @with_flags
 def command(
-    flags: MeasuringFlags,
+    flags: ScoringFlags,
     rows: Annotated[
         str | None,
         typer.Argument(help="Rows (JSONL, JSON, CSV), or a run of the project: latest, its name."),
@@ -37,6 +37,7 @@ def command(
     qrels: Annotated[Path | None, typer.Option("--qrels", help="TREC or BEIR judgments.")] = None,
 ) -> int:
     """Score given rows, or a run's stored answers again, without generating anything."""
+    check_output(flags.output)
     name, whole, few = "", True, FewRows()
     if run is not None or qrels is not None:
         _offline(flags, ranking=True)
@@ -58,7 +59,7 @@ def command(
             ahead = forecast_rows(rows, measures, setup, models=models)
             show_forecast(flags.console, ahead, flags.as_json)
             return 0
-        each = few.each(flags.output, flags.by or ())
+        each = few.each(flags)
         evaluation = evaluate(rows, measures, setup, models=models, seed=flags.seed, each=each)
     elif flags.dry_run:
         with Workbench.open(flags.project, flags.session()) as bench:
@@ -66,19 +67,11 @@ def command(
         return 0
     else:
         evaluation, name, whole = _in_project(flags, rows, measures, few)
-    show_evaluation(
-        flags.console,
-        evaluation,
-        name,
-        flags.as_json,
-        output=flags.output,
-        by=flags.by or (),
-        few=few.rows,
-    )
+    show_evaluation(flags, evaluation, name, few=few.rows)
     return 0 if whole and trusted(evaluation) else EXIT_UNTRUSTED
 
 
-def _offline(flags: MeasuringFlags, *, ranking: bool = False) -> None:
+def _offline(flags: ScoringFlags, *, ranking: bool = False) -> None:
     """Refuse flags that mean nothing where no run is stored, or a ranking asks no model."""
     given = {
         "--set": ranking and flags.overrides,
@@ -110,11 +103,11 @@ def _of_trec(
 
 
 def _in_project(
-    flags: MeasuringFlags, rows: str, measures: str, few: FewRows
+    flags: ScoringFlags, rows: str, measures: str, few: FewRows
 ) -> tuple[Evaluation, str, bool]:
     """Score within a project: its models, its stored replies, a run of its own."""
     console = flags.console
-    each = few.each(flags.output, flags.by or ())
+    each = few.each(flags)
     with (
         Workbench.open(flags.project, flags.session()) as bench,
         show_progress(console, bench),

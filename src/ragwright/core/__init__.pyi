@@ -88,6 +88,11 @@ from ._mapping import (
     read_mapping as read_mapping,
     shipped_mapping as shipped_mapping,
 )
+from ._notebook import (
+    frame_of as frame_of,
+    html_table as html_table,
+    shortened as shortened,
+)
 from ._options import option as option
 from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Literal, TypeAlias
 
 from ._errors import FilterError
 from ._hashing import value_hash
+from ._notebook import html_table, shortened
 
 MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
 """What metadata may hold: a scalar, or several strings (a document with three topics)."""
@@ -282,6 +284,11 @@ class Hit:
     pages: tuple[tuple[int, int], ...] = ()
     rung: RelaxationLevel | None = None
 
+    def __repr__(self) -> str:
+        """Rank, place, score, and how its text begins."""
+        place = f"{self.source} {self.start}-{self.end}"
+        return f"<Hit {self.rank} {place} score={self.score:.4g} {shortened(self.text)!r}>"
+
     def page_at(self, position: int) -> int | None:
         """Page of a character of its document; None without pages or outside of the hit."""
         if not self.start <= position < self.end:
@@ -389,6 +396,18 @@ class Answer:
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     finish: str = "stop"
+
+    def __repr__(self) -> str:
+        """How the text begins, the persona, and the number of citations."""
+        who = f" persona={self.persona!r}" if self.persona else ""
+        state = " abstained" if self.abstained else ""
+        return f"<Answer {shortened(self.text)!r}{who} citations={len(self.citations)}{state}>"
+
+    def _repr_html_(self) -> str:
+        """The text with its sources, for a notebook."""
+        head = ("", "source", "page", "characters")
+        lines = ((f"[{c.marker}]", c.source, c.page, f"{c.start}-{c.end}") for c in self.citations)
+        return f"<p>{escape(self.text)}</p>" + (html_table(head, lines) if self.citations else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,7 @@ from .evaluations import (
     results_jsonl as results_jsonl,
     retrieval_flows as retrieval_flows,
     retrieval_row as retrieval_row,
+    row_records as row_records,
     rows_to_review as rows_to_review,
     score_run as score_run,
     score_stored as score_stored,

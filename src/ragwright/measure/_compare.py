@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..core import MeasureError, Score
+from ..core import MeasureError, Score, frame_of, html_table
 from ._definition import MeasureScale
 from ._statistics import known_scale
 from .statistics import (
@@ -210,6 +210,24 @@ class Comparisons:
             if comparison.measure == measure:
                 return comparison
         raise KeyError(measure)
+
+    def __repr__(self) -> str:
+        """The verdict of every measure."""
+        said = ", ".join(f"{one.measure} {one.verdict}" for one in self.measures)
+        return f"<Comparisons: {said}>"
+
+    def _repr_html_(self) -> str:
+        """One line per measure, for a notebook."""
+        names = ("measure", "mean_a", "mean_b", "difference", "low", "high", "p_holm", "verdict")
+        return html_table(names, ([getattr(one, name) for name in names] for one in self.measures))
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per measure.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return frame_of([{**asdict(one), "text": one.text} for one in self.measures])
 
 
 def compare_rows(

@@ -27,7 +27,6 @@ from ._data import (
     calibration_json as calibration_json,
     comparison_json as comparison_json,
     gate_json as gate_json,
-    rows_csv as rows_csv,
     summary_csv as summary_csv,
     summary_json as summary_json,
 )
@@ -52,6 +51,7 @@ from ._readers import (
 from ._relations import parameter_relations as parameter_relations, spearman as spearman
 from ._report import Report as Report
 from ._reporting import Reporting as Reporting, report_subject as report_subject
+from ._row_files import RowFile as RowFile, check_row_file as check_row_file, row_file as row_file
 from ._subject import (
     Board as Board,
     Entry as Entry,

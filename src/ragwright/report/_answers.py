@@ -31,7 +31,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "cached": answer.cached,
         "usage": asdict(answer.usage),
         "notes": list(answer.notes),
-        "hits": [{k: v for k, v in hit_json(hit).items() if k != "text"} for hit in answer.hits],
+        "hits": [hit_json(hit) for hit in answer.hits],
     }
 
 

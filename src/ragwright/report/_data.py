@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
 from typing import Any
 
 from ..core import csv_lines
-from ..experiment import RowResult
 from ..measure import Calibration, Comparisons, GateOutcome, Summary
 
 
@@ -19,11 +17,12 @@ def summary_json(
     notes: Iterable[str] = (),
     slices: Mapping[str, Mapping[str, Iterable[Summary]]] | None = None,
     baselines: Iterable[Summary] = (),
+    rows: Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The document of ``eval --json``: ``{"measures": {name: {"mean", …}}, "run", "notes"}``.
 
     ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape, ``baselines`` the
-    key ``"baselines"`` of the shape of ``"measures"``.
+    key ``"baselines"`` of the shape of ``"measures"``, ``rows`` the key ``"rows"``.
     """
     found: dict[str, Any] = {
         "measures": _by_measure(summaries),
@@ -37,6 +36,8 @@ def summary_json(
         }
     if null := _by_measure(baselines):
         found["baselines"] = null
+    if rows is not None:
+        found["rows"] = list(rows)
     return found
 
 
@@ -90,26 +91,6 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
             ]
         )
     return "".join(csv_lines(rows))
-
-
-def rows_csv(rows: Iterable[RowResult]) -> str:
-    """One line per row and measure: row, measure, state, value, reason, a judge's reasoning.
-
-    ``no_gold`` is 1 if the row lacks gold for the measure, else 0; ``unanswerable`` is 1 if
-    abstaining on the row was right; without such rows the column is left out.
-    """
-    names = ("measure", "state", "value", "reason", "detail")
-    rows = tuple(rows)
-    marks = ["no_gold"]
-    if any(score.unanswerable for row in rows for score in row.scores):
-        marks.append("unanswerable")
-    lines: Iterable[Sequence[Any]] = (
-        [row.row_id, *(getattr(score, name) for name in names)]
-        + [int(getattr(score, name)) for name in marks]
-        for row in rows
-        for score in row.scores
-    )
-    return "".join(csv_lines(chain([("row", *names, *marks)], lines)))
 
 
 def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:

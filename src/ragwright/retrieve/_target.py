@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..core import Hit, RelaxationLevel, Term
+from ..core import Hit, RelaxationLevel, Term, frame_of, html_table
 from ..models import Tokenizer, TokenSource
 from ._glossary import Glossary
 
@@ -117,3 +117,26 @@ class Retrieved:
     def document_ids(self) -> tuple[str, ...]:
         """Documents of the hits, each once, at the rank of its best chunk."""
         return tuple(dict.fromkeys(hit.document_id for hit in self.hits))
+
+    def __repr__(self) -> str:
+        """The query, the number of hits and the best one."""
+        best = f", the first {self.hits[0]!r}" if self.hits else ""
+        return f"<Retrieved {self.query!r}: {len(self.hits)} hits{best}>"
+
+    def _repr_html_(self) -> str:
+        """The hits as a table, for a notebook."""
+        names = ("rank", "score", "source", "page", "start", "end", "text")
+        lines = ([getattr(hit, name) for name in names] for hit in self.hits)
+        return html_table(names, lines, self.query)
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per hit: rank, score, ids, place, text, metadata.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        names = ("rank", "score", "document_id", "chunk_id", "source", "title", "page", "start")
+        more = ("end", "text", "metadata")
+        return frame_of(
+            [{name: getattr(hit, name) for name in (*names, *more)} for hit in self.hits]
+        )

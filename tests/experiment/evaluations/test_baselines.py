@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ragwright import evaluate
-from ragwright.app import Console, show_evaluation
+from ragwright.app import ScoringFlags, show_evaluation
 from ragwright.experiment import Evaluation
 from ragwright.measure import MeasureSetup
 from ragwright.models import Embedder, EmbedOptions, Models
@@ -70,11 +70,11 @@ def test_they_are_lines_of_the_table_and_a_key_of_the_document(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     found = evaluated()
-    show_evaluation(Console(), found, "", False)
+    show_evaluation(ScoringFlags(), found, "")
     table = capsys.readouterr().out
     assert "QADistance, question echoed (0-2" in table
     assert "rank of the own answer of 8" in table
-    show_evaluation(Console(), found, "", True)
+    show_evaluation(ScoringFlags(as_json=True), found, "")
     document = json.loads(capsys.readouterr().out)
     assert list(document["measures"]) == ["QADistance"]
     assert document["baselines"]["QADistance, answers shuffled"]["n"] == 8

@@ -74,6 +74,7 @@ from ._review import (
     write_key as write_key,
     write_sheet as write_sheet,
 )
+from ._row_records import row_records as row_records
 from ._scoring import (
     OnForecast as OnForecast,
     OnResult as OnResult,

@@ -14,6 +14,8 @@ from ...measure import Measure
 from ...testsets import Testset, iter_rows, rows_of
 from ._evaluating import lost_row, stored_results
 from ._names import find_run
+from ._result_files import results_in
+from ._results import RowResult
 
 
 @dataclass(slots=True)
@@ -51,8 +53,10 @@ class GivenRows:
     notes: tuple[str, ...] = ()
 
 
-def given_rows(rows: str | Path | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
-    """Rows of a file or of memory, which are not copied."""
+def given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
+    """Rows of a file, of a test set, or of memory: a list, a data frame, a data set."""
+    if isinstance(rows, Testset):
+        return of_testset(rows)
     if isinstance(rows, str | Path):
         return GivenRows(str(rows), ReadRows(partial(_of_file, Path(rows))))
     held = tuple(rows_of(rows))
@@ -120,13 +124,19 @@ def of_testset(testset: Testset) -> GivenRows:
 
 
 def _of_file(path: Path) -> Iterator[Row]:
+    """Rows of a file; those of ``-o rows.jsonl`` are the rows that were scored."""
     empty = True
-    for row in iter_rows(path):
+    found = results_in(path)
+    for row in iter_rows(path) if found is None else map(_kept, found):
         empty = False
         yield row
     if empty:
         raise TestsetError("the file holds no rows", where=str(path))
 
 
+def _kept(result: RowResult) -> Row:
+    return result.row or lost_row(result)
+
+
 def _of_run(runs: Runs, run: str) -> Iterator[Row]:
-    return (result.row or lost_row(result) for result in stored_results(runs, run))
+    return map(_kept, stored_results(runs, run))

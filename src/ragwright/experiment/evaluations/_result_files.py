@@ -15,10 +15,9 @@ from ...measure import Measure, MeasureScale, on_scale, parse_measure
 from ...testsets import objects_of, opened, records_of
 from ._comparing import clusters_of_results
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
+from ._row_records import state_of
 
 _HEAD = "ragwright_results"
-_LONG = frozenset({"row", "measure", "state"})
-_TRUE = (True, "True", "true", "1")
 _NAMES = ("row_id", "id", "row")
 
 
@@ -45,13 +44,14 @@ def results_jsonl(evaluation: Evaluation) -> str:
 def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
     """The scores in a file.
 
-    Three forms are read: the JSONL of :func:`results_jsonl` (``score -o results.jsonl``), which
-    is the only complete one; the CSV of ``score -o rows.csv`` (``row, measure, state, value``); and
-    rows with a column per measure, named like the measure (``TokenF1``), and ``id``. If such a
-    column is empty the row is ``errored``, as the reason is unknown.
+    Two forms are read: the JSONL of :func:`results_jsonl` (``score -o rows.jsonl``), which alone
+    has scales and settings; and rows with a column per measure, named like the measure
+    (``TokenF1``), and ``id``. Where such a column is empty, the columns ``TokenF1 state`` and
+    ``TokenF1 reason`` say why, as ``score -o rows.csv`` writes them; without them the row is
+    ``errored``, as the reason is unknown.
 
     Args:
-        path: JSONL, JSON or CSV.
+        path: JSONL, JSON, CSV, TSV, Excel or Parquet.
         seed: Seed of the intervals.
 
     Raises:
@@ -65,7 +65,7 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
     if first is None:
         raise TestsetError("the file is empty", where=str(source))
     both = _chained(first, records)
-    rows = _long(both) if first[1].keys() >= _LONG else _wide(both, source)
+    rows = _wide(both, source)
     results = [RowResult(key, (), tuple(scores.values())) for key, scores in rows.items()]
     measures = list(dict.fromkeys(score.measure for r in results for score in r.scores))
     full = [_filled(result, measures) for result in results]
@@ -85,20 +85,46 @@ def _is_ours(source: Path) -> bool:
     return isinstance(head, dict) and _HEAD in head
 
 
-def _ours(source: Path, seed: int) -> Evaluation:
-    where = f"{source}:1"
-    results = []
+def results_in(path: Path) -> Iterator[RowResult] | None:
+    """The results in a file of :func:`results_jsonl`, one by one; None for any other file.
+
+    Raises:
+        TestsetError: A line was changed by hand into something else; with file and line.
+    """
+    if not _is_ours(path):
+        return None
+    return (result for _, result in _lines_of(path) if result is not None)
+
+
+def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]]:
+    """The head of a file of ours, then its results with it."""
+    where, head = f"{path}:1", None
     try:
-        lines = objects_of(source)
-        where, head = next(lines)
-        for place, record in lines:
+        for place, record in objects_of(path):
             where = place
-            results.append(_result_of(record))
-        return _evaluation(source, head, results, seed)
+            if head is None:
+                head = record
+                yield head, None
+            else:
+                yield head, _result_of(record)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise TestsetError(
             f"the file was changed since it was written: {type(error).__name__}: {error}",
             where=where,
+            hint="write it again with -o results.jsonl",
+        ) from error
+
+
+def _ours(source: Path, seed: int) -> Evaluation:
+    lines = _lines_of(source)
+    head, _ = next(lines)
+    results = [result for _, result in lines if result is not None]
+    try:
+        return _evaluation(source, head, results, seed)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise TestsetError(
+            f"the file was changed since it was written: {type(error).__name__}: {error}",
+            where=f"{source}:1",
             hint="write it again with -o results.jsonl",
         ) from error
 
@@ -132,37 +158,6 @@ def _evaluation(
     return replace(found, notes=tuple(head.get("notes", ())), manifest=head["manifest"])
 
 
-def _long(records: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Score]]:
-    """Row id -> measure -> score, of a table with one line per score."""
-    found: dict[str, dict[str, Score]] = {}
-    for where, record in records:
-        key, measure = str(record.get("row", "")), str(record.get("measure", ""))
-        state: ScoreState | None = next(
-            (s for s in get_args(ScoreState) if s == record.get("state")), None
-        )
-        if not key or not measure or state is None:
-            raise TestsetError(
-                f"row {key!r}, measure {measure!r}, state {record.get('state')!r}: one is missing "
-                "or unknown",
-                where=where,
-            )
-        of_row = found.setdefault(key, {})
-        if measure in of_row:
-            raise TestsetError(f"row {key!r} has two scores of {measure}", where=where)
-        value = _number(record.get("value"), where) if state == "scored" else None
-        if (value is None) == (state == "scored"):
-            raise TestsetError(f"row {key!r} is scored, but has no value", where=where)
-        of_row[measure] = Score(
-            measure,
-            state,
-            value,
-            reason=str(record.get("reason", "")),
-            no_gold=state == "not_applicable" and record.get("no_gold") in _TRUE,
-            unanswerable=state == "abstained" and record.get("unanswerable") in _TRUE,
-        )
-    return found
-
-
 def _wide(
     records: Iterable[tuple[str, dict[str, Any]]], source: Path
 ) -> dict[str, dict[str, Score]]:
@@ -172,13 +167,10 @@ def _wide(
         key = next((str(record[name]) for name in _NAMES if name in record), str(number))
         if key in found:
             raise TestsetError(f"row {key!r} occurs twice", where=where)
-        columns = {name: _known(name) for name in record}
+        names = dict.fromkeys(name.removesuffix(" state") for name in record)
+        columns = {name: _known(name) for name in names}
         found[key] = {
-            text: Score(text, "scored", value)
-            if (value := _number(record[name], where)) is not None
-            else _lost(text)
-            for name, text in columns.items()
-            if text
+            text: _score(record, name, text, where) for name, text in columns.items() if text
         }
     if not any(found.values()):
         raise TestsetError(
@@ -188,6 +180,28 @@ def _wide(
             "the measure",
         )
     return found
+
+
+def _score(record: Mapping[str, Any], name: str, measure: str, where: str) -> Score:
+    """A measure's score in a row, with what the columns beside it tell."""
+    value = _number(record.get(name), where)
+    told, no_gold, unanswerable = state_of(str(record.get(f"{name} state") or ""))
+    if not told:
+        return _lost(measure) if value is None else Score(measure, "scored", value)
+    state: ScoreState | None = next((s for s in get_args(ScoreState) if s == told), None)
+    if state is None or (value is None) == (state == "scored"):
+        fault = "unknown" if state is None else f"not that of the value {record.get(name)!r}"
+        raise TestsetError(f"the state {told!r} of {measure} is {fault}", where=where)
+    reason, detail = (str(record.get(f"{name} {end}") or "") for end in ("reason", "detail"))
+    return Score(
+        measure,
+        state,
+        value,
+        reason=reason,
+        detail=detail,
+        no_gold=no_gold,
+        unanswerable=unanswerable,
+    )
 
 
 def _known(column: str) -> str:

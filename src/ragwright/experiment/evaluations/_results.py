@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from html import escape
 from typing import Any
 
-from ...core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage
+from ...core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage, frame_of, html_table
 from ...measure import Measure, Summary, Tally
 from ._clusters import clusters_of_rows
+from ._row_records import row_records
 
 _FEW = 20
 """Below this number of scored rows a slice gets a note."""
@@ -74,6 +76,38 @@ class Evaluation:
             if summary.measure == measure:
                 return summary
         raise KeyError(measure)
+
+    def __repr__(self) -> str:
+        """Name, number of rows, and the mean of every measure."""
+        means = ", ".join(
+            f"{one.measure} {'none' if one.mean is None else f'{one.mean:.4f}'} (n={one.n})"
+            for one in self.summaries
+        )
+        return f"<Evaluation {self.name!r}: {len(self.results)} rows; {means}>"
+
+    def _repr_html_(self) -> str:
+        """Summary and rows as tables, for a notebook."""
+        numbers = ("measure", "mean", "low", "high", "median", "n", "coverage")
+        head = ("measure", "mean", "from", "to", "median", "n", "coverage")
+        lines = ([getattr(one, name) for name in numbers] for one in self.summaries)
+        shown = html_table(head, lines, self.name)
+        if self.results:
+            records = row_records(self.results)
+            names = ("id", "user_input", "response", *(one.measure for one in self.summaries))
+            shown += html_table(names, ([record[name] for name in names] for record in records))
+        return shown + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One flat record per row; see :func:`row_records`."""
+        return row_records(self.results)
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per row: question, answer, scores, reasons, passages.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return frame_of(self.to_records())
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,8 @@ from ...core import (
     StoppedError,
     StudyError,
     changed_options,
+    frame_of,
+    html_table,
     value_hash,
 )
 from ...flow import Job, RunRow, RunSummary, run_jobs
@@ -120,6 +122,43 @@ class SweepResult:
     stopped: RagwrightError | None = None
     notes: tuple[str, ...] = ()
     selection: Selection | None = None
+
+    def __repr__(self) -> str:
+        """The run, the number of trials and the best one."""
+        best = f", the best {self.board[0].id}" if self.board else ""
+        return f"<SweepResult {self.run!r}: {len(self.trials)} trials{best}>"
+
+    def _repr_html_(self) -> str:
+        """The trials as a table, best first, for a notebook."""
+        records = self.to_records()
+        head = list(records[0]) if records else ["trial"]
+        return html_table(head, ([one[name] for name in head] for one in records), self.testset)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One flat record per trial, best first: its values, means and facts."""
+        placed = self.board
+        trials = [*placed, *(trial for trial in self.trials if trial not in placed)]
+        keys = dict.fromkeys(key for trial in trials for key in trial.values)
+        facts = dict.fromkeys(name for trial in trials for name in trial.facts)
+        return [
+            {
+                "trial": trial.id,
+                "state": trial.state,
+                **{key: trial.values.get(key) for key in keys},
+                **dict.fromkeys(self.measures),
+                **{one.measure: one.mean for one in trial.summaries},
+                **{name: trial.facts.get(name) for name in facts},
+            }
+            for trial in trials
+        ]
+
+    def to_pandas(self) -> Any:
+        """A data frame with one line per trial, best first.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return frame_of(self.to_records())
 
     @property
     def board(self) -> tuple[TrialResult, ...]:

@@ -10,9 +10,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
-from ...core import Row, TestsetError
+from ... import measure
+from ...core import MeasureError, Row, TestsetError
 from ._records import list_of
 
 ALIASES = {
@@ -137,11 +139,27 @@ def _separated(cell: str, mark: str) -> list[str]:
 def without_scores(record: Mapping[str, Any]) -> dict[str, Any]:
     """A row without the scores that ``score -o rows.csv`` wrote beside it, so as to score again.
 
-    They are columns of a measure's name, known by the column ``NAME state`` beside them.
+    They are columns of a measure's name, known by the column ``NAME state`` beside them. Beside
+    them ``answered`` tells a missing answer from an empty one, which a table writes alike.
     """
-    scored = [name for name in record if f"{name} state" in record]
+    told = [name.removesuffix(" state") for name in record if name.endswith(" state")]
+    scored = [name for name in told if _is_measure(name)]
+    if not scored:
+        return dict(record)
     ours = {f"{name}{end}" for name in scored for end in ("", " state", " reason", " detail")}
+    ours |= {"answered"}
+    if str(record.get("answered")).lower() == "false":
+        ours |= {"response"}
     return {name: value for name, value in record.items() if name not in ours}
+
+
+@lru_cache(maxsize=256)
+def _is_measure(name: str) -> bool:
+    try:
+        measure.parse_measure(name)
+    except MeasureError:
+        return False
+    return True
 
 
 def one_system_each(record: Mapping[str, Any], where: str) -> list[tuple[str, Mapping[str, Any]]]:
