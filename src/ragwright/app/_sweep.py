@@ -38,7 +38,9 @@ from ._show import show_progress, show_sweep_forecast
 
 @reported
 def command(
-    study: Annotated[Path, typer.Argument(help="Study file: ragwright.yaml with lists.")],
+    study: Annotated[
+        Path | None, typer.Argument(help="Study file: ragwright.yaml with lists.")
+    ] = None,
     project: Project = HERE,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -50,6 +52,10 @@ def command(
     max_cost: MaxCost = None,
     resume: Resume = False,
     dry_run: DryRun = False,
+    stop: Annotated[
+        bool,
+        typer.Option("--stop", help="Stop the running sweep of the project; it can be continued."),
+    ] = False,
 ) -> int:
     """Run a study: every combination of settings on the tune split, ranked with intervals."""
     del resume  # a sweep always continues an unfinished one of the same study
@@ -61,6 +67,12 @@ def command(
         max_cost=max_cost,
     )
     with Workbench.open(project, session) as bench:
+        if stop:
+            asked = bench.stop_sweep()
+            console.result(f"asked the sweep {asked.id} to stop; what is done is kept")
+            return 0
+        if study is None:
+            raise typer.BadParameter("give a study file, or --stop", param_hint="STUDY")
         found = read_study(bench.project, study)
         if dry_run:
             show_sweep_forecast(console, bench.forecast_sweep(found), as_json)

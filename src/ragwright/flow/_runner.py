@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, 
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any, TypeVar
 
-from ..core import ConfigError, FlowError, Interrupted
+from ..core import ConfigError, FlowError, Interrupted, RagwrightError
 from ._calls import Estimate
 from ._context import Context, Outcome, RunnerOptions, Stopping, TraceEntry
 from ._engine import Engine
@@ -256,13 +256,24 @@ class Runner:
 
     # -- stopping --------------------------------------------------------------------------
 
-    def interrupt(self) -> None:
+    def interrupt(self, reason: RagwrightError | None = None) -> None:
         """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies."""
         self._refuse_own_thread()
         if self._loop is not None and not self._closed:
-            reason = Interrupted("stopped by the user", hint="run it again: replies are kept")
-            self._loop.call_soon_threadsafe(self._engine.stop, reason)
+            self.ask_to_stop(
+                reason or Interrupted("stopped by the user", hint="run it again: replies are kept")
+            )
             self._drain()
+
+    def ask_to_stop(self, reason: RagwrightError) -> None:
+        """Close the flows under way and return at once; whoever drives them gets the reason.
+
+        Call it from any thread. Work can begin again after :meth:`interrupt`, or when the present
+        driver has waited for the calls in flight.
+        """
+        loop = self._loop
+        if loop is not None and not self._closed:
+            loop.call_soon_threadsafe(self._engine.stop, reason)
 
     def close(self) -> None:
         """Stop, wait for calls in flight, release clients and threads; safe to call twice."""

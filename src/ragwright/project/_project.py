@@ -154,10 +154,14 @@ class Project:
     @property
     def spent(self) -> float:
         """Money spent by this project and all its variants."""
+        return sum(runner.spent for runner in self.runners)
+
+    @property
+    def runners(self) -> tuple[Runner, ...]:
+        """The runners that this project and its variants have opened so far, each once."""
         family = (self._base, *self._base._variants)
         opened = (one.__dict__.get("runner") for one in family)
-        runners: dict[int, Runner] = {id(one): one for one in opened if one is not None}
-        return sum(runner.spent for runner in runners.values())
+        return tuple({id(one): one for one in opened if one is not None}.values())
 
     # -- parts, opened when first needed ---------------------------------------------------
 

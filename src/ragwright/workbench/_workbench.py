@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Evaluation,
         GridOptions,
         KnownRun,
+        KnownSweep,
         OnForecast,
         OnResult,
         PersonaModelGrid,
@@ -397,6 +398,14 @@ class Workbench(AsyncVerbs):
     def forecast_sweep(self, study: Study | str | Path) -> SweepForecast:
         """What a sweep would build, call and cost."""
         return experiment.forecast_sweep(self.project, self._study(study))
+
+    def list_sweeps(self) -> tuple[KnownSweep, ...]:
+        """Stored sweeps, newest first; those under way with their progress, from any process."""
+        return experiment.known_sweeps(self.project)
+
+    def stop_sweep(self, sweep: str = "", by: str = "") -> KnownSweep:
+        """Ask a running sweep to stop, in whichever process it runs; what is done is kept."""
+        return experiment.stop_sweep(self.project, sweep, by)
 
     def _study(self, study: Study | str | Path) -> Study:
         if isinstance(study, str | Path):

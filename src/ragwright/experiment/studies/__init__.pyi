@@ -9,6 +9,12 @@ from ._leaderboard import (
     trial_of as trial_of,
     trial_result as trial_result,
 )
+from ._live import (
+    KnownSweep as KnownSweep,
+    SweepProgress as SweepProgress,
+    known_sweeps as known_sweeps,
+    stop_sweep as stop_sweep,
+)
 from ._rehearsing import SweepForecast as SweepForecast, forecast_sweep as forecast_sweep
 from ._sampling import (
     ListSampler as ListSampler,

@@ -51,6 +51,7 @@ from ._leaderboard import (
     trial_of,
     trial_result,
 )
+from ._live import Pulse
 from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
 from ._selection import objective_scores, selection_of
 from ._study import Axis, Study, load_study
@@ -365,11 +366,13 @@ class _Sweep:
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
         self._open(testset, base)
-        if options.rungs:
-            self._halve(testset)
-        else:
-            self._search(testset)
-        project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
+        count = 1 + (self.study.size or options.trials)
+        with Pulse(project, self.run_id, count, lambda: len(self.results), self._stop):
+            if options.rungs:
+                self._halve(testset)
+            else:
+                self._search(testset)
+            project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         return SweepResult(
             self.run_id,
             self.study,
@@ -381,6 +384,10 @@ class _Sweep:
             (*testset.notes, *self._cautions()),
             self._selection(testset),
         )
+
+    def _stop(self, reason: StoppedError) -> None:
+        """Another process asked for it; called on a thread of its own."""
+        self.stopped = self.stopped or reason
 
     def _cautions(self) -> tuple[str, ...]:
         """What is measured of the trials and does not compare between them."""
