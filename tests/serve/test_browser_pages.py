@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from browsing import needs_browser, opened
 from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
 from ragwright.testing import Reply, ScriptedServer
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-
 pytest.importorskip("fastapi")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine"),
-]
+pytestmark = needs_browser
 
 QUESTION = "How often must the brake fluid be changed?"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with play.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +30,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             bench.ingest()
         with served(folder) as server:
             yield server
-
-
-def opened(browser: Any, address: str, faults: list[str], **how: Any) -> Any:
-    page = browser.new_page(**how)
-    page.on("console", lambda message: faults.append(message.text))
-    page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("dialog", lambda dialog: faults.append(dialog.message))
-    page.goto(address)
-    return page
 
 
 def test_answers_stream_side_by_side_and_citations_open_the_passage(

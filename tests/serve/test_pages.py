@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+from contextlib import chdir
 from pathlib import Path
 from urllib.parse import quote
 
@@ -78,12 +81,48 @@ def test_runs_are_listed_and_compared_with_a_baseline(project: Path) -> None:
     with served(project) as running:
         listed = running.http.get("/experiments").text
         one = running.http.get(f"/experiments/{runs[0]}")
-        two = running.http.get(f"/experiments/{runs[1]}", params={"baseline": runs[0]})
-        none = running.http.get("/experiments/nothing")
+        whole = running.http.get(f"/experiments/{runs[1]}/report", params={"baseline": runs[0]})
+        both = {"baseline": runs[0], "run": runs[1]}
+        two = running.http.get("/compare", params={**both, "show": "all"})
+        [row] = re.findall(r'href="(/compare/row[^"]+)"', two.text)
+        opened = running.http.get(html.unescape(row))
+        lost = [
+            running.http.get("/experiments/nothing"),
+            running.http.get("/experiments/nothing/report"),
+            running.http.get("/compare", params={**both, "run": "nothing"}),
+            running.http.get("/compare/row", params={**both, "id": "nothing"}),
+        ]
     assert all(run in listed for run in runs)
-    assert one.status_code == two.status_code == 200
-    assert "TokenF1" in two.text
-    assert none.status_code in (400, 404)
+    assert f'name="baseline" value="{runs[0]}"' in listed, "a baseline is chosen beforehand"
+    assert one.status_code == whole.status_code == two.status_code == opened.status_code == 200
+    assert "TokenF1" in one.text
+    assert "TokenF1" in whole.text
+    assert "No difference is proven." in two.text
+    assert "1 to 1 of 1 rows" in two.text
+    assert opened.text.count("The brake fluid must be changed every two years.") >= 2
+    assert {page.status_code for page in lost} == {404}
+
+
+def test_a_sweep_shows_verdict_leaderboard_and_plot(project: Path) -> None:
+    (project / "rows.jsonl").write_text(ROW.replace("{", '{"split": "tune", ', 1), "utf-8")
+    (project / "s.yaml").write_text(
+        "study: {testset: rows.jsonl, measures: TokenF1, objective: [TokenF1, context_tokens]}\n"
+        "chunk: {size: [20, 60], overlap: 0}\n",
+        "utf-8",
+    )
+    with chdir(project), Workbench.open(".") as bench:
+        run = bench.sweep("s.yaml").run
+    with served(project) as running:
+        listed = running.http.get("/experiments").text
+        shown = running.http.get(f"/experiments/{run}").text
+        trial = running.http.get(f"/experiments/{run}:T001")
+        stopped = running.http.post(f"/experiments/{run}/stop")
+    assert f'href="/experiments/{run}"' in listed
+    assert "chunk.size" in shown
+    assert 'class="plot"' in shown
+    assert f"/compare?baseline={run}:T000&amp;run={run}:T001" in shown
+    assert trial.status_code == 200
+    assert stopped.status_code == 409, "it has ended"
 
 
 def test_outputs_take_feedback(project: Path) -> None:

@@ -48,7 +48,11 @@ from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,
 )
-from ._relations import parameter_relations as parameter_relations, spearman as spearman
+from ._relations import (
+    parameter_relations as parameter_relations,
+    spearman as spearman,
+    value_text as value_text,
+)
 from ._report import Report as Report
 from ._reporting import Reporting as Reporting, report_subject as report_subject
 from ._row_files import RowFile as RowFile, check_row_file as check_row_file, row_file as row_file

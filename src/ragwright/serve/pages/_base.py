@@ -33,6 +33,9 @@ _SECTIONS = (
 )
 """Name, address, whether only an owner sees it."""
 
+_INSIDE = {"compare": "/experiments", "source": "/sources"}
+"""Other addresses -> the section they belong to."""
+
 
 @cache
 def _environment() -> Environment:
@@ -109,7 +112,8 @@ PRIVATE: Mapping[str, str] = {
 
 
 def _here(path: str, href: str) -> bool:
-    return path == href or (href != "/" and path.startswith(href))
+    inside = _INSIDE.get(path.split("/")[1], path)
+    return inside == href or (href != "/" and inside.startswith(href))
 
 
 def local_path(wanted: str) -> str:

@@ -1,32 +1,46 @@
-"""Experiments: stored runs, the report of one, and two compared row by row."""
+"""Experiments: sweeps with their progress, stored runs, and the report of each."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, StoreError
+from ...report import value_text
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, error_page, page
+from ._plots import Point, scatter, span_of, strip
+
+if TYPE_CHECKING:
+    from ...experiment import KnownSweep, SweepProgress
+    from ...report import Board, Entry, Subject
+    from ...workbench import Workbench
 
 router = APIRouter()
 
 _LISTED = 200
+_SWEEPS = 20
+_RANKED = 60
+"""Trials of a leaderboard on a page; the report has all."""
+
+_FACTS = {"context_tokens": "tokens", "cost": "cost", "seconds": "seconds"}
 
 
 @router.get("/experiments", response_class=HTMLResponse)
 async def experiments(request: Request) -> HTMLResponse:
-    """List stored runs, newest first; a run under way shows how far it is."""
+    """List sweeps and runs, newest first; those under way show how far they are."""
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
             runs = await asyncio.to_thread(bench.list_runs)
+            sweeps = await asyncio.to_thread(bench.list_sweeps)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     by_testset: dict[str, list[Any]] = {}
@@ -36,13 +50,225 @@ async def experiments(request: Request) -> HTMLResponse:
         "title": "Experiments",
         "groups": by_testset,
         "left_out": max(0, len(runs) - _LISTED),
-        "open": any(run.state == "open" for run in runs[:_LISTED]),
+        "sweeps": [_sweep_line(one) for one in sweeps[:_SWEEPS]],
+        "busy": any(one.running for one in sweeps),
     }
     return page(request, "experiments.html", values)
 
 
+def _sweep_line(sweep: KnownSweep) -> dict[str, Any]:
+    return {"sweep": sweep, "progress": _told(sweep.progress), "name": sweep.study or sweep.id}
+
+
+def _told(progress: SweepProgress | None) -> dict[str, Any] | None:
+    """Progress as a page shows it."""
+    if progress is None:
+        return None
+    calls = f"{progress.calls:,} calls, {progress.reused:,} answered from stored replies"
+    billed = progress.possibly_billed
+    return {
+        "trials": f"{progress.trials} of {progress.planned} trials",
+        "done": progress.trials,
+        "planned": max(progress.planned, progress.trials, 1),
+        "rows": f"{progress.rows:,} of {progress.of_rows:,} rows" if progress.of_rows else "",
+        "rate": f"{progress.rate:.3g} rows a second" if progress.rate else "",
+        "eta": _time(progress.eta),
+        "spent": f"{progress.spent:.4f}".rstrip("0").rstrip("."),
+        "calls": calls + (f", {billed} failed calls may be billed" if billed else ""),
+        "tokens": f"{progress.prompt_tokens + progress.completion_tokens:,}",
+        "waiting": progress.waiting,
+        "process": progress.process,
+    }
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 90:
+        return f"about {seconds:.0f} s"
+    minutes = seconds / 60
+    return f"about {minutes:.0f} min" if minutes < 90 else f"about {minutes / 60:.1f} h"
+
+
 @router.get("/experiments/{run}", response_class=HTMLResponse)
-async def experiment(request: Request, run: str, baseline: str = "") -> HTMLResponse:
+async def experiment(request: Request, run: str) -> Response:
+    """Show a sweep or a run: verdict, table, plot; or the report of another kind of run."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            values = await asyncio.to_thread(_shown, bench, run)
+    except StoreError as error:
+        return error_page(request, ApiError(404, error.what, "not_found"))
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    if values is None:
+        return RedirectResponse(f"/experiments/{run}/report", 303)
+    made = page(request, values.pop("template"), values)
+    if "HX-Request" in request.headers and not values["running"]:
+        made.headers["HX-Refresh"] = "true"  # it has ended: the whole page shows the verdict
+    return made
+
+
+def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
+    report = bench.report(name)
+    subject = report.subject
+    sweep = next((s for s in bench.list_sweeps() if s.id == subject.facts.get("run")), None)
+    if subject.kind == "study" and sweep is not None:
+        running = sweep.running
+        return {
+            "template": "sweep.html",
+            "title": f"Sweep {sweep.study or sweep.id}",
+            "run": sweep.id,
+            "running": running,
+            **_sweep_line(sweep),
+            "headline": None if running or not subject.boards else report.headline,
+            "boards": [_board(subject, board, sweep.id) for board in subject.boards],
+            "plot": _plot(subject, sweep.id),
+            "without": _without(subject),
+            "facts": subject.facts,
+        }
+    if subject.kind != "run" or subject.diagnosis or subject.ablation or subject.curves:
+        return None
+    [entry] = subject.entries
+    earlier = [one for one in bench.list_runs() if one.testset == subject.facts.get("testset")]
+    return {
+        "template": "run.html",
+        "title": entry.label or name,
+        "run": name,
+        "running": False,
+        "headline": report.headline,
+        "facts": subject.facts,
+        "measures": entry.summaries,
+        "others": [one for one in earlier if one.id != entry.run][:20],
+    }
+
+
+def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
+    known = {entry.id: entry for entry in subject.entries}
+    entries = [known[name] for name in board.entries if name in known]
+    goals = [goal.name for goal in subject.goals if goal.name in subject.measures]
+    measures = list(dict.fromkeys([*goals, *subject.measures]))
+    first = [entry.summary(measures[0]) for entry in entries]
+    span = span_of(end for one in first if one for end in (one.low, one.mean, one.high))
+    keys = subject.keys
+    lines: list[dict[str, Any]] = []
+    for place, entry in enumerate(entries, 1):
+        if place > _RANKED and entry.id != subject.incumbent:
+            continue
+        current = entry.id == subject.incumbent
+        lead = entry.summary(measures[0])
+        lines.append(
+            {
+                "place": place,
+                "entry": entry,
+                "current": current,
+                "front": entry.id in board.front and len(subject.goals) > 1,
+                "lead": lead,
+                "strip": strip(lead.mean, lead.low, lead.high, span) if lead else "",
+                "values": [
+                    value_text(entry.values[key]) if key in entry.values else "" for key in keys
+                ],
+                "measures": [entry.summary(name) for name in measures[1:]],
+                "facts": [_fact(entry, name) for name in _FACTS],
+                "compare": ""
+                if current or not subject.incumbent
+                else f"/compare?baseline={run}:{subject.incumbent}&run={run}:{entry.id}",
+            }
+        )
+    facts = [any(line["facts"][at] != "" for line in lines) for at in range(len(_FACTS))]
+    return {
+        "judge": board.judge,
+        "lines": lines,
+        "hidden": len(entries) - len(lines),
+        "keys": _short(keys),
+        "lead": measures[0] if measures else "",
+        "measures": measures[1:],
+        "facts": [name for name, held in zip(_FACTS.values(), facts, strict=True) if held],
+        "held": facts,
+    }
+
+
+def _short(keys: Sequence[str]) -> list[tuple[str, str]]:
+    """Each key with its last parts, two at least, that no other one ends with."""
+    found = []
+    for key in keys:
+        parts = key.split(".")
+        tails = [".".join(parts[-length:]) for length in range(2, len(parts) + 1)]
+        alone = (t for t in tails if sum(k == t or k.endswith(f".{t}") for k in keys) == 1)
+        found.append((key, next(alone, key)))
+    return found
+
+
+def _fact(entry: Entry, name: str) -> str:
+    value = entry.facts.get(name)
+    if not value:
+        return ""
+    return f"{value:,.0f}" if name == "context_tokens" else f"{value:.4g}"
+
+
+def _plot(subject: Subject, run: str) -> dict[str, Any] | None:
+    """The first objective over what an answer takes: the further objective, cost, or context."""
+    if not subject.boards or not subject.goals:
+        return None
+    goal = subject.goals[0].name
+    among = [goal.name for goal in subject.goals[1:]] + ["cost", "context_tokens"]
+    board = subject.boards[0]
+    entries = [entry for entry in subject.entries if entry.id in set(board.entries)]
+    kinds = {board.entries[0]: "best", subject.incumbent: "current"}
+    for other in among:
+        points = [
+            Point(
+                x,
+                y,
+                entry.label or entry.id,
+                one.low if (one := entry.summary(goal)) else None,
+                one.high if one else None,
+                kinds.get(entry.id, ""),
+                entry.id in board.front,
+                f"/experiments/{run}:{entry.id}",
+            )
+            for entry in entries
+            if (x := entry.value(other)) is not None and (y := entry.value(goal)) is not None
+        ]
+        if span_of(point.x for point in points) is not None:
+            name = "tokens of context" if other == "context_tokens" else other
+            return {"svg": scatter(points, name, goal), "x": name, "y": goal}
+    return None
+
+
+def _without(subject: Subject) -> list[str]:
+    """Trials without a result, by reason."""
+    groups: dict[str, list[str]] = {}
+    for entry in subject.entries:
+        if entry.state != "done":
+            said = f"{entry.state}: {entry.reason}" if entry.reason else entry.state
+            groups.setdefault(said, []).append(entry.id)
+    return [
+        f"{len(names)} {said} ({', '.join(names[:5])}{', …' if names[5:] else ''})"
+        for said, names in groups.items()
+    ]
+
+
+@router.post("/experiments/{run}/stop")
+async def stop(request: Request, run: str) -> Response:
+    """Ask a running sweep to stop; its process keeps what is done."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            await asyncio.to_thread(bench.stop_sweep, run, caller.name or "someone at the pages")
+    except StoreError as error:
+        return error_page(request, ApiError(409, error.what, "not_running"))
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    return RedirectResponse(f"/experiments/{run}", 303)
+
+
+@router.get("/experiments/{run}/report", response_class=HTMLResponse)
+async def report(request: Request, run: str, baseline: str = "") -> HTMLResponse:
     """The report of a run, or of a run against a baseline that was chosen before."""
     service, caller = service_of(request), caller_of(request)
     try:

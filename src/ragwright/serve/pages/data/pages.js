@@ -1,5 +1,10 @@
-// Answers as they are written. Without this script the form asks and waits for whole answers.
+// Every page works without this script: links and forms are the same, only slower to use.
 "use strict";
+
+// On a phone the sections scroll sideways: the present one is shown.
+document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
+// Answers as they are written. Without this, the form asks and waits for whole answers.
 (() => {
   const form = document.getElementById("ask");
   if (!form || !window.fetch || !window.ReadableStream) return;
