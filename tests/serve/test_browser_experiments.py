@@ -58,7 +58,9 @@ def test_a_running_sweep_is_watched_and_stopped(browser: Any, tmp_path: Path) ->
             page.wait_for_function(
                 "before => document.querySelector('dl.figures').innerText !== before", arg=before
             )
-            assert float(spent.inner_text(timeout=5000)) > 0, "the page follows without being loaded again"
+            assert float(spent.inner_text(timeout=5000)) > 0, (
+                "the page follows without being loaded again"
+            )
             page.focus("#stop-sweep")
             page.keyboard.press("Enter")
             page.wait_for_selector(".state-stopping, .state-stopped")
