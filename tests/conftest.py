@@ -8,8 +8,10 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browsing import BROWSER
 from hypothesis import HealthCheck, settings
 
 from ragwright.core import FileLock, RagwrightError
@@ -79,3 +81,13 @@ def real_texts() -> list[str]:
         texts.append(" ".join(words[place : place + size]))
         place += size
     return texts
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Headless Chromium, for the tests of pages."""
+    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with play.sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield launched
+        launched.close()
