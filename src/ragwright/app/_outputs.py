@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -30,10 +30,8 @@ from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, w
 from ._flags import ScoringFlags, with_flags
 from ._options import HERE, Json, Project, Quiet, tenant_name
 from ._outcome import FewRows, say_price, show_evaluation, trusted
+from ._outputs_drift import drift_command, measure_command
 from ._show import show_forecast, show_progress, turn_lines
-
-if TYPE_CHECKING:
-    pass
 
 group = typer.Typer(
     help="Drafted and served texts: list, show, export, judge, measure a sample.",
@@ -289,6 +287,9 @@ def outputs_evaluate(
 
 
 _LABELS = {"accepted", "feedback_score"}
+
+group.command("measure")(measure_command)
+group.command("drift")(drift_command)
 
 
 def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:

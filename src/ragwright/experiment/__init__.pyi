@@ -136,6 +136,17 @@ from .evaluations import (
     write_key as write_key,
     write_sheet as write_sheet,
 )
+from .monitoring import (
+    DriftDay as DriftDay,
+    DriftReport as DriftReport,
+    DriftState as DriftState,
+    Measured as Measured,
+    MeasureDrift as MeasureDrift,
+    Measuring as Measuring,
+    Moved as Moved,
+    measure_served as measure_served,
+    served_drift as served_drift,
+)
 from .studies import (
     KnownSweep as KnownSweep,
     Objective as Objective,

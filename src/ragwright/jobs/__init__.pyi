@@ -1,3 +1,4 @@
+from ._alerts import send_alerts as send_alerts
 from ._history import (
     JobRun as JobRun,
     NoticeSent as NoticeSent,
@@ -36,3 +37,9 @@ from ._runs import (
 )
 from ._schedule import Schedule as Schedule
 from ._server import JobServer as JobServer
+from ._steps import (
+    PROGRAM as PROGRAM,
+    StepEnd as StepEnd,
+    StepPlan as StepPlan,
+    run_step as run_step,
+)

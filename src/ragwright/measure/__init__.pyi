@@ -112,5 +112,6 @@ from .statistics import (
     drift as drift,
     incomplete_beta as incomplete_beta,
     mean_interval as mean_interval,
+    period_alpha as period_alpha,
     student_quantile as student_quantile,
 )

@@ -17,7 +17,11 @@ from ._persona_files import (
 )
 from ._project import Project as Project
 from ._run_kinds import ABLATE as ABLATE, CONFIRM as CONFIRM, SWEEP as SWEEP, TRIAL as TRIAL
-from ._serve_options import ServeOptions as ServeOptions
+from ._serve_options import (
+    AlertOptions as AlertOptions,
+    ServedMeasureOptions as ServedMeasureOptions,
+    ServeOptions as ServeOptions,
+)
 from ._served import (
     Change as Change,
     Configuration as Configuration,

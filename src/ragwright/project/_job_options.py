@@ -209,7 +209,8 @@ def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
         )
     for kind in ("failure", "success"):
         for at, address in enumerate(getattr(options.notify, kind)):
-            yield from _address_faults(address, ("notify", kind, str(at)))
+            for what, hint in address_faults(address):
+                yield what, ("notify", kind, str(at)), hint
 
 
 def _step_faults(
@@ -230,23 +231,16 @@ def _step_faults(
         yield f"unknown flag in `when`: {name!r}", (*path, "when"), known
 
 
-def _address_faults(
-    address: str, path: tuple[str, ...]
-) -> Iterator[tuple[str, tuple[str, ...], str]]:
+def address_faults(address: str) -> Iterator[tuple[str, str]]:
+    """Faults of a notice address: sentence, what to do. The address itself is not repeated."""
     if "${" in _VARIABLE.sub("", address):
-        yield "a variable in an address is written ${NAME}", path, "only letters, digits and _"
+        yield "a variable in an address is written ${NAME}", "only letters, digits and _"
     elif "://" not in address and not _VARIABLE.fullmatch(address):
-        yield (
-            "this is not a valid notice address",
-            path,
-            "write mailto://…, json://… or ${VARIABLE}",
-        )
-    # the address itself is not repeated: it holds the secret
+        yield "this is not a valid notice address", "write mailto://…, json://… or ${VARIABLE}"
     for pattern in (_USER_PASSWORD, _SECRET_KEY):
         found = pattern.search(address)
         if found and not _VARIABLE.fullmatch(found["secret"]):
             yield (
                 "a notice address contains a secret",
-                path,
                 "put it into an environment variable and write ${VARIABLE} instead",
             )

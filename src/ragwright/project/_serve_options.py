@@ -3,9 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import date
 
-from ..core import option
+from ..core import ConfigError, option
+from ..measure import parse_measures
+from ._job_options import address_faults
+
+
+@dataclass(frozen=True, slots=True)
+class AlertOptions:
+    """When a drift of served answers is reported, and to whom."""
+
+    notify: tuple[str, ...] = option(
+        (), "Apprise addresses that get one notice per drift; secrets only as ${VARIABLE}."
+    )
+    least_change: float = option(
+        0.0, "Changes of a mean smaller than this, on the measure's scale, send no notice.", ge=0
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse addresses that cannot be sent to, or that hold a secret."""
+        for address in self.notify:
+            for what, hint in address_faults(address):
+                raise ConfigError(what, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedMeasureOptions:
+    """How served answers are measured in the background."""
+
+    share: float = option(
+        0.0, "Share of the served answers that is measured, 0 (none) to 1.", ge=0, le=1
+    )
+    measures: tuple[str, ...] = option(
+        ("KPrecision(content+bigrams)",),
+        "Measures that need no reference; judged ones ask `judge.model`.",
+    )
+    daily_budget: float | None = option(
+        None, "Most money that measuring may cost a day (UTC); judges then need prices.", gt=0
+    )
+    interval: float = option(60.0, "Seconds between two looks for answers to measure.", gt=0)
+    window: int = option(
+        28,
+        "Days of the reference period, and of each period that is compared with it.",
+        ge=1,
+    )
+    reference: str = option(
+        "",
+        "First day of the reference period, such as 2026-11-03; the first measured day if empty.",
+    )
+    alert: AlertOptions = field(default_factory=AlertOptions)
+
+    def __post_init__(self) -> None:
+        """Refuse unknown measures and days."""
+        parse_measures(self.measures)
+        try:
+            _ = self.reference and date.fromisoformat(self.reference)
+        except ValueError as error:
+            raise ConfigError(
+                f"{self.reference!r} is not a day", hint="write reference: '2026-11-03'"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +92,7 @@ class ServeOptions:
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
     )
+    measure: ServedMeasureOptions = field(default_factory=ServedMeasureOptions)
     daily_budget: float | None = option(
         None, "Most money that all requests of a day (UTC) may cost; models then need prices.", gt=0
     )
@@ -52,3 +111,11 @@ class ServeOptions:
         300.0, "Most seconds for one request, the wait for its turn included.", gt=0
     )
     max_body: int = option(4_000_000, "Most bytes of a request's body.", ge=1000)
+
+    def __post_init__(self) -> None:
+        """Refuse to measure answers that are not stored."""
+        if self.measure.share and not self.keep_answers:
+            raise ConfigError(
+                "serve.measure.share measures stored answers, and serve.keep_answers is false",
+                hint="set serve.keep_answers: true, or serve.measure.share: 0",
+            )

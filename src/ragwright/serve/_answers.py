@@ -102,11 +102,11 @@ def _keep(work: Admitted, done: Delivered, asking: Asking) -> None:
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
     with work.bench.project.work.working("serve"):
-        number = outputs.add(_batch(done, asking, work.caller.name), origin)
+        number = outputs.add(_batch(done, asking, work.caller.name, work.opened.name), origin)
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
 
 
-def _batch(done: Delivered, asking: Asking, client: str) -> NewBatch:
+def _batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
     answer = done.answer
     uses = tuple(hit.chunk_id for hit in answer.hits)
     turns = [{"role": role, "content": content} for role, content in answer.prompt]
@@ -120,7 +120,15 @@ def _batch(done: Delivered, asking: Asking, client: str) -> NewBatch:
             usage=paid,
             details={"format": "chat", "cached": answer.cached},
         ),
-        NewOutput("text", done.marks.text, answer.model, prompt=0, uses=uses, share=paid),
+        NewOutput(
+            "text",
+            done.marks.text,
+            answer.model,
+            prompt=0,
+            uses=uses,
+            share=paid,
+            details={"abstained": answer.abstained, "name": name},
+        ),
     )
     request: dict[str, Any] = {"question": answer.question, "persona": answer.persona}
     # Answers of earlier turns are outputs of their own: here they would outlive what they quote.

@@ -40,11 +40,14 @@ if TYPE_CHECKING:
         Confirming,
         Diagnosing,
         Diagnosis,
+        DriftReport,
         Evaluating,
         Evaluation,
         GridOptions,
         KnownRun,
         KnownSweep,
+        Measured,
+        Measuring,
         OnForecast,
         OnResult,
         PersonaModelGrid,
@@ -54,7 +57,7 @@ if TYPE_CHECKING:
         SweepResult,
     )
     from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
-    from ..jobs import CheckLine, Gating, Jobs, Promoted, Promoting
+    from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
     from ..measure import Comparisons, GateOutcome, Measure
     from ..project import Change, IngestForecast, IngestProgress, IngestReport, Project, Session
     from ..report import Report, Reporting
@@ -271,6 +274,18 @@ class Workbench(AsyncVerbs):
     def forecast_outputs(self, measures: str | Sequence[Measure], sampling: Sampling) -> Forecast:
         """What :meth:`evaluate_outputs` would call and cost."""
         return experiment.forecast_outputs(self.project, measures, sampling)
+
+    def measure_served(self, how: Measuring | None = None) -> Measured:
+        """Score the configured share of the served answers, within the budget of the day."""
+        return experiment.measure_served(self.project, how)
+
+    def drift(self, scope: str | None = None) -> DriftReport:
+        """Compare the served answers of now with a reference period; of all tenants if None."""
+        return experiment.served_drift(self.project, scope)
+
+    def send_alerts(self) -> tuple[NoticeSent, ...]:
+        """Send notices of new drifts, as ``serve.measure.alert`` says."""
+        return jobs.send_alerts(self.project)
 
     # -- test sets -------------------------------------------------------------------------
 

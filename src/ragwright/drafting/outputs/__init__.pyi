@@ -18,5 +18,13 @@ from ._sampling import (
     output_row as output_row,
     sample_outputs as sample_outputs,
 )
+from ._scores import (
+    JudgedBy as JudgedBy,
+    MeasuringDay as MeasuringDay,
+    OpenDrift as OpenDrift,
+    ServedScore as ServedScore,
+    ServedScores as ServedScores,
+    WaitingAnswer as WaitingAnswer,
+)
 from ._store import Outputs as Outputs
 from ._times import moment as moment

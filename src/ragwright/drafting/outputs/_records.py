@@ -282,8 +282,10 @@ def asked(request: Mapping[str, Any]) -> str:
     """A request as text, without number and settings.
 
     Equal requests have equal texts whatever the settings, so that rows of two configurations are
-    about the same.
+    about the same. A served answer was asked for by its question.
     """
+    if isinstance(request.get("question"), str):
+        return str(request["question"])
     lines = []
     for key, value in request.items():
         if key in _LEFT_OUT or value in ("", None, [], ()):

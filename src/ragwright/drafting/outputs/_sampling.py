@@ -146,7 +146,8 @@ def _row_ids(keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
     """A stored text as a row in ragas' names, with feedback as columns.
 
-    ``accepted`` is 1 or 0 if it was accepted or rejected, ``feedback_score`` the score given.
+    ``accepted`` is 1 or 0 if it was accepted or rejected, ``feedback_score`` the score given,
+    ``feedback_note`` the comment. ``abstained`` marks a served answer that declined to answer.
     """
     hits = outputs.used(output.id)
     metadata: dict[str, MetaValue] = {
@@ -171,11 +172,16 @@ def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
         metadata["accepted"] = int(output.verdict == "accepted")
     if output.score is not None:
         metadata["feedback_score"] = output.score
+    if output.note:
+        metadata["feedback_note"] = output.note
+    if isinstance(abstained := output.details.get("abstained"), bool):
+        metadata["abstained"] = abstained
     return Row(
         name or output.id,
         asked(output.request),
         response=output.text,
         retrieved_contexts=tuple(hit.text for hit in hits),
         retrieved_context_ids=tuple(hit.document_id for hit in hits),
+        persona_name=str(output.request.get("persona") or ""),
         metadata=metadata,
     )

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
-from ...flow import Database, one_to_forget, scrub
+from ...flow import one_to_forget, scrub
 from ._records import (
     Feedback,
     Origin,
@@ -29,7 +25,8 @@ from ._records import (
     draft_outputs,
     request_hash,
 )
-from ._times import now_utc, timestamp
+from ._scores import ServedScores
+from ._table import OutputTable
 
 if TYPE_CHECKING:
     from .._records import DraftBatch
@@ -38,119 +35,6 @@ if TYPE_CHECKING:
 SCORES = (-1.0, 100.0)
 """Least and highest score of feedback: the scales of measures, and percent."""
 
-_VERSION = 3
-_COUNTS = """
-        prompt_tokens INTEGER NOT NULL,
-        completion_tokens INTEGER NOT NULL,
-        cost REAL,                       -- what was paid; NULL: of a text, or no price known
-        seconds REAL NOT NULL,
-        calls INTEGER NOT NULL"""
-_SCHEMA = (
-    f"""CREATE TABLE IF NOT EXISTS batches (
-        batch INTEGER PRIMARY KEY AUTOINCREMENT,   -- a number is never given twice
-        at TEXT NOT NULL,                -- ISO 8601, UTC, one for all of a batch
-        kind TEXT NOT NULL,              -- draft
-        client TEXT NOT NULL,
-        request TEXT NOT NULL,           -- JSON
-        asked TEXT NOT NULL,             -- hash of what was asked for
-        snapshot TEXT NOT NULL,
-        configuration TEXT NOT NULL,     -- hash of settings and files
-        served INTEGER,                  -- number of the served configuration, where it is that
-        scope TEXT NOT NULL,
-        details TEXT NOT NULL,           -- JSON{"," + _COUNTS}
-    )""",
-    f"""CREATE TABLE IF NOT EXISTS items (
-        batch INTEGER NOT NULL,
-        kind TEXT NOT NULL,              -- text | prompt
-        position INTEGER NOT NULL,       -- from 1 within its kind
-        model TEXT NOT NULL,
-        text TEXT NOT NULL,
-        prompt INTEGER,                  -- position of the prompt that a text came of
-        marks TEXT NOT NULL,             -- JSON list
-        details TEXT NOT NULL,           -- JSON{"," + _COUNTS},
-        PRIMARY KEY (batch, kind, position)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS hits (
-        batch INTEGER NOT NULL,
-        rank INTEGER NOT NULL,
-        document_id TEXT NOT NULL,
-        chunk_id TEXT NOT NULL,
-        score REAL NOT NULL,
-        weight REAL,                     -- of its rung, NULL without soft filters
-        met TEXT NOT NULL,               -- JSON list of filters
-        missed TEXT NOT NULL,
-        text TEXT NOT NULL,
-        PRIMARY KEY (batch, rank)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS uses (
-        document_id TEXT NOT NULL,
-        batch INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        position INTEGER NOT NULL,
-        ordinal INTEGER NOT NULL,
-        chunk_id TEXT NOT NULL,
-        PRIMARY KEY (batch, kind, position, ordinal)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
-    "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
-    """CREATE TABLE IF NOT EXISTS feedback (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        batch INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        position INTEGER NOT NULL,
-        at TEXT NOT NULL,
-        "by" TEXT NOT NULL,
-        verdict TEXT NOT NULL,           -- accepted | rejected | empty
-        score REAL,
-        note TEXT NOT NULL
-    )""",
-    "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
-    """CREATE TABLE IF NOT EXISTS configurations (
-        configuration TEXT PRIMARY KEY,
-        settings TEXT NOT NULL           -- JSON
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS names (
-        name TEXT PRIMARY KEY,           -- the id that whoever asked for it knows it by
-        batch INTEGER NOT NULL,
-        kind TEXT NOT NULL,
-        position INTEGER NOT NULL,
-        "by" TEXT NOT NULL               -- who asked for it
-    ) WITHOUT ROWID""",
-    """CREATE VIEW IF NOT EXISTS latest_feedback AS
-        SELECT f.batch, f.kind, f.position,
-            coalesce((SELECT v.verdict FROM feedback v WHERE v.batch = f.batch AND v.kind = f.kind
-                AND v.position = f.position AND v.verdict != ''
-                ORDER BY v.number DESC LIMIT 1), '') AS verdict,
-            (SELECT s.score FROM feedback s WHERE s.batch = f.batch AND s.kind = f.kind
-                AND s.position = f.position AND s.score IS NOT NULL
-                ORDER BY s.number DESC LIMIT 1) AS score,
-            coalesce((SELECT n.note FROM feedback n WHERE n.batch = f.batch AND n.kind = f.kind
-                AND n.position = f.position AND n.note != ''
-                ORDER BY n.number DESC LIMIT 1), '') AS note
-        FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
-    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
-    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
-        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
-            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
-            'cost', cost, 'seconds', seconds))
-        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
-    "DROP VIEW IF EXISTS outputs",
-    """CREATE VIEW outputs AS
-        SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
-            i.batch, b.at, i.kind,
-            CASE i.kind WHEN 'prompt' THEN 'prompt' ELSE i.model END AS source,
-            i.model, i.text,
-            CASE WHEN i.prompt IS NULL THEN '' ELSE i.batch || '.p' || i.prompt END AS prompt,
-            i.marks, b.client, b.request, b.snapshot, b.configuration, b.served, b.scope,
-            coalesce(f.verdict, '') AS verdict, f.score, coalesce(f.note, '') AS note,
-            i.prompt_tokens, i.completion_tokens, i.cost, i.seconds, i.calls, i.details,
-            json_extract(i.details, '$.share.cost') AS share_cost,
-            i.position, b.asked
-        FROM items i JOIN batches b USING (batch)
-            LEFT JOIN latest_feedback f
-            ON f.batch = i.batch AND f.kind = i.kind AND f.position = i.position""",
-)
-
 _COLUMNS = (
     "id, batch, at, kind, source, model, text, prompt, marks, calls, prompt_tokens, "
     "completion_tokens, cost, seconds, details, client, request, configuration, served, scope, "
@@ -158,26 +42,13 @@ _COLUMNS = (
 )
 
 
-class Outputs:
-    """All outputs of a project in one SQLite file; several processes may write it.
+class Outputs(OutputTable):
+    """All outputs of a project in one SQLite file; several processes may write it."""
 
-    Args:
-        path: File to use; made with mode 0600.
-        power_safe: Wait for the disk at each commit.
-        clock: Tells the time.
-    """
-
-    def __init__(
-        self, path: Path, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
-    ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, power_safe)
-        self._connection = self._database.connect()
-        self._lock = threading.Lock()
-        self._clock = clock
-
-    def close(self) -> None:
-        """Close the file; safe to call twice."""
-        self._connection.close()
+    @property
+    def scores(self) -> ServedScores:
+        """Scores of the served answers among them."""
+        return ServedScores(self)
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -201,9 +72,9 @@ class Outputs:
             StoreFullError: The disk is full; nothing of the batch is there.
         """
         made = origin or Origin()
-        at = timestamp(self._clock())
+        at = self.now()
         documents = {hit.chunk_id: hit.document_id for hit in batch.hits}
-        with self._writing() as db:
+        with self.writing() as db:
             if made.configuration:
                 db.execute(
                     "INSERT OR IGNORE INTO configurations VALUES (?, ?)",
@@ -226,13 +97,13 @@ class Outputs:
         Raises:
             StoreError: There is no such output.
         """
-        with self._writing() as db:
+        with self.writing() as db:
             key = self._key(output, db)
             db.execute("INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?, ?)", (name, *key, by))
 
     def named(self, name: str) -> tuple[str, str] | None:
         """Id of the output of a name, and who asked for it; None where there is none."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 'SELECT batch, kind, position, "by" FROM names WHERE name = ?', (name,)
             ).fetchone()
@@ -267,8 +138,8 @@ class Outputs:
                 f"{score:g} is not a score",
                 hint=f"a number from {low:g} to {high:g}, on the scale of a measure",
             )
-        at = timestamp(self._clock())
-        with self._writing() as db:
+        at = self.now()
+        with self.writing() as db:
             key = self._key(output, db)
             if key[1] == "prompt":
                 raise ConfigError(
@@ -293,7 +164,7 @@ class Outputs:
                 another process.
         """
         one_to_forget(document, scope)
-        with self._writing() as db:
+        with self.writing() as db:
             if document is not None:
                 keys = db.execute(
                     "SELECT DISTINCT batch, kind, position FROM uses WHERE document_id = ?",
@@ -311,7 +182,7 @@ class Outputs:
                     (scope,),
                 )
                 db.execute("DELETE FROM batches WHERE scope = ?", (scope,))
-            for table in ("items", "uses", "feedback", "names"):
+            for table in ("items", "uses", "feedback", "names", "scores"):
                 db.executemany(
                     f"DELETE FROM {table} WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
                     keys,
@@ -345,14 +216,14 @@ class Outputs:
         text = f"SELECT {_COLUMNS} FROM outputs WHERE {where} ORDER BY {order}"  # noqa: S608
         if limit is not None:
             text, values = f"{text} LIMIT ?", [*values, limit]
-        with self._reading() as db:
+        with self.reading() as db:
             for row in db.execute(text, values):
                 yield _output(row)
 
     def count(self, query: OutputQuery | None = None) -> int:
         """Number of outputs of a query; without one as :meth:`find`."""
         where, values = _condition(query or OutputQuery())
-        with self._reading() as db:
+        with self.reading() as db:
             found = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
             return int(found.fetchone()[0])
 
@@ -360,7 +231,7 @@ class Outputs:
         """(id, hash of the request) of the outputs of a query, oldest first."""
         where, values = _condition(query)
         text = f"SELECT id, asked FROM outputs WHERE {where} ORDER BY batch, kind, position"  # noqa: S608
-        with self._reading() as db:
+        with self.reading() as db:
             return [(row[0], row[1]) for row in db.execute(text, values)]
 
     def get(self, output: str) -> Output:
@@ -369,7 +240,7 @@ class Outputs:
         Raises:
             StoreError: There is none.
         """
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 f"SELECT {_COLUMNS} FROM outputs WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
                 self._key(output, db),
@@ -378,7 +249,7 @@ class Outputs:
 
     def used(self, output: str) -> tuple[OutputHit, ...]:
         """The hits used for an output, in the order of its prompt."""
-        with self._reading() as db:
+        with self.reading() as db:
             key = self._key(output, db)
             rows = db.execute(
                 "SELECT coalesce(h.rank, 0), u.document_id, u.chunk_id, coalesce(h.score, 0), "
@@ -395,7 +266,7 @@ class Outputs:
         Raises:
             StoreError: There is no batch with that number.
         """
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 "SELECT at, kind, client, request, snapshot, configuration, served, scope, calls, "
                 "prompt_tokens, completion_tokens, cost, seconds, details FROM batches "
@@ -418,40 +289,19 @@ class Outputs:
 
     def feedback(self, output: str) -> tuple[Feedback, ...]:
         """The feedback history of an output, oldest first."""
-        with self._reading() as db:
+        with self.reading() as db:
             key = self._key(output, db)
             return _feedback(db, "batch = ? AND kind = ? AND position = ?", key)
 
     def settings(self, configuration: str) -> dict[str, Any]:
         """Settings and files of a configuration by its hash; empty if none was stored."""
-        with self._reading() as db:
+        with self.reading() as db:
             row = db.execute(
                 "SELECT settings FROM configurations WHERE configuration = ?", (configuration,)
             ).fetchone()
         return {} if row is None else dict(json.loads(row[0]))
 
     # -- within ----------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """One write transaction, committed at the end or rolled back."""
-        db = self._connection
-        with self._lock:
-            try:
-                with self._database.explained():
-                    db.execute("BEGIN IMMEDIATE")
-                    yield db
-                    db.execute("COMMIT")
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-
-    @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """A separate connection, on one state of the file: a half-read cursor blocks no others."""
-        with closing(self._database.connect()) as db, self._database.explained():
-            db.execute("BEGIN")
-            yield db
 
     def _key(self, output: str, db: sqlite3.Connection) -> tuple[int, str, int]:
         """Batch, kind and position of an existing output."""

@@ -38,6 +38,8 @@ from ._judges import (
 )
 from ._measuring import (
     answering_settings as answering_settings,
+    check_models as check_models,
+    chosen_measures as chosen_measures,
     judging as judging,
     measures_of_answers as measures_of_answers,
     planned as planned,

@@ -16,6 +16,7 @@ from ._drift import (
     Watched as Watched,
     confidence_sequence as confidence_sequence,
     drift as drift,
+    period_alpha as period_alpha,
 )
 from ._intervals import (
     FEW_SEEN as FEW_SEEN,

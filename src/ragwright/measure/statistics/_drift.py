@@ -114,8 +114,8 @@ def drift(
     """
     number = max(1, len(windows))
     newest = windows[-1] if windows else ()
-    known = _watched(reference, scale, alpha / 2)
-    current = _watched(newest, scale, alpha / 2 / (number * (number + 1)))
+    known = _watched(reference, scale, period_alpha(0, alpha))
+    current = _watched(newest, scale, period_alpha(number, alpha))
     verdict: DriftVerdict = "unproven"
     if None not in (known.low, known.high, current.low, current.high):
         if current.high < known.low:  # type: ignore[operator]
@@ -123,6 +123,14 @@ def drift(
         elif current.low > known.high:  # type: ignore[operator]
             verdict = "worse" if lower_is_better else "better"
     return Drift(verdict, known, current, number)
+
+
+def period_alpha(number: int, alpha: float = 0.05) -> float:
+    """The part of ``alpha`` that :func:`drift` spends on the reference (0) or on a window (from 1).
+
+    The parts of all windows that ever come add up to half of it.
+    """
+    return alpha / 2 if not number else alpha / 2 / (number * (number + 1))
 
 
 def _watched(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:

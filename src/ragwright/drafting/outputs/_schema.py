@@ -1,0 +1,161 @@
+"""Tables of the file of outputs; every statement may run again on a file of an older version."""
+
+from __future__ import annotations
+
+VERSION = 4
+
+_COUNTS = """
+        prompt_tokens INTEGER NOT NULL,
+        completion_tokens INTEGER NOT NULL,
+        cost REAL,                       -- what was paid; NULL: of a text, or no price known
+        seconds REAL NOT NULL,
+        calls INTEGER NOT NULL"""
+SCHEMA = (
+    f"""CREATE TABLE IF NOT EXISTS batches (
+        batch INTEGER PRIMARY KEY AUTOINCREMENT,   -- a number is never given twice
+        at TEXT NOT NULL,                -- ISO 8601, UTC, one for all of a batch
+        kind TEXT NOT NULL,              -- draft
+        client TEXT NOT NULL,
+        request TEXT NOT NULL,           -- JSON
+        asked TEXT NOT NULL,             -- hash of what was asked for
+        snapshot TEXT NOT NULL,
+        configuration TEXT NOT NULL,     -- hash of settings and files
+        served INTEGER,                  -- number of the served configuration, where it is that
+        scope TEXT NOT NULL,
+        details TEXT NOT NULL,           -- JSON{"," + _COUNTS}
+    )""",
+    f"""CREATE TABLE IF NOT EXISTS items (
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,              -- text | prompt
+        position INTEGER NOT NULL,       -- from 1 within its kind
+        model TEXT NOT NULL,
+        text TEXT NOT NULL,
+        prompt INTEGER,                  -- position of the prompt that a text came of
+        marks TEXT NOT NULL,             -- JSON list
+        details TEXT NOT NULL,           -- JSON{"," + _COUNTS},
+        PRIMARY KEY (batch, kind, position)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS hits (
+        batch INTEGER NOT NULL,
+        rank INTEGER NOT NULL,
+        document_id TEXT NOT NULL,
+        chunk_id TEXT NOT NULL,
+        score REAL NOT NULL,
+        weight REAL,                     -- of its rung, NULL without soft filters
+        met TEXT NOT NULL,               -- JSON list of filters
+        missed TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (batch, rank)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS uses (
+        document_id TEXT NOT NULL,
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        ordinal INTEGER NOT NULL,
+        chunk_id TEXT NOT NULL,
+        PRIMARY KEY (batch, kind, position, ordinal)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
+    "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
+    """CREATE TABLE IF NOT EXISTS feedback (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        at TEXT NOT NULL,
+        "by" TEXT NOT NULL,
+        verdict TEXT NOT NULL,           -- accepted | rejected | empty
+        score REAL,
+        note TEXT NOT NULL
+    )""",
+    "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
+    """CREATE TABLE IF NOT EXISTS configurations (
+        configuration TEXT PRIMARY KEY,
+        settings TEXT NOT NULL           -- JSON
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS names (
+        name TEXT PRIMARY KEY,           -- the id that whoever asked for it knows it by
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        "by" TEXT NOT NULL               -- who asked for it
+    ) WITHOUT ROWID""",
+    """CREATE VIEW IF NOT EXISTS latest_feedback AS
+        SELECT f.batch, f.kind, f.position,
+            coalesce((SELECT v.verdict FROM feedback v WHERE v.batch = f.batch AND v.kind = f.kind
+                AND v.position = f.position AND v.verdict != ''
+                ORDER BY v.number DESC LIMIT 1), '') AS verdict,
+            (SELECT s.score FROM feedback s WHERE s.batch = f.batch AND s.kind = f.kind
+                AND s.position = f.position AND s.score IS NOT NULL
+                ORDER BY s.number DESC LIMIT 1) AS score,
+            coalesce((SELECT n.note FROM feedback n WHERE n.batch = f.batch AND n.kind = f.kind
+                AND n.position = f.position AND n.note != ''
+                ORDER BY n.number DESC LIMIT 1), '') AS note
+        FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
+    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
+    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
+        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
+            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+            'cost', cost, 'seconds', seconds))
+        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
+    "DROP VIEW IF EXISTS outputs",
+    """CREATE VIEW outputs AS
+        SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
+            i.batch, b.at, i.kind,
+            CASE i.kind WHEN 'prompt' THEN 'prompt' ELSE i.model END AS source,
+            i.model, i.text,
+            CASE WHEN i.prompt IS NULL THEN '' ELSE i.batch || '.p' || i.prompt END AS prompt,
+            i.marks, b.client, b.request, b.snapshot, b.configuration, b.served, b.scope,
+            coalesce(f.verdict, '') AS verdict, f.score, coalesce(f.note, '') AS note,
+            i.prompt_tokens, i.completion_tokens, i.cost, i.seconds, i.calls, i.details,
+            json_extract(i.details, '$.share.cost') AS share_cost,
+            i.position, b.asked
+        FROM items i JOIN batches b USING (batch)
+            LEFT JOIN latest_feedback f
+            ON f.batch = i.batch AND f.kind = i.kind AND f.position = i.position""",
+    """CREATE TABLE IF NOT EXISTS scores (
+        batch INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        position INTEGER NOT NULL,
+        measure TEXT NOT NULL,
+        state TEXT NOT NULL,             -- waiting, then the state of the score
+        value REAL,
+        reason TEXT NOT NULL,            -- why there is no value
+        judge TEXT NOT NULL,             -- models that the measure asked
+        prompts TEXT NOT NULL,           -- hash of the judge's prompts and settings
+        scored_at TEXT NOT NULL,         -- empty while it waits
+        attempts INTEGER NOT NULL,
+        due TEXT NOT NULL,               -- not tried again before
+        PRIMARY KEY (batch, kind, position, measure)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX IF NOT EXISTS scores_waiting ON scores (due) WHERE state = 'waiting'",
+    """CREATE TABLE IF NOT EXISTS drawn (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        batch INTEGER NOT NULL           -- batches up to this one were drawn from
+    )""",
+    """CREATE TABLE IF NOT EXISTS measuring_days (
+        day TEXT PRIMARY KEY,            -- UTC
+        cost REAL NOT NULL,
+        scored INTEGER NOT NULL,
+        failed INTEGER NOT NULL,         -- attempts that ended in an error
+        reason TEXT NOT NULL,            -- of the last error
+        reached REAL                     -- the daily budget that was used up
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS drifts (
+        measure TEXT PRIMARY KEY,
+        verdict TEXT NOT NULL,
+        opened TEXT NOT NULL,
+        text TEXT NOT NULL,              -- of the notice
+        owed TEXT NOT NULL               -- JSON list of the addresses that have not got it
+    ) WITHOUT ROWID""",
+    "DROP VIEW IF EXISTS scored",
+    """CREATE VIEW scored AS
+        SELECT s.batch || '.' || s.position AS id, s.batch, b.at, s.measure, s.state, s.value,
+            s.reason, s.judge, s.prompts, s.scored_at, s.attempts, i.model, b.snapshot,
+            b.configuration, b.served, b.scope,
+            coalesce(json_extract(b.request, '$.persona'), '') AS persona,
+            coalesce(json_extract(i.details, '$.name'), '') AS name
+        FROM scores s JOIN batches b USING (batch)
+            JOIN items i ON i.batch = s.batch AND i.kind = s.kind AND i.position = s.position""",
+)

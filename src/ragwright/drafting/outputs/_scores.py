@@ -1,0 +1,350 @@
+"""Scores of served answers: which answers are measured, what waits, and what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ...core import Score, ScoreState, text_hash
+from ._times import timestamp
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ._table import OutputTable
+
+ServedState: TypeAlias = ScoreState | Literal["waiting"]
+
+_DIGITS = 13
+"""Hexadecimal digits of the hash that decides whether an answer is drawn."""
+_HASHES = float(16**_DIGITS)
+
+MOST_ATTEMPTS = 10
+_FIRST_WAIT, _LONGEST_WAIT = 60.0, 86_400.0
+"""Seconds before another attempt; each wait is four times the one before."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingAnswer:
+    """An answer that was drawn, its scope, and the measures that it waits for."""
+
+    output: str
+    scope: str
+    measures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBy:
+    """What a measure was computed with: its models, and a hash of prompts and settings."""
+
+    judge: str = ""
+    prompts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedScore:
+    """A score of a served answer, with where the answer comes from.
+
+    Attributes:
+        output: Id of the answer.
+        at: When it was served; ISO 8601, UTC.
+        measure: The measure.
+        state: ``waiting``, or the state of the score.
+        value: None without one; ``reason`` says why.
+        judge: Models that the measure asked; ``prompts`` the hash of its prompts and settings.
+        model: Model of the answer.
+        snapshot: State of the index that was searched.
+        configuration: Hash of the settings it was served under.
+        scope: Who may see it.
+        persona: For whom it was written.
+        name: Name of the served configuration.
+        reason: Why there is no value.
+        prompts: See ``judge``.
+    """
+
+    output: str
+    at: str
+    measure: str
+    state: ServedState
+    value: float | None
+    judge: str
+    model: str
+    snapshot: str
+    configuration: str
+    scope: str
+    persona: str
+    name: str
+    reason: str = ""
+    prompts: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuringDay:
+    """What was measured on a day (UTC).
+
+    ``failed`` counts attempts that ended in an error, ``reason`` is that of the last one.
+    ``reached`` is the daily budget that was used up, None if none was.
+    """
+
+    day: str
+    cost: float = 0.0
+    scored: int = 0
+    failed: int = 0
+    reason: str = ""
+    reached: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDrift:
+    """A drift that was found and has not ended, and the addresses that wait for its notice."""
+
+    measure: str
+    verdict: str
+    opened: str
+    text: str
+    owed: tuple[str, ...]
+
+
+class ServedScores:
+    """Scores of served answers, in the file of outputs; several processes may use it.
+
+    Args:
+        table: The file.
+    """
+
+    def __init__(self, table: OutputTable) -> None:
+        self._table = table
+
+    # -- drawing ---------------------------------------------------------------------------
+
+    def draw(self, share: float, measures: Sequence[str], days: float) -> int:
+        """Draw a share of the answers served since the last draw; returns how many were drawn.
+
+        The hash of an answer's id decides, so that the same answers are drawn by whatever process
+        and however often it was restarted. Answers older than ``days`` are not drawn.
+        """
+        with self._table.writing() as db:
+            since = self._later(-days * 86_400)
+            first = db.execute("SELECT min(batch) FROM batches WHERE at >= ?", (since,))
+            after = max(_drawn_to(db) or 0, (first.fetchone()[0] or 1) - 1)
+            rows = db.execute(
+                "SELECT b.batch, i.position, json_extract(b.details, '$.id') FROM batches b "
+                "JOIN items i ON i.batch = b.batch AND i.kind = 'text' "
+                "WHERE b.kind = 'answer' AND b.batch > ?",
+                (after,),
+            ).fetchall()
+            chosen = [row for row in rows if is_drawn(row[2] or f"{row[0]}.{row[1]}", share)]
+            now = self._table.now()
+            db.executemany(
+                "INSERT OR IGNORE INTO scores VALUES (?, 'text', ?, ?, 'waiting', NULL, '', '', "
+                "'', '', 0, ?)",
+                [(*row[:2], measure, now) for row in chosen for measure in measures],
+            )
+            db.execute(
+                "INSERT OR REPLACE INTO drawn SELECT 1, max(coalesce(max(batch), 0), ?) "
+                "FROM batches",
+                (after,),
+            )
+        return len(chosen)
+
+    def has_work(self, daily_budget: float | None) -> bool:
+        """True if something can be drawn, scored or sent now."""
+        with self._table.reading() as db:
+            if db.execute("SELECT 1 FROM drifts WHERE owed != '[]'").fetchone() is not None:
+                return True
+            after = _drawn_to(db)
+            new = db.execute(
+                "SELECT 1 FROM batches WHERE kind = 'answer' AND batch > ? LIMIT 1", (after or 0,)
+            ).fetchone()
+            if new is not None:
+                return True
+            day = _day(db, self._today())
+            if day.reached is not None and day.reached == daily_budget:
+                return False
+            due = db.execute(
+                "SELECT 1 FROM scores WHERE state = 'waiting' AND due <= ? LIMIT 1",
+                (self._table.now(),),
+            )
+            return due.fetchone() is not None
+
+    # -- scoring ---------------------------------------------------------------------------
+
+    def waiting(self, limit: int) -> list[WaitingAnswer]:
+        """Answers whose turn it is, the oldest first."""
+        with self._table.reading() as db:
+            rows = db.execute(
+                "SELECT s.batch || '.' || s.position, b.scope, json_group_array(s.measure) "
+                "FROM scores s JOIN batches b USING (batch) "
+                "WHERE s.state = 'waiting' AND s.due <= ? GROUP BY s.batch, s.position "
+                "ORDER BY s.batch, s.position LIMIT ?",
+                (self._table.now(), limit),
+            ).fetchall()
+        return [WaitingAnswer(row[0], row[1], tuple(json.loads(row[2]))) for row in rows]
+
+    def store(
+        self, scores: Mapping[str, Iterable[Score]], used: Mapping[str, JudgedBy], cost: float
+    ) -> None:
+        """Store the scores of answers by their ids, and what they cost, in one transaction.
+
+        A score in the state ``errored`` waits for another attempt, at most
+        :data:`MOST_ATTEMPTS` times. Scores of answers that were forgotten meanwhile are dropped.
+        """
+        found = [(output, score) for output, some in scores.items() for score in some]
+        failed = [score for _, score in found if score.state == "errored"]
+        with self._table.writing() as db:
+            for output, score in found:
+                self._store_one(db, output, score, used.get(score.measure, JudgedBy()))
+            db.execute(
+                "INSERT INTO measuring_days VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE "
+                "SET cost = cost + excluded.cost, scored = scored + excluded.scored, "
+                "failed = failed + excluded.failed, "
+                "reason = CASE excluded.reason WHEN '' THEN reason ELSE excluded.reason END",
+                (
+                    self._today(),
+                    cost,
+                    sum(score.state == "scored" for _, score in found),
+                    len(failed),
+                    failed[-1].reason if failed else "",
+                ),
+            )
+
+    def _store_one(self, db: sqlite3.Connection, output: str, score: Score, used: JudgedBy) -> None:
+        key = (*map(int, output.split(".")), score.measure)
+        where = "WHERE batch = ? AND kind = 'text' AND position = ? AND measure = ?"
+        attempts = db.execute(f"SELECT attempts FROM scores {where}", key).fetchone()  # noqa: S608
+        if attempts is None:
+            return
+        count = attempts[0] + 1
+        now, again = self._table.now(), score.state == "errored" and count < MOST_ATTEMPTS
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 4 ** (count - 1))
+        db.execute(
+            "UPDATE scores SET state = ?, value = ?, reason = ?, judge = ?, prompts = ?, "  # noqa: S608
+            f"scored_at = ?, attempts = ?, due = ? {where}",
+            (
+                "waiting" if again else score.state,
+                score.value,
+                score.reason,
+                used.judge,
+                used.prompts,
+                "" if again else now,
+                count,
+                self._later(wait) if again else now,
+                *key,
+            ),
+        )
+
+    def reached(self, daily_budget: float) -> None:
+        """Note that the budget of today is used up."""
+        with self._table.writing() as db:
+            db.execute(
+                "INSERT INTO measuring_days VALUES (?, 0, 0, 0, '', ?) "
+                "ON CONFLICT DO UPDATE SET reached = excluded.reached",
+                (self._today(), daily_budget),
+            )
+
+    def retry_errors(self) -> int:
+        """Let every score in an error wait again, now; returns their number."""
+        with self._table.writing() as db:
+            cursor = db.execute(
+                "UPDATE scores SET state = 'waiting', attempts = 0, due = ? "
+                "WHERE state = 'errored' OR (state = 'waiting' AND attempts > 0)",
+                (self._table.now(),),
+            )
+            return int(cursor.rowcount)
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def today(self) -> MeasuringDay:
+        """What was measured today (UTC)."""
+        with self._table.reading() as db:
+            return _day(db, self._today())
+
+    def count_waiting(self) -> int:
+        """Number of answers that wait for a score."""
+        with self._table.reading() as db:
+            found = db.execute(
+                "SELECT count(*) FROM (SELECT DISTINCT batch, position FROM scores "
+                "WHERE state = 'waiting')"
+            )
+            return int(found.fetchone()[0])
+
+    def all(self, scope: str | None = "") -> list[ServedScore]:
+        """Every score of a scope (None: of all), in the order in which the answers were served."""
+        condition, values = ("1", []) if scope is None else ("scope = ?", [scope])
+        with self._table.reading() as db:
+            rows = db.execute(
+                "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
+                f"scope, persona, name, reason, prompts FROM scored WHERE {condition} "
+                "ORDER BY batch, id, measure",
+                values,
+            )
+            return [ServedScore(*row) for row in rows.fetchall()]
+
+    def of(self, output: str) -> list[ServedScore]:
+        """The scores of one answer, by measure."""
+        with self._table.reading() as db:
+            rows = db.execute(
+                "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "
+                "scope, persona, name, reason, prompts FROM scored WHERE id = ? ORDER BY measure",
+                (output,),
+            )
+            return [ServedScore(*row) for row in rows.fetchall()]
+
+    # -- drifts that were found ------------------------------------------------------------
+
+    def open_drifts(self) -> list[OpenDrift]:
+        """The drifts that were found and have not ended, by measure."""
+        with self._table.reading() as db:
+            rows = db.execute(
+                "SELECT measure, verdict, opened, text, owed FROM drifts ORDER BY measure"
+            ).fetchall()
+        return [
+            OpenDrift(measure, verdict, opened, text, tuple(json.loads(owed)))
+            for measure, verdict, opened, text, owed in rows
+        ]
+
+    def keep_drift(self, drift: OpenDrift) -> None:
+        """Store a drift in place of the one of its measure."""
+        with self._table.writing() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO drifts VALUES (?, ?, ?, ?, ?)",
+                (drift.measure, drift.verdict, drift.opened, drift.text, json.dumps(drift.owed)),
+            )
+
+    def end_drift(self, measure: str) -> None:
+        """Forget the drift of a measure: the next one is a new one."""
+        with self._table.writing() as db:
+            db.execute("DELETE FROM drifts WHERE measure = ?", (measure,))
+
+    # -- within ----------------------------------------------------------------------------
+
+    def _today(self) -> str:
+        return self._table.now()[:10]
+
+    def _later(self, seconds: float) -> str:
+        now = datetime.fromisoformat(self._table.now())
+        return timestamp(now.astimezone(UTC) + timedelta(seconds=seconds))
+
+
+def is_drawn(answer: str, share: float) -> bool:
+    """True for the given share of all ids, always for the same ones.
+
+    A larger share holds every answer of a smaller one.
+    """
+    return int(text_hash(answer)[:_DIGITS], 16) < share * _HASHES
+
+
+def _drawn_to(db: sqlite3.Connection) -> int | None:
+    row: Any = db.execute("SELECT batch FROM drawn").fetchone()
+    return None if row is None else int(row[0])
+
+
+def _day(db: sqlite3.Connection, day: str) -> MeasuringDay:
+    row = db.execute(
+        "SELECT day, cost, scored, failed, reason, reached FROM measuring_days WHERE day = ?",
+        (day,),
+    ).fetchone()
+    return MeasuringDay(day) if row is None else MeasuringDay(*row)

@@ -1,0 +1,13 @@
+from ._drift import (
+    DriftDay as DriftDay,
+    DriftReport as DriftReport,
+    DriftState as DriftState,
+    MeasureDrift as MeasureDrift,
+    served_drift as served_drift,
+)
+from ._measuring import (
+    Measured as Measured,
+    Measuring as Measuring,
+    measure_served as measure_served,
+)
+from ._moves import Moved as Moved

@@ -1,0 +1,83 @@
+"""Notices of a proven drift of served answers: one for each drift, to each address."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..drafting import OpenDrift, project_outputs
+from ..experiment import served_drift
+from ._history import NoticeSent
+from ._notices import Notices, NoticeText
+
+if TYPE_CHECKING:
+    from ..experiment import DriftReport, MeasureDrift
+    from ..measure import Watched
+    from ..project import Project
+
+_MOST_MOVES = 10
+
+
+def send_alerts(project: Project, notices: Notices | None = None) -> tuple[NoticeSent, ...]:
+    """Look for drifts of the served answers of all tenants, and send what is due.
+
+    A drift for the worse sends one notice to each address of ``serve.measure.alert``, however often
+    it is looked for; the next one only after it has ended. What could not be sent is sent by a
+    later call. Notices hold numbers and names of models, no text of an answer.
+
+    Raises:
+        MissingExtraError: A notice is due, and the extra that sends it is not installed.
+    """
+    options = project.settings.serve.measure.alert
+    scores = project_outputs(project).scores
+    known = {drift.measure: drift for drift in scores.open_drifts()}
+    if not options.notify and not known:
+        return ()
+    report = served_drift(project)
+    worse = {one.measure: one for one in report.worse if abs(one.change) >= options.least_change}
+    for measure, one in worse.items():
+        if measure not in known:
+            text = _body(one, report, project.folder.root.resolve().name)
+            found = OpenDrift(measure, one.verdict, report.today, text, options.notify)
+            known[measure] = found
+            scores.keep_drift(found)  # before it is sent: a crash must not lose it
+    sent: list[NoticeSent] = []
+    sender = notices or Notices()
+    for drift in known.values():
+        # an address that was taken out of the file gets nothing any more
+        for address in [one for one in drift.owed if one in options.notify]:
+            subject, _, body = drift.text.partition("\n\n")
+            done = sender.send(address, NoticeText(subject, body, False))
+            sent.append(done)
+            if done.sent:
+                rest = tuple(one for one in known[drift.measure].owed if one != address)
+                known[drift.measure] = replace(known[drift.measure], owed=rest)
+                scores.keep_drift(known[drift.measure])
+        if drift.measure not in worse:
+            scores.end_drift(drift.measure)
+    return tuple(sent)
+
+
+def _body(one: MeasureDrift, report: DriftReport, project: str) -> str:
+    """Subject, an empty line, and the text of a notice."""
+    reference, current = one.reference, one.current
+    lines = [
+        f"ragwright: {one.measure} is worse ({project})",
+        "",
+        str(one),
+        "",
+        f"reference   {_interval(reference)}, from {one.reference_from} on",
+        f"newest      {_interval(current)}",
+        f"looked at   {report.today}",
+    ]
+    if one.near:
+        lines += ["", "changed within three days of it:"]
+        lines += [f"  {move.day}  {move}" for move in one.near[:_MOST_MOVES]]
+    return "\n".join([*lines, "", "More: ragwright outputs drift --every-scope"])
+
+
+def _interval(watched: Watched) -> str:
+    if watched.mean is None or watched.low is None or watched.high is None:
+        return "no score"
+    low, high = sorted((watched.low, watched.high))
+    return f"{watched.mean:.3f} ({low:.3f} .. {high:.3f}), {watched.n} answers"
