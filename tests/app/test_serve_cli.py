@@ -39,3 +39,25 @@ def test_keys_are_made_listed_and_revoked_by_command(project: Path) -> None:
 )
 def test_wrong_rights_are_refused(project: Path, words: tuple[str, ...], said: str) -> None:
     assert said in ragwright(project, "keys", "add", *words, code=1).stderr
+
+
+def test_a_wrong_configuration_is_said_before_the_server_listens(project: Path) -> None:
+    pytest.importorskip("fastapi")
+    file = project / "ragwright.yaml"
+    file.write_text(
+        "sources: [docs/]\nserve: {configurations: {good: ['retrieve.top_k=1'], "
+        "wrong: ['retrieve.top_q=1']}}\n",
+        "utf-8",
+    )
+    done = ragwright(project, "serve", "--port", "0", code=1)
+    assert "serve.configurations.wrong" in done.stderr
+    assert "top_k" in done.stderr
+    assert "serving" not in done.stderr
+
+
+def test_keys_that_cannot_be_written_are_an_error_without_a_traceback(project: Path) -> None:
+    data = project / ".ragwright/data"
+    data.mkdir(parents=True)
+    (data / "serve").write_text("a file where a folder should be", "utf-8")
+    done = ragwright(project, "keys", "add", "app", code=1)
+    assert ".ragwright/data/serve" in done.stderr

@@ -16,6 +16,7 @@ from ragwright.testing import Reply, ScriptedServer
 pytest.importorskip("fastapi")
 
 QUESTION = "How often must the brake fluid be changed?"
+CHAT = "\n### Chat History:\n<chat_history>\nUSER: When?\nASSISTANT: Never\n</chat_history>"
 BOTH = "When must brake fluid and coolant be changed?"
 
 
@@ -178,8 +179,13 @@ def test_a_follow_up_is_made_to_stand_alone(offline: Path) -> None:
             "USER: When is the brake fluid changed?\nASSISTANT: Never\n</chat_history>",
             "title",
         ),
-        ("### Task:\nGenerate 1-3 broad tags categorizing the chat.", "tags"),
-        ("### Task:\nSuggest 3-5 relevant follow-up questions.", "follow_ups"),
+        ("### Task:\nGenerate 1-3 broad tags categorizing the chat." + CHAT, "tags"),
+        ("### Task:\nSuggest 3-5 relevant follow-up questions." + CHAT, "follow_ups"),
+        (
+            "Provide a concise, 5-word-or-less title for the conversation, using title case "
+            "conventions. Only return the title itself.\n\nConversation:\nUser: When?\nAI: Never.",
+            "title",
+        ),
     ],
 )
 def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, key: str) -> None:
@@ -189,6 +195,23 @@ def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, k
     assert "ragwright" not in made
     with Workbench.open(offline) as bench:
         assert bench.outputs.count() == 0
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Suggest a title for the conversation about the brake fluid in the service plan.",
+        "### Task:\nExplain how often the brake fluid must be changed, and give the title.",
+        "Write a title for this chat: how often must the brake fluid be changed?",
+        "Generate a query that finds the brake fluid.",
+    ],
+)
+def test_a_question_that_looks_like_such_a_request_is_answered(
+    offline: Path, question: str
+) -> None:
+    with served(offline) as running:
+        made = asked_with(running, question)
+    assert made["ragwright"]["route"] == "index"  # type: ignore[call-overload]
 
 
 def asked_with(running: Running, prompt: str) -> dict[str, list[dict[str, dict[str, str]]]]:
@@ -202,7 +225,7 @@ def asked_with(running: Running, prompt: str) -> dict[str, list[dict[str, dict[s
 
 
 def test_a_title_goes_to_the_model_as_it_is(chatting: Path, server: ScriptedServer) -> None:
-    prompt = "### Task:\nGenerate a concise title."
+    prompt = "### Task:\nGenerate a concise title." + CHAT
     with served(chatting) as running:
         asked_with(running, prompt)
     [sent] = server.requests

@@ -157,7 +157,7 @@ def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> Non
         assert away.headers["location"] == "/"
         cookie = away.headers["set-cookie"]
         assert "HttpOnly" in cookie
-        assert "SameSite=strict" in cookie
+        assert "SameSite=lax" in cookie
         listed = http.get("/sources").text
         assert "docs/codes.md" in listed
         assert "docs/service.md" not in listed

@@ -6,10 +6,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -17,6 +20,7 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.testing import Reply, ScriptedServer
 
 pytest.importorskip("fastapi")
 pytestmark = pytest.mark.slow
@@ -116,3 +120,144 @@ def test_a_port_that_is_taken_is_said(project: Path) -> None:
     assert done.returncode == 1
     assert f"cannot listen on 127.0.0.1:{port}" in done.stderr
     assert "--port 0" in done.stderr
+
+
+def test_a_restart_lets_answers_end_and_takes_a_moment(tmp_path: Path) -> None:
+    long = Reply("Every two years [1]. " * 40, pace=0.01)
+    with ScriptedServer(long) as model:
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: handbook}}\nanswer: {{model: '{model.url}#writer'}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        ended: list[str] = []
+        with command(folder) as (process, address):
+
+            def stream(number: int) -> None:
+                body = {
+                    "messages": [{"role": "user", "content": f"{QUESTION} {number}"}],
+                    "stream": True,
+                }
+                with httpx2.stream(
+                    "POST", f"{address}/v1/chat/completions", json=body, timeout=30
+                ) as reply:
+                    lines = list(reply.iter_lines())
+                ended.append(next(line for line in reversed(lines) if line))
+
+            threads = [threading.Thread(target=stream, args=(number,)) for number in range(8)]
+            for thread in threads:
+                thread.start()
+            idle = httpx2.Client()
+            idle.get(f"{address}/healthz")
+            while len(model.requests) < 8:
+                time.sleep(0.01)
+            process.send_signal(signal.SIGTERM)
+            for thread in threads:
+                thread.join()
+            begun = time.monotonic()
+            process.wait(30)
+            assert time.monotonic() - begun < 3, "only the answers under way were waited for"
+            idle.close()
+    assert ended == ["data: [DONE]"] * 8
+
+
+def test_restart_and_new_index_under_load_cost_a_retry_at_most(project: Path) -> None:
+    """Clients that repeat what could not be connected see no failure and never half an index."""
+    port = free_port()
+    states: list[int] = []
+    stop = threading.Event()
+
+    def load() -> None:
+        http = httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=30)
+        while not stop.is_set():
+            for _ in range(600):
+                try:
+                    made = http.post("/v1/retrieve", json={"query": QUESTION})
+                except httpx2.TransportError:  # between two processes: what a retry cures
+                    time.sleep(0.05)
+                    continue
+                found = made.json().get("hits", [])
+                whole = any("every two years" in hit["text"] for hit in found)
+                states.append(made.status_code if whole else -1)
+                break
+            else:
+                states.append(0)
+        http.close()
+
+    def more(count: int) -> None:
+        wanted, end = len(states) + count, time.monotonic() + 60
+        while len(states) < wanted:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    with command(project, "--port", str(port)):
+        for thread in threads:
+            thread.start()
+        for number in range(3):
+            (project / f"docs/more{number}.md").write_text(f"# Tyres\n\nPart {number}.\n", "utf-8")
+            with Workbench.open(project) as bench:
+                bench.ingest()
+            more(10)
+    with command(project, "--port", str(port)):
+        more(20)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert set(states) == {200}
+
+
+def free_port() -> int:
+    with socket.socket() as link:
+        link.bind(("127.0.0.1", 0))
+        found: int = link.getsockname()[1]
+        return found
+
+
+def test_a_worker_that_was_killed_is_replaced_and_its_open_requests_are_forgotten(
+    tmp_path: Path,
+) -> None:
+    with ScriptedServer(Reply("ok", delay=60.0)) as model:
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: handbook}}\nanswer: {{model: '{model.url}#writer'}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with command(folder, "--workers", "2") as (process, address):
+
+            def hang() -> None:
+                body = {"messages": [{"role": "user", "content": QUESTION}]}
+                with suppress(httpx2.TransportError):
+                    httpx2.post(f"{address}/v1/chat/completions", json=body, timeout=30)
+
+            thread = threading.Thread(target=hang)
+            thread.start()
+            while not model.requests:
+                time.sleep(0.02)
+            assert open_requests(address) == 2, "the slow one, and the one that asks"
+            for worker in children(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+            thread.join()
+            end = time.monotonic() + 30
+            while open_requests(address) != 1:
+                assert time.monotonic() < end
+                time.sleep(0.2)
+
+
+def open_requests(address: str) -> float:
+    with suppress(httpx2.TransportError):
+        text = httpx2.get(f"{address}/metrics", timeout=10).text
+        found = re.search(r"^ragwright_requests_open (\S+)$", text, re.MULTILINE)
+        return float(found[1]) if found else -1
+    return -1
+
+
+def children(process: int) -> list[int]:
+    """Worker processes; the one that tracks resources is none of them."""
+    found = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        for child in map(int, (task / "children").read_text().split()):
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(child)
+    return found

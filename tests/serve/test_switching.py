@@ -20,6 +20,7 @@ from ragwright.testing import Reply, ScriptedServer
 pytest.importorskip("fastapi")
 
 QUESTION = "How often must the brake fluid be changed?"
+TEMPLATE = "parts: {role: You answer in one sentence.}\n"
 ROW = '{"user_input": "How often must the brake fluid be changed?", "reference": "two years"}\n'
 
 
@@ -187,3 +188,61 @@ def test_what_is_asked_at_once_is_bounded(tmp_path: Path) -> None:
                 thread.join()
     assert sorted(set(states)) == [200, 503]
     assert states.count(200) == 2
+
+
+def test_what_could_not_be_opened_is_tried_again_though_no_file_has_changed(project: Path) -> None:
+    with served(project) as running:
+        assert hits(running) == 2
+        file = project / "ragwright.yaml"
+        changed = file.read_text("utf-8").replace("top_k: 3", "top_k: 1")
+        file.write_text(f"{changed}prompt: {{template: elsewhere.yaml}}\n", "utf-8")
+        time.sleep(0.5)
+        assert hits(running) == 2, "the template is missing"
+        (project / "elsewhere.yaml").write_text(TEMPLATE, "utf-8")  # a file that is not watched
+        eventually(lambda: hits(running) == 1)
+
+
+def test_changed_limits_are_followed(tmp_path: Path) -> None:
+    slow = Reply("Every two years [1].", delay=0.5)
+    with ScriptedServer(slow) as model:
+        settings = (
+            "serve: {name: handbook, concurrency: 1, waiting: 0}\n"
+            f"answer: {{model: '{model.url}#writer'}}\n"
+        )
+        folder = MakeProject(tmp_path)(settings)
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as running:
+
+            def states(text: str) -> list[int]:
+                found: list[int] = []
+                threads = [
+                    threading.Thread(
+                        target=lambda n=n: found.append(
+                            running.client()
+                            .post(
+                                "/v1/chat/completions",
+                                json={"messages": [{"role": "user", "content": f"{text} {n}"}]},
+                            )
+                            .status_code
+                        )
+                    )
+                    for n in range(3)
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                return sorted(found)
+
+            assert states("before") == [200, 503, 503]
+            file = folder / "ragwright.yaml"
+            file.write_text(
+                file.read_text("utf-8")
+                .replace("concurrency: 1", "concurrency: 3")
+                .replace("name: handbook", "name: manual"),
+                "utf-8",
+            )
+            api = running.openai()
+            eventually(lambda: api.models.list().data[0].id == "manual")
+            assert states("after") == [200, 200, 200]

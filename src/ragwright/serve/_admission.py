@@ -152,19 +152,14 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
     """
     deadline = asyncio.get_running_loop().time() + service.options.timeout
     opened, persona = service.find(wanted.model, caller.key)
-    await _within_rate(service, caller)
-    await _within_budget(service, caller)
-    bounded = service.budgeted(caller.key)
-    unpriced = opened.unpriced(wanted.lane, persona) if bounded else ()
-    if unpriced:
-        raise ApiError(
-            400,
-            f"there is a daily budget, and the model {unpriced[0]} has no price: set price_in and "
-            "price_out below `models` in ragwright.yaml",
-            "model_without_price",
-        )
     async with AsyncExitStack() as stack:
+        # Before anything is waited for: what is replaced meanwhile stays open for this request.
         bench = await stack.enter_async_context(service.using(opened))
+        await _within_rate(service, caller)
+        await _within_budget(service, caller)
+        bounded = service.budgeted(caller.key)
+        if bounded:
+            _require_prices(opened.unpriced(wanted.lane, persona))
         async with asyncio.timeout_at(deadline):
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
         if waited:
@@ -178,6 +173,16 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
             trace = stack.enter_context(tracing)
         stack.enter_context(metered(service.meter(caller.name, priced=bounded)))
         yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace)
+
+
+def _require_prices(unpriced: Sequence[str]) -> None:
+    if unpriced:
+        raise ApiError(
+            400,
+            f"there is a daily budget, and the model {unpriced[0]} has no price: set price_in and "
+            "price_out below `models` in ragwright.yaml",
+            "model_without_price",
+        )
 
 
 async def _within_rate(service: Service, caller: Caller) -> None:

@@ -17,20 +17,20 @@ from ..models import ExtractiveReranker
 
 Purpose: TypeAlias = Literal["title", "tags", "follow_ups", "query", "other"]
 
-_TASK = re.compile(r"\A\s*### Task:\s*(?P<task>.{1,2000})", re.DOTALL)
 _PURPOSES: Sequence[tuple[Purpose, re.Pattern[str]]] = (
     ("title", re.compile(r"\btitle\b", re.IGNORECASE)),
     ("tags", re.compile(r"\btags\b", re.IGNORECASE)),
     ("follow_ups", re.compile(r"\bfollow[- ]?up", re.IGNORECASE)),
     ("query", re.compile(r"\bquer(?:y|ies)\b", re.IGNORECASE)),
 )
-_PLAIN_TITLE = re.compile(
-    r"(?:provide|generate|write|create|give me|suggest)[^.\n]{0,60}\btitle\b[^.\n]{0,60}"
-    r"\b(?:conversation|chat)\b",
+_TITLE = re.compile(
+    r"\s*(?:please )?(?:provide|generate|write|create|give me|suggest)\b[^\n]{0,200}\btitle\b",
     re.IGNORECASE,
 )
-_HISTORY = re.compile(r"<chat_history>(.*?)</chat_history>", re.DOTALL | re.IGNORECASE)
-_FIRST = re.compile(r"(?:^|\n)\s*(?:user|human)\s*:\s*(.+)", re.IGNORECASE)
+_ASKED = re.compile(r"^[ \t]*(?:user|human):[ \t]*(.*)", re.IGNORECASE | re.MULTILINE)
+_REPLIED = re.compile(r"^[ \t]*(?:ai|assistant|model):", re.IGNORECASE | re.MULTILINE)
+_TASK = "### Task:"
+_TASK_LENGTH = 300
 _TITLE_WORDS = 6
 _MAX_TOKENS = 200
 
@@ -47,16 +47,15 @@ class AuxiliaryReply:
 def purpose_of(messages: Sequence[Message]) -> Purpose | None:
     """What the last message asks for beside the conversation; None for a question like any other.
 
-    Known are the prompts of Open WebUI (``### Task:`` ...) and requests to name the conversation.
+    Known are the prompts of Open WebUI and LibreChat. Both hold a transcript of the conversation;
+    a text that does not is a question, also where it speaks of titles.
     """
-    text = messages[-1].content
-    task = _TASK.match(text)
-    if task:
-        found = (name for name, pattern in _PURPOSES if pattern.search(task["task"][:300]))
-        return next(found, "other")
-    if _PLAIN_TITLE.search(text[:400]):
-        return "title"
-    return None
+    text = messages[-1].content.lstrip()
+    if text.startswith(_TASK) and "<chat_history>" in text and "</chat_history>" in text:
+        task = text[len(_TASK) :][:_TASK_LENGTH]
+        return next((name for name, known in _PURPOSES if known.search(task)), "other")
+    asked = _TITLE.match(text) and _ASKED.search(text)
+    return "title" if asked and _REPLIED.search(text, asked.end()) else None
 
 
 def auxiliary_reply(
@@ -82,8 +81,7 @@ def _by_rule(messages: Sequence[Message], purpose: Purpose) -> str:
 
 def _title(messages: Sequence[Message]) -> str:
     """The first words of the first question."""
-    history = _HISTORY.search(messages[-1].content)
-    said = _FIRST.search(history[1]) if history else None
+    said = _ASKED.search(messages[-1].content)
     first = said[1] if said else next((m.content for m in messages[:-1] if m.role == "user"), "")
     words = first.split()
     return " ".join(words[:_TITLE_WORDS]) + (" …" if len(words) > _TITLE_WORDS else "")

@@ -136,15 +136,19 @@ class Door:
 
 
 def _readable(request: Request) -> None:
-    """Refuse a Host header that is no host.
+    """Refuse a Host header that is no host, for which Starlette puts the server's own address.
 
     Raises:
         ApiError: 400.
     """
+    host = request.headers.get("host")
     try:
-        _ = request.url.hostname, request.url.port, request.base_url
+        read = host is None or request.url.netloc.lower() == host.lower()
+        _ = request.url.port
     except ValueError:
-        raise ApiError(400, "the Host header cannot be read", "host") from None
+        read = False
+    if not read:
+        raise ApiError(400, "the Host header cannot be read", "host")
 
 
 def _is_page(request: Request) -> bool:

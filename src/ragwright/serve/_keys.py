@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..core import ConfigError, FileLock, StoreError, near, replace_text
+from ..core import ConfigError, FileLock, StoreError, file_error, near, replace_text
 from ..retrieve import parse_filter
 
 if TYPE_CHECKING:
@@ -62,8 +62,14 @@ class ServeKey:
 
     @property
     def scope(self) -> str:
-        """Who may see what is made for it: keys of equal filters are one tenant."""
-        return " and ".join(sorted(self.filters))
+        """Who may see what is made for it: keys of equal filters are one tenant.
+
+        One filter is its own name; several are a JSON list, which no filter can imitate.
+        """
+        filters = sorted(set(self.filters))
+        if len(filters) == 1 and not filters[0].startswith("["):
+            return filters[0]
+        return json.dumps(filters, ensure_ascii=False) if filters else ""
 
 
 class ServeKeys:
@@ -151,12 +157,21 @@ class ServeKeys:
 
     @contextmanager
     def _changing(self) -> Iterator[list[ServeKey]]:
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(self.file.with_name("keys.lock"), "keys", wait=10.0):
-            keys = list(self._known().values())
-            yield keys
-            body = {"version": _VERSION, "keys": [asdict(key) for key in keys]}
-            replace_text(self.file, json.dumps(body, indent=1, ensure_ascii=False), private=True)
+        """The keys, to be changed in place; the file is replaced whole, or stays as it is.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(self.file.with_name("keys.lock"), "keys", wait=10.0):
+                keys = list(self._known().values())
+                yield keys
+                body = {"version": _VERSION, "keys": [asdict(key) for key in keys]}
+                text = json.dumps(body, indent=1, ensure_ascii=False)
+                replace_text(self.file, text, private=True)
+        except OSError as error:
+            raise file_error(error, self.file) from error
 
     def _known(self) -> Mapping[str, ServeKey]:
         with self._lock:
@@ -165,6 +180,8 @@ class ServeKeys:
             except FileNotFoundError:
                 self._seen, self._by_hash = None, {}
                 return {}
+            except OSError as error:
+                raise file_error(error, self.file) from error
             state = (stat.st_mtime_ns, stat.st_ino)
             if state != self._seen:
                 self._by_hash = {key.hash: key for key in self._read()}

@@ -87,6 +87,12 @@ class Metrics:
         return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
+def forget_process(pid: int | None) -> None:
+    """Count the open requests of a worker that has ended no longer."""
+    if pid is not None:
+        multiprocess.mark_process_dead(pid, os.environ[FOLDER])  # type: ignore[no-untyped-call]
+
+
 class Measured:
     """ASGI middleware that counts requests and their time, by route."""
 

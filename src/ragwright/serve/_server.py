@@ -140,9 +140,20 @@ def serve(serving: Serving, listening: Listening) -> None:
             proxy_headers=False,
         )
         if many:
-            Multiprocess(config, sockets=[listener]).run()
+            _Workers(config, sockets=[listener]).run()
         else:
             uvicorn.Server(config).run([listener])
+
+
+class _Workers(Multiprocess):
+    """Worker processes; what one that has ended was working on is no longer counted."""
+
+    def keep_subprocess_alive(self) -> None:
+        """Start workers again that have ended."""
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for gone in before - {process.pid for process in self.processes}:
+            _metrics.forget_process(gone)
 
 
 def worker_app() -> ASGIApp:

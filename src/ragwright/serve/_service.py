@@ -319,12 +319,12 @@ class Service:
     def _aim(self, opened: Opened) -> None:
         """Search the newest state of the index from now on, once it is whole and open."""
         project = opened.bench.project
-        if opened.target is not None:
-            if project.folder.ingest_marker.exists():
-                return
-            if project.store.snapshot(project.pair) == opened.target.snapshot:
-                return
         try:
+            if opened.target is not None:
+                if project.folder.ingest_marker.exists():
+                    return
+                if project.store.snapshot(project.pair) == opened.target.snapshot:
+                    return
             opened.target, opened.fault = project.target(), None
         except RagwrightError as error:
             if opened.target is None:
@@ -351,8 +351,8 @@ class Service:
                 for opened in list(self._open.values()):
                     await asyncio.to_thread(self._aim, opened)
             except Exception as error:
-                what = error.what if isinstance(error, RagwrightError) else repr(error)
-                log.warning("still serving what was served before: %s", what)
+                said = str(error) if isinstance(error, RagwrightError) else repr(error)
+                log.warning("still serving what was served before: %s", said)
 
     async def _look(self) -> None:
         """Replace what is served where something has changed.

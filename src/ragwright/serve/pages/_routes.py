@@ -35,7 +35,10 @@ def page_routes() -> APIRouter:
 
     @router.post("/login")
     async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -> Response:  # noqa: A002
-        """Keep a key in a cookie that no script can read and no other site can use."""
+        """Keep a key in a cookie that no script can read and that no other site can post with.
+
+        Links from other sites, such as citations in a chat program, do carry it.
+        """
         if service_of(request).keys.find(key.strip()) is None:
             return login_page(request, next, wrong=True)
         reply = RedirectResponse(local_path(next), 303)
@@ -44,7 +47,7 @@ def page_routes() -> APIRouter:
             key.strip(),
             max_age=_WEEK,
             httponly=True,
-            samesite="strict",
+            samesite="lax",
             secure=caller_of(request).base.startswith("https://"),
         )
         return reply
@@ -53,7 +56,7 @@ def page_routes() -> APIRouter:
     async def log_out() -> Response:
         """Forget the key."""
         reply = RedirectResponse("/login", 303)
-        reply.delete_cookie(COOKIE)
+        reply.delete_cookie(COOKIE, httponly=True, samesite="lax")
         return reply
 
     return router

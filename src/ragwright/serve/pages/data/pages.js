@@ -116,7 +116,7 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
     box.setAttribute("aria-busy", "false");
     stop.hidden = true;
     const query = new URLSearchParams({ q: question, configuration });
-    history.replaceState(null, "", "?" + new URLSearchParams([["q", question], ...personas.map((p) => ["persona", p])]));
+    history.replaceState(null, "", "?" + new URLSearchParams([["q", question], ["configuration", configuration], ...personas.map((p) => ["persona", p])]));
     if (window.htmx) window.htmx.ajax("GET", `/ask/why?${query}`, { target: "#why", swap: "innerHTML" });
   });
 

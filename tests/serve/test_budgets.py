@@ -1,0 +1,253 @@
+"""Everything that a request spends is charged to its key, however the request ends."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from served import Running, served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+from ragwright.testing import Reply, ScriptedServer
+
+pytest.importorskip("fastapi")
+
+QUESTION = "How often must the brake fluid be changed?"
+ANSWER = "Every two years [1]."
+TITLE = (
+    "### Task:\nGenerate a concise, 3-5 word title.\n### Chat History:\n<chat_history>\n"
+    "USER: When is the brake fluid changed?\n</chat_history>"
+)
+
+
+@contextmanager
+def priced(
+    folder: Path, model: ScriptedServer, settings: str = "", *overrides: str
+) -> Iterator[Running]:
+    """A server whose models cost 1 for each token."""
+    file = MakeProject(folder)(
+        f"serve: {{name: book}}\nanswer: {{model: '{model.url}#writer'}}\n"
+        f"models: {{'{model.url}#writer': {{price_in: 1000000, price_out: 1000000}}}}\n{settings}"
+    )
+    with Workbench.open(file) as bench:
+        bench.ingest()
+    owner = ServeKeys(ProjectFolder(file)).add(ServeKey("owner", "", "owner"))
+    with served(file, *overrides) as running:
+        running.http = running.client(owner)
+        yield running
+
+
+def key(folder: Path, name: str, **rights: Any) -> str:
+    return ServeKeys(ProjectFolder(folder / "project")).add(ServeKey(name, "", **rights))
+
+
+def number(running: Running, name: str) -> float:
+    found = re.search(
+        rf"^{re.escape(name)} (\S+)$", running.http.get("/metrics").text, re.MULTILINE
+    )
+    return float(found[1]) if found else 0.0
+
+
+def spent(running: Running) -> float:
+    return number(running, "ragwright_cost_total")
+
+
+def tokens(running: Running) -> float:
+    kinds = ("prompt", "completion")
+    return sum(number(running, f'ragwright_tokens_total{{kind="{kind}"}}') for kind in kinds)
+
+
+def eventually_spent(running: Running) -> float:
+    end = time.monotonic() + 10
+    while not (found := spent(running)):
+        assert time.monotonic() < end, "nothing was charged"
+        time.sleep(0.02)
+    return found
+
+
+def asks(text: str, **more: object) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], **more}
+
+
+def test_a_stream_that_is_cut_in_the_middle_is_charged(tmp_path: Path) -> None:
+    long = Reply("Every two years [1]. " * 200, pace=0.02)
+    with ScriptedServer(long) as model, priced(tmp_path, model) as running:
+        http = running.client(key(tmp_path, "app", daily_budget=1.0))
+        body = asks(QUESTION, stream=True)
+        with http.stream("POST", "/v1/chat/completions", json=body) as reply:
+            lines = reply.iter_lines()
+            said = [next(lines) for _ in range(12)]
+        assert any("years" in line for line in said)
+        assert eventually_spent(running) > 10
+        assert http.post("/v1/chat/completions", json=asks("Why?")).status_code == 429
+
+
+def test_an_answer_that_takes_too_long_is_charged(tmp_path: Path) -> None:
+    slow = Reply(ANSWER, delay=30.0)
+    with (
+        ScriptedServer(slow) as model,
+        priced(tmp_path, model, "", "serve.timeout=0.4") as running,
+    ):
+        made = running.ask(QUESTION)
+        assert made.status_code == 504
+        assert eventually_spent(running) > 10
+
+
+def test_a_client_that_leaves_before_its_answer_is_charged(tmp_path: Path) -> None:
+    slow = Reply(ANSWER, delay=30.0)
+    with ScriptedServer(slow) as model, priced(tmp_path, model) as running:
+        with pytest.raises(httpx2.TimeoutException):
+            running.http.post("/v1/chat/completions", json=asks(QUESTION), timeout=0.5)
+        assert eventually_spent(running) > 10
+
+
+def test_every_call_of_an_answer_is_charged_once_and_stored_replies_never(tmp_path: Path) -> None:
+    with ScriptedServer(Reply(ANSWER, usage=(10, 5))) as model:
+        rewriting = f"retrieve: {{query: {{methods: [rewrite], model: '{model.url}#writer'}}}}\n"
+        with priced(tmp_path, model, rewriting) as running:
+            turns = [
+                {"role": "user", "content": "What does APP_w304 mean?"},
+                {"role": "assistant", "content": "A sensor."},
+                {"role": "user", "content": "And APP_w305?"},
+            ]
+            made = running.http.post("/v1/chat/completions", json={"messages": turns})
+            assert made.status_code == 200, made.text
+            calls = len(model.requests)
+            assert calls >= 3, "condensed, rewritten, answered"
+            assert tokens(running) == 15 * calls
+            assert spent(running) == pytest.approx(15 * calls)
+            running.http.post("/v1/chat/completions", json={"messages": turns})
+            assert len(model.requests) == calls
+            assert spent(running) == pytest.approx(15 * calls)
+
+
+@pytest.mark.parametrize("kind", ["title", "retrieve", "score", "mcp", "page"])
+def test_all_kinds_of_requests_are_charged(tmp_path: Path, kind: str) -> None:
+    with ScriptedServer(ANSWER) as model:
+        writer = f"'{model.url}#writer'"
+        rewriting = f"retrieve: {{query: {{methods: [rewrite], model: {writer}}}}}\n"
+        more = {"retrieve": rewriting, "score": f"judge: {{model: {writer}}}\n"}
+        with priced(tmp_path, model, more.get(kind, "")) as running:
+            made = sent(running, kind)
+            assert made.status_code == 200, made.text
+            assert eventually_spent(running) > 0
+
+
+def sent(running: Running, kind: str) -> httpx2.Response:
+    http = running.http
+    if kind == "page":
+        return http.get("/", params={"q": QUESTION})
+    if kind == "title":
+        return http.post("/v1/chat/completions", json=asks(TITLE))
+    if kind == "retrieve":
+        return http.post("/v1/retrieve", json={"query": QUESTION})
+    if kind == "score":
+        row = {
+            "user_input": QUESTION,
+            "response": "Every two years.",
+            "retrieved_contexts": ["Every two years."],
+        }
+        return http.post("/v1/score", json={"rows": [row], "measures": "Faithfulness"})
+    call = {"name": "ask", "arguments": {"question": QUESTION}}
+    return http.post(
+        "/mcp/",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
+        headers={"accept": "application/json, text/event-stream"},
+    )
+
+
+def test_embeddings_are_charged_and_belong_to_their_tenant(tmp_path: Path) -> None:
+    with ScriptedServer(ANSWER) as model:
+        named = f"{model.url}#vectors"
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: book}}\nembed: {{model: '{named}'}}\n"
+            f"models: {{'{named}': {{price_in: 1000000}}}}\n"
+        )
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        one, two = (key(tmp_path, name, filters=(f"tenant={name}",)) for name in ("one", "two"))
+        owner = key(tmp_path, "owner", role="owner")
+        with served(folder) as running:
+            running.http = running.client(owner)
+            body = {"input": "a secret", "input_type": "query"}
+            before = len(model.requests)
+            for secret in (one, one, two):
+                made = running.client(secret).post("/v1/embeddings", json=body)
+                assert made.status_code == 200, made.text
+            assert len(model.requests) == before + 2, "a vector is reused by its own tenant alone"
+            assert eventually_spent(running) > 0
+
+
+def test_no_model_without_a_price_is_called_under_a_budget(tmp_path: Path) -> None:
+    rewriting = "retrieve: {query: {methods: [rewrite], model: 'openai:gpt-x'}}\n"
+    with ScriptedServer(ANSWER) as model, priced(tmp_path, model, rewriting) as running:
+        http = running.client(key(tmp_path, "app", daily_budget=100.0))
+        for path, body in (
+            ("/v1/chat/completions", asks(QUESTION)),
+            ("/v1/retrieve", {"query": QUESTION}),
+        ):
+            refused = http.post(path, json=body)
+            assert refused.status_code == 400
+            assert refused.json()["error"]["code"] == "model_without_price"
+            assert "openai:gpt-x" in refused.json()["error"]["message"]
+    assert not model.requests
+
+
+def test_the_budget_is_looked_at_again_after_the_wait_for_a_turn(tmp_path: Path) -> None:
+    slow = Reply(ANSWER, delay=0.6)
+    with (
+        ScriptedServer(slow) as model,
+        priced(tmp_path, model, "", "serve.concurrency=1") as running,
+    ):
+        secret = key(tmp_path, "app", daily_budget=1.0)
+        states: list[int] = []
+
+        def ask(text: str) -> None:
+            made = running.client(secret).post("/v1/chat/completions", json=asks(text))
+            states.append(made.status_code)
+
+        threads = [threading.Thread(target=ask, args=(f"{QUESTION} {n}",)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(states) == [200, 429, 429]
+    assert len(model.requests) == 1
+
+
+def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) -> None:
+    slow = Reply(ANSWER, delay=2.0)
+    with (
+        ScriptedServer(slow) as model,
+        priced(tmp_path, model, "", "serve.concurrency=1", "serve.timeout=1.0") as running,
+    ):
+        times: list[float] = []
+
+        def ask(text: str) -> None:
+            begun = time.monotonic()
+            made = httpx2.post(
+                f"{running.address}/v1/chat/completions",
+                json=asks(text),
+                headers=running.http.headers,
+                timeout=20,
+            )
+            assert made.status_code == 504
+            times.append(time.monotonic() - begun)
+
+        threads = [threading.Thread(target=ask, args=(f"{QUESTION} {n}",)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(times) == 3
+    assert max(times) < 1.9, "one after the other would take three seconds"

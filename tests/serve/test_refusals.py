@@ -1,0 +1,128 @@
+"""What is refused, and how: headers, files and settings that are wrong."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from served import served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.core import StoreError
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+
+pytest.importorskip("fastapi")
+
+QUESTION = "How often must the brake fluid be changed?"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def raw(address: str, head: str) -> str:
+    """What is answered to bytes that no HTTP library would send."""
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=10) as link:
+        link.sendall(head.encode() + b"\r\n\r\n")
+        return link.recv(65536).decode()
+
+
+@pytest.mark.parametrize("host", ["[", "[::1", "a:b", "127.0.0.1:99999999", "an_attacker.example"])
+def test_a_host_header_that_cannot_be_read_is_refused(project: Path, host: str) -> None:
+    with served(project) as running:
+        said = raw(running.address, f"GET /v1/models HTTP/1.1\r\nhost: {host}\r\nconnection: close")
+        assert running.http.get("/healthz").status_code == 200
+    assert re.match(r"HTTP/1.1 (400|421) ", said), said
+
+
+def test_tools_have_no_stream_to_listen_to(project: Path) -> None:
+    with served(project) as running:
+        for method in ("GET", "DELETE"):
+            made = running.http.request(method, "/mcp/", headers={"accept": "text/event-stream"})
+            assert made.status_code == 405
+            assert made.headers["allow"] == "POST"
+
+
+def test_keys_that_cannot_be_written_are_an_error_with_the_place(project: Path) -> None:
+    data = project / ".ragwright/data"
+    (data / "serve").write_text("a file where a folder should be", "utf-8")
+    with pytest.raises(StoreError) as error:
+        ServeKeys(ProjectFolder(project)).add(ServeKey("app", ""))
+    assert "serve" in str(error.value)
+
+
+def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:
+    with served(project) as running:
+        assert running.ask(QUESTION).status_code == 200
+        with Workbench.open(project) as bench:
+            stored = bench.outputs.count()
+        outputs = project / ".ragwright/data/outputs.sqlite"
+        for file in outputs.parent.glob("outputs.sqlite*"):
+            file.write_bytes(b"not a database at all" * 400)
+        made = running.ask(f"{QUESTION} Please.")
+    assert stored == 2
+    assert made.status_code == 200
+    assert "every two years" in made.json()["choices"][0]["message"]["content"]
+
+
+def test_scopes_of_filters_do_not_collide(project: Path) -> None:
+    one = ServeKey("one", "", filters=("a=1", "b=2"))
+    other = ServeKey("other", "", filters=("a=1 and b=2",))
+    third = ServeKey("third", "", filters=('["a=1", "b=2"]=x',))
+    same = ServeKey("same", "", filters=("b=2", "a=1"))
+    assert len({one.scope, other.scope, third.scope}) == 3
+    assert same.scope == one.scope
+    assert ServeKey("single", "", filters=("tenant=acme",)).scope == "tenant=acme"
+
+
+def test_the_wait_of_a_rate_is_never_too_short(project: Path) -> None:
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("slow", "", per_minute=1))
+    with served(project) as running:
+        http = running.client(secret)
+        waits = [http.post("/v1/retrieve", json={"query": "a"}) for _ in range(3)]
+    refused = [one for one in waits if one.status_code == 429]
+    assert refused
+    assert all(one.headers["retry-after"].isdecimal() for one in refused)
+
+
+def test_forgetting_reaches_what_was_served(project: Path) -> None:
+    secret = ServeKeys(ProjectFolder(project)).add(
+        ServeKey("acme", "", filters=("source=docs/service.md",))
+    )
+    with served(project) as running:
+        http = running.client(secret)
+        body = {"messages": [{"role": "user", "content": QUESTION}]}
+        made = http.post("/v1/chat/completions", json=body).json()
+        again = {
+            "messages": [
+                *body["messages"],
+                {"role": "assistant", "content": made["choices"][0]["message"]["content"]},
+                {"role": "user", "content": "What does APP_w304 mean?"},
+            ]
+        }
+        http.post("/v1/chat/completions", json=again)
+    quote = made["ragwright"]["citations"][0]["quote"].encode()
+    data = project / ".ragwright/data"
+
+    def held(what: bytes) -> list[str]:
+        files = [*data.glob("outputs.sqlite*"), *data.glob("serve/served.sqlite*")]
+        return [file.name for file in files if what in file.read_bytes()]
+
+    assert held(quote)
+    assert held(made["id"].encode())
+    with Workbench.open(project) as bench:
+        bench.forget("docs/service.md")
+        assert not held(quote), "also in citations and in the turns of later questions"
+        assert not held(made["id"].encode())
+        bench.forget_tenant("source=docs/service.md")
+        assert not held(b"source=docs/service.md")

@@ -1,0 +1,126 @@
+"""Drafts over HTTP: slow work that must not hold up what is quick."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from served import served
+
+from ragwright import Workbench
+from ragwright.core import Chunk, Document, Span
+from ragwright.index import IndexedDocument
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+from ragwright.testing import Reply, ScriptedServer
+
+pytest.importorskip("fastapi")
+
+FORMAT = """\
+prompt_variables: [length, ask_type, client, topic, text]
+prompt_structure: "A %s %s message from %s about %s:\\n\\n%s"
+"""
+TEXTS = "1. Chip in now.\n2. We need you today."
+DRAFT = {
+    "client": "Jane Doe",
+    "ask_type": "donation",
+    "topics": ["health care"],
+    "length": "short",
+    "count": 2,
+}
+
+
+def desk(folder: Path, model: ScriptedServer, more: str = "") -> Path:
+    """A project with records in its index, as a refresh leaves them."""
+    (folder / "records/text_formats").mkdir(parents=True)
+    (folder / "records/text_formats/message.yaml").write_text(FORMAT, "utf-8")
+    (folder / "records/rollups.yaml").write_text("client: {column: sender}\n", "utf-8")
+    (folder / "ragwright.yaml").write_text(
+        f"serve: {{name: desk}}\n"
+        f"answer: {{model: '{model.url}#writer', draft: {{examples: 3, pool: 6}}}}\n{more}",
+        "utf-8",
+    )
+    batch = []
+    for number in range(12):
+        head = "A short donation message from Jane Doe:\n\n"
+        text = f"{head}Message number {number}."
+        document = Document(
+            f"record:{number}",
+            f"records:{number}",
+            text,
+            metadata={
+                "client": "Jane Doe",
+                "ask_type": "donation",
+                "topic": ("health care",),
+                "length": "short",
+                "kind": "record",
+                "message_at": len(head),
+            },
+        )
+        chunk = Chunk(f"{document.id}:0", document.id, 0, Span(0, len(text)), text)
+        batch.append(IndexedDocument(document, (chunk,)))
+    with Workbench.open(folder) as bench:
+        bench.project.store.upsert(bench.project.pair, batch)
+    return folder
+
+
+def test_drafts_are_charged_stored_and_rated_by_their_key(tmp_path: Path) -> None:
+    with ScriptedServer(TEXTS) as model:
+        price = f"models: {{'{model.url}#writer': {{price_in: 50000, price_out: 50000}}}}\n"
+        folder = desk(tmp_path, model, price)
+        keys = ServeKeys(ProjectFolder(folder))
+        mine = keys.add(ServeKey("mine", "", daily_budget=0.01))
+        other = keys.add(ServeKey("other", ""))
+        with served(folder) as running:
+            made = running.client(mine).post("/v1/drafts", json=DRAFT)
+            assert made.status_code == 200, made.text
+            [first, _] = made.json()["texts"]
+            assert "prompts" not in made.json()
+            said = {"id": first["id"], "verdict": "accepted"}
+            assert running.client(other).post("/v1/feedback", json=said).status_code == 404
+            refused = running.client(mine).post("/v1/drafts", json=DRAFT)
+            assert refused.status_code == 429
+            assert refused.json()["error"]["code"] == "insufficient_quota"
+
+
+def test_slow_drafts_hold_up_neither_health_nor_retrieval(tmp_path: Path) -> None:
+    with ScriptedServer(Reply(TEXTS, delay=4.0)) as model:
+        folder = desk(tmp_path, model)
+        with served(folder, "serve.drafts=2", "serve.waiting=40") as running:
+            states: list[int] = []
+
+            def draft(number: int) -> None:
+                body = {**DRAFT, "count": 2 + number}
+                states.append(running.client().post("/v1/drafts", json=body).status_code)
+
+            threads = [threading.Thread(target=draft, args=(number,)) for number in range(12)]
+            for thread in threads:
+                thread.start()
+            while not model.requests:
+                time.sleep(0.01)
+            times = []
+            for _ in range(5):
+                begun = time.monotonic()
+                assert running.http.get("/healthz").status_code == 200
+                found = running.http.post("/v1/retrieve", json={"query": "message number 3"})
+                assert found.status_code == 200, found.text
+                times.append(time.monotonic() - begun)
+            assert not states, "the drafts are still being written"
+            assert model.max_in_flight <= 2
+            assert min(times) < 1.0
+            model.play(TEXTS)
+            for thread in threads:
+                thread.join()
+    assert set(states) == {200}
+
+
+def test_a_draft_that_takes_too_long_ends(tmp_path: Path) -> None:
+    with ScriptedServer(Reply(TEXTS, delay=30.0)) as model:
+        folder = desk(tmp_path, model)
+        with served(folder, "serve.timeout=0.5") as running:
+            begun = time.monotonic()
+            made = running.http.post("/v1/drafts", json=DRAFT)
+            assert made.status_code == 504, made.text
+            assert time.monotonic() - begun < 10
