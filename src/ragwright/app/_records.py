@@ -13,7 +13,7 @@ import typer
 from ..core import ConfigError
 from ..drafting import Refreshing
 from ..project import Session
-from ..records import DeltaCounts, RefreshProgress, TableName
+from ..records import DeltaCounts, LookupName, RefreshProgress, TableName
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, Step, reported, table
 from ._options import (
@@ -153,6 +153,36 @@ def show(
         console.json({"table": table, "rows": rows})
     else:
         console.result(rows_text(rows))
+
+
+@group.command("lookup")
+@reported
+def lookup(
+    name: Annotated[
+        LookupName, typer.Argument(help="rollup, biographies, tags, refine or contradictions.")
+    ],
+    key: Annotated[
+        str,
+        typer.Argument(
+            help="A client in any spelling, a tag or its displayed value, a field or value of a "
+            "rule; without it all entries.",
+            show_default=False,
+        ),
+    ] = "",
+    project: Project = HERE,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Entries to show.")] = 20,
+    as_json: Json = False,
+) -> None:
+    """Entries of a lookup table: those of the files, and those of the tables they name."""
+    with Workbench.open(project) as bench:
+        entries = bench.records.lookup(name, key)
+    console = Console()
+    if as_json:
+        console.json({"lookup": name, "entries": entries[:limit], "total": len(entries)})
+        return
+    console.result(rows_text(entries[:limit]))
+    if len(entries) > limit:
+        console.remark(f"{limit:,} of {len(entries):,} entries; --limit shows more")
 
 
 @group.command("history")

@@ -130,8 +130,10 @@ def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> Record
     """
     where, name = _declared(folder, options)
     if folder.frozen is None or not _within(where):
-        return records.load_spec(folder.root / where, name)
-    return records.load_draft_spec(folder.frozen / where, name)
+        kept = records.Lookups(folder.root, folder.root / _kept())
+        return records.load_spec(folder.root / where, name, kept)
+    kept = records.Lookups(folder.root, folder.frozen / _kept())
+    return records.load_draft_spec(folder.frozen / where, name, kept)
 
 
 def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]:
@@ -141,6 +143,11 @@ def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]
     values = read_yaml(folder.frozen / _SETTINGS).value
     kept = records.RecordsOptions(**((values["settings"] or {}).get(_RECORDS) or {}))
     return kept.folder, kept.format
+
+
+def _kept() -> Path:
+    """Folder of the copies of lookup tables, relative to the project folder."""
+    return records.kept_folder(ProjectFolder(Path()).data / _RECORDS)
 
 
 def _within(path: str) -> bool:
@@ -492,6 +499,12 @@ def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
     yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
     rollups = os.path.normpath(f"{where}/rollups.yaml")
     yield rollups
+    lookups = os.path.normpath(f"{where}/lookups.yaml")
+    if (root / lookups).is_file():
+        yield lookups
+        for lookup in records.LOOKUPS:
+            if lookup != "tags":  # not used by drafts
+                yield os.path.normpath(records.kept_file(_kept(), lookup))
     table = _biographies(root / rollups)
     if table:
         yield os.path.normpath(Path(where) / table)

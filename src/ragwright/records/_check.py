@@ -27,6 +27,7 @@ from ._seams import (
 )
 from ._source import open_source
 from ._spec import RecordsSpec, declared_files, read_spec, unread_files, unused_format_faults
+from .lookups import Lookups
 
 Mask = NDArray[np.bool_]
 
@@ -62,7 +63,11 @@ class Checking:
 
 
 def check_records(
-    folder: Path, base: Path, how: Checking | None = None, source: RowSource | None = None
+    folder: Path,
+    base: Path,
+    how: Checking | None = None,
+    source: RowSource | None = None,
+    root: Path | None = None,
 ) -> checking.CheckReport:
     """Faults of the declarations in a folder, and their effects on rows of the source.
 
@@ -73,9 +78,10 @@ def check_records(
         base: Folder that a relative source starts from.
         how: Settings.
         source: Rows to use instead of the source's.
+        root: Folder that lookup tables start from; the parent of ``folder`` if None.
     """
     how = how or Checking()
-    spec, errors = read_spec(folder, how.format)
+    spec, errors = read_spec(folder, how.format, Lookups(root or folder.parent))
     faults = [checking.Fault.of(error) for error in errors]
     notes = (*_unread(folder), *_unused(folder, spec), *checking.merged_tags(spec.tags))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
@@ -294,6 +300,7 @@ def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
     found = [(name, source.place(key)) for key in _COLUMNS for name in _texts(getattr(source, key))]
     if spec.rollups.column:
         found.append((spec.rollups.column, spec.rollups.column_place))
+    found += [(tag.column, tag.where) for tag in spec.tags.tags if tag.column]
     for rule in spec.rules.refinements:
         for condition in rule.conditions:
             if condition.pattern is not None and condition.field != TEXT:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import require, value_hash, without_secret
-from . import stages
+from . import lookups, stages
 from ._plan import RefreshPlan, RefreshProgress, RefreshReport
 from ._seams import (
     DUPLICATE,
@@ -100,6 +100,7 @@ class _Refresh:
         self._notes: list[str] = []
         # columns of the last reading: an all-null column is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
+        self._kept = lookups.kept_folder(tables.folder)
 
     def run(self, source: RowSource) -> RefreshReport:
         """All stages, then one commit."""
@@ -113,6 +114,7 @@ class _Refresh:
         self._lineage["columns"] = sorted(self._columns)
         version = self._writing.commit(self._lineage, self._plan.note)
         self._state.save(self._tables)
+        lookups.keep(self._spec.lookups, self._kept)
         return replace(report, version=version)
 
     def unchanged(self, note: str) -> RefreshReport:
@@ -236,7 +238,8 @@ class _Refresh:
             live = wanted if part.live is None else _within(part.live, wanted)
             if live.any():
                 parts.append(replace(part, live=live))
-        step = stages.GoldStep(spec.tags, spec.rollups, spec.rules, spec.format, spec.source.keep)
+        rollups = replace(spec.rollups, biographies={})  # not needed, and may be large
+        step = stages.GoldStep(spec.tags, rollups, spec.rules, spec.format, spec.source.keep)
         self._run("gold", step, self._tasks(step, "silver", "gold", parts))
 
     def _contradictory(self) -> _Keys:
@@ -367,6 +370,7 @@ class _Refresh:
             dict(sorted(reasons.items())),
             self._progress.read,
             tuple(self._notes),
+            lookups.compared(self._spec.lookups, self._kept),
         )
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         CheckReport,
         DeltaCounts,
         Engine,
+        LookupName,
         RecordsSpec,
         RefreshProgress,
         TableName,
@@ -64,7 +65,7 @@ class ProjectRecords:
             RecordsError: A declaration is wrong, with file and line.
         """
         self._require()
-        spec = records.load_spec(self.folder, self._options.format)
+        spec = self._declared(kept=False)
         source = spec.source.instead((how or Refreshing()).given())
         return replace(spec, source=source.complete())
 
@@ -85,7 +86,35 @@ class ProjectRecords:
         asked = how or Refreshing()
         checking = records.Checking(self._options.format, asked.given(), rows, seed)
         base = Path.cwd() if asked.source else self._opened.folder.root
-        return records.check_records(self.folder, base, checking)
+        root = self._opened.folder.root
+        return records.check_records(self.folder, base, checking, root=root)
+
+    def lookup(self, name: LookupName, key: str = "") -> list[dict[str, Any]]:
+        """Entries of a lookup table, with those written in the files of the declarations.
+
+        A table of lookups.yaml is as the last refresh read it, or as its source is now if the
+        declaration has changed since.
+
+        Args:
+            name: ``rollup``, ``biographies``, ``tags``, ``refine`` or ``contradictions``.
+            key: A client in any spelling, a tag or its displayed value, a field or value of a
+                rule; empty for all entries.
+
+        Raises:
+            ConfigError: There is no such folder or table.
+            RecordsError: There is no such entry, or a declaration is wrong.
+        """
+        self._require()
+        if name not in records.LOOKUPS:
+            raise ConfigError(f"unknown lookup table {name!r}", hint=near(name, records.LOOKUPS))
+        spec = self._declared(kept=True)
+        return records.looked_up(name, spec.rollups, spec.tags, spec.rules, key)
+
+    def _declared(self, *, kept: bool) -> RecordsSpec:
+        """The declarations, with lookup tables as last read (``kept``) or as they are now."""
+        copies = records.kept_folder(self.tables.folder) if kept else None
+        tables = records.Lookups(self._opened.folder.root, copies)
+        return records.load_spec(self.folder, self._options.format, tables)
 
     def _require(self) -> None:
         if not self.folder.is_dir():
@@ -180,7 +209,9 @@ class ProjectRecords:
             return records.export_table(self.tables, table, file, version=version)
         if table != "gold":
             raise RecordsError(f"no chats can be made of {table}", hint="export gold")
-        return records.export_chats(self.tables, file, self.spec().format.request, version=version)
+        return records.export_chats(
+            self.tables, file, self._declared(kept=True).format.request, version=version
+        )
 
     def export_delta(
         self, folder: Path, version: int | None = None

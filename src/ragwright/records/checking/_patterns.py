@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import PatternError, PatternToken, require
-from .._seams import KEY, TEXT, ArrowTable
-from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
-from ..patterns import Pattern, Replace, found_in, matches, plan_of, refusal, tokens_of
-from ..stages import clean_texts, repeated_at_most
+from ...core import PatternError, PatternToken, RecordsError, require
+from .._seams import KEY, ArrowTable
+from ..declared import Cleaning, CleaningStep, MaxRepeat, Tag, Tags
+from ..patterns import Pattern, Replace, found_in, plan_of, refusal, tokens_of
+from ..stages import clean_texts, repeated_at_most, tagged
 from ._report import Fault, PatternFacts, PatternUse
 
 W = TypeVar("W")
@@ -87,21 +87,22 @@ def try_steps(
 
 def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns[Tags]:
     """Test every tag on clean texts."""
-    texts, keys = rows.column(TEXT), rows.column(KEY)
     working, facts, acted = [], [], []
     for tag in tags.tags:
-        search = partial(_searched, keys=keys, pattern=tag.pattern, limit=tags.pattern_seconds)
+        if tag.column and tag.column not in rows.column_names:
+            continue  # a fault already
+        search = partial(_searched, tag=tag, limit=tags.pattern_seconds)
         why = why_python(tag.pattern.find)
         try:
-            found, seconds = _timed(search, texts, why)
-        except PatternError as error:
+            found, seconds = _timed(search, rows, why)
+        except (PatternError, RecordsError) as error:
             faults.append(Fault.of(error))
             continue
         working.append(tag)
         acted.append(found)
         facts.append(_facts("tag", (tag.name, why), tag.pattern, int(acted[-1].sum()), seconds))
     made = replace(tags, tags=tuple(working))
-    return TriedPatterns(made, tuple(facts), _side_by_side(acted, len(texts)))
+    return TriedPatterns(made, tuple(facts), _side_by_side(acted, rows.num_rows))
 
 
 def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts, ...]:
@@ -131,11 +132,8 @@ def _cleaned(texts: ArrowTable, keys: ArrowTable, alone: Cleaning) -> ArrowTable
     return clean_texts(texts, keys.slice(0, len(texts)), alone)
 
 
-def _searched(
-    texts: ArrowTable, keys: ArrowTable, pattern: Pattern, limit: float
-) -> NDArray[np.bool_]:
-    found = matches(texts, keys.slice(0, len(texts)), [pattern], limit)
-    return np.asarray(found[:, 0], np.bool_)
+def _searched(rows: ArrowTable, tag: Tag, limit: float) -> NDArray[np.bool_]:
+    return np.asarray(tagged([tag], rows, limit)[:, 0], np.bool_)
 
 
 def _why_step(step: CleaningStep) -> str:

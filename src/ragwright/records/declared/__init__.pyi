@@ -7,6 +7,7 @@ from ._cleaning import (
 )
 from ._file import (
     Declared as Declared,
+    as_records_error as as_records_error,
     declared_text as declared_text,
     read_declared as read_declared,
 )

@@ -33,6 +33,9 @@ class Rollups:
     biographies: Mapping[str, str] = field(default_factory=dict)
     place: str = field(default="rollups.yaml", compare=False)
     column_line: str = field(default="", compare=False)
+    _index: list[Mapping[str, str]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )
 
     @property
     def column_place(self) -> str:
@@ -46,15 +49,13 @@ class Rollups:
 
     def canonical(self, name: str) -> str:
         """The client of a spelling; an unlisted name is unchanged."""
-        return self._by_key().get(spelling_key(name), name)
+        return self._indexes()[0].get(spelling_key(name), name)
 
     def biography(self, name: str) -> str | None:
         """The biography of a client under any of its spellings."""
-        wanted = spelling_key(self.canonical(name))
-        for given, text in self.biographies.items():
-            if spelling_key(self.canonical(given)) == wanted:
-                return text
-        return None
+        clients, texts = self._indexes()
+        key = spelling_key(name)
+        return texts.get(spelling_key(clients.get(key, name)))
 
     def known(self, clients: Iterable[str] = ()) -> tuple[str, ...]:
         """Names of clients, sorted: those listed here and those given."""
@@ -83,12 +84,21 @@ class Rollups:
         )
         return tuple(dict.fromkeys(spelled[s] for s in close))[:count]
 
-    def _by_key(self) -> dict[str, str]:
-        return {
-            spelling_key(spelling): client
-            for client, spellings in self.names.items()
-            for spelling in (client, *spellings)
-        }
+    def _indexes(self) -> list[Mapping[str, str]]:
+        """Client by key of a spelling, and biography by key of a client.
+
+        Made when first needed, as there may be a hundred thousand; and whole before they are
+        kept, as several threads ask.
+        """
+        if not self._index:
+            listed = self.names.items()
+            clients = {spelling_key(s): c for c, some in listed for s in (c, *some)}
+            texts: dict[str, str] = {}
+            for given, text in self.biographies.items():
+                client = clients.get(spelling_key(given), given)
+                texts.setdefault(spelling_key(client), text)
+            self._index[:] = [clients, texts]
+        return self._index
 
 
 def spelling_key(name: str) -> str:
@@ -97,6 +107,8 @@ def spelling_key(name: str) -> str:
     Runs of blanks inside count as one. A name of nothing but punctuation keeps it.
     """
     folded = " ".join(name.casefold().split())
+    if folded[:1].isalnum() and folded[-1:].isalnum():
+        return folded
     start, end = 0, len(folded)
     while start < end and _edge(folded[start]):
         start += 1
@@ -173,6 +185,13 @@ def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> di
                 return {}
             at = [header.index(name) for name in _FIELDS]
             for row in rows:
+                if len(row) > len(header):
+                    fault(
+                        f"the row has {len(row)} values, but the header has {len(header)} columns",
+                        rows.line_num,
+                        "quote values that hold a comma",
+                    )
+                    continue
                 _biography(row, at, rows.line_num, found, lines, fault)
     except OSError as error:
         fault(f"the file cannot be read: {error.strerror or error}", 1)

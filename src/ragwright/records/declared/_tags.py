@@ -29,6 +29,7 @@ class Tag:
         kind: Derived from the name.
         display: Name in documents and filters; displays of a kind that differ only in case are the
             same, spelled like the first.
+        column: Column in which the pattern is searched; the clean text if empty.
         definition: Its meaning, for people and prompts.
         where: ``file:line``.
         named: The file defines the display name.
@@ -39,13 +40,14 @@ class Tag:
     display: str
     pattern: patterns.Pattern
     definition: str = ""
+    column: str = ""
     where: str = field(default="", compare=False)
     named: bool = field(default=False, compare=False)
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the pattern, which decides its rows."""
-        return value_hash([self.pattern.find])
+        """Hash of the pattern and the column, which decide its rows."""
+        return value_hash([self.pattern.find, *filter(None, [self.column])])
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,10 @@ class Tags:
     def fingerprint(self) -> str:
         """Hash of everything it says."""
         return value_hash(
-            [[t.name, t.pattern.find, t.display, t.definition, t.kind] for t in self.tags]
+            [
+                [t.name, t.pattern.find, t.display, t.definition, t.kind, *filter(None, [t.column])]
+                for t in self.tags
+            ]
         )
 
     @property
@@ -77,6 +82,11 @@ class Tags:
     def names(self) -> tuple[str, ...]:
         """Names in order."""
         return tuple(tag.name for tag in self.tags)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that tags are found in besides the text, each once."""
+        return tuple(dict.fromkeys(tag.column for tag in self.tags if tag.column))
 
     def displays(self, kind: TagKind) -> tuple[str, ...]:
         """Display names of a kind, in order, each once."""
@@ -147,15 +157,15 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
     fields = value if isinstance(value, dict) else {"pattern": value}
     at = path if not isinstance(value, dict) else (*path, "pattern")
     if isinstance(value, dict):
-        fields = declared.keys(("pattern", "display", "definition"), value, *path)
+        fields = declared.keys(("pattern", "column", "display", "definition"), value, *path)
     kind = tag_kind(name)
     if kind is None:
         declared.fault(f"the tag {name!r} is of an unknown kind", *path, hint=_KINDS_TOLD)
     pattern = read_pattern(declared, fields.get("pattern"), *at)
     texts = {}
-    for key in ("display", "definition"):
+    for key in ("display", "definition", "column"):
         text = declared.text(fields[key], *path, key) if key in fields else None
-        texts[key] = " ".join(text.split()) if text else ""
+        texts[key] = (text if key == "column" else " ".join(text.split())) if text else ""
     told = kind or ("topic", name)
     whole = pattern if kind is not None and pattern is not None else patterns.Pattern("")
     return Tag(
@@ -164,6 +174,7 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
         texts["display"] or told[1],
         whole,
         texts["definition"],
+        texts["column"],
         declared.where(*path),
         bool(texts["display"]),
     )

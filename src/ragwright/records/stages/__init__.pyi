@@ -7,4 +7,9 @@ from ._duplicates import (
 )
 from ._gold import GoldStep as GoldStep
 from ._hashes import row_hashes as row_hashes
-from ._silver import RetagStep as RetagStep, SilverStep as SilverStep, tag_lists as tag_lists
+from ._silver import (
+    RetagStep as RetagStep,
+    SilverStep as SilverStep,
+    tag_lists as tag_lists,
+    tagged as tagged,
+)

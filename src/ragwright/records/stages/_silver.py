@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 from ...core import RecordsError, near, require, workers
 from .._seams import HASH, KEY, REASON, TAGS, TEXT, TEXT_HASH, ArrowTable, Step
 from ..declared import Cleaning, Tag, Tags
-from ..patterns import as_texts, matches
+from ..patterns import as_texts, matches, whole
 from ._clean_texts import clean_texts
 from ._hashes import row_hashes
 
@@ -30,8 +32,8 @@ class SilverStep(Step):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The column of the text."""
-        return (self.text_column,)
+        """The column of the text, and those that tags are found in."""
+        return (self.text_column, *self.tags.columns)
 
     def opened(self) -> AbstractContextManager[None]:
         """Worker processes for patterns that run in Python, started when one is met."""
@@ -49,13 +51,13 @@ class SilverStep(Step):
         texts = clean_texts(_text_column(batch, self.text_column), keys, self.cleaning)
         reasons = _reasons(texts, self.cleaning.max_characters)
         kept = pa.array([reason is None for reason in reasons], pa.bool_())
-        rows = pa.table({KEY: keys, TEXT: texts}).filter(kept)
         found = np.zeros((batch.num_rows, len(self.tags.tags)), np.bool_)
-        found[np.asarray(kept)] = _found(self.tags.tags, rows, self.tags.pattern_seconds)
         passed = batch.drop_columns(
             [n for n in (self.text_column, HASH, REASON) if n in batch.column_names]
         )
         made = passed.append_column(TEXT, pa.chunked_array([texts]))
+        rows = made.filter(kept)
+        found[np.asarray(kept)] = tagged(self.tags.tags, rows, self.tags.pattern_seconds)
         made = made.append_column(TEXT_HASH, row_hashes(made, [TEXT]))
         made = made.append_column(TAGS, tag_lists(found, self.tags.names))
         return _finished(made, pa.array(reasons, pa.string()))
@@ -73,6 +75,11 @@ class RetagStep(Step):
     name = "retag"
     facts = (TEXT_HASH,)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that tags are found in."""
+        return self.tags.columns
+
     def opened(self) -> AbstractContextManager[None]:
         """Worker processes for patterns that run in Python, started when one is met."""
         return workers()
@@ -87,7 +94,7 @@ class RetagStep(Step):
         held = tag_matrix(batch.column(TAGS), self.tags.names)
         at = [i for i, tag in enumerate(self.tags.tags) if tag.name in self.changed]
         again = [self.tags.tags[i] for i in at]
-        held[:, at] = _found(again, batch, self.tags.pattern_seconds)
+        held[:, at] = tagged(again, batch, self.tags.pattern_seconds)
         made = batch.drop_columns([TAGS, HASH])
         made = made.append_column(TAGS, tag_lists(held, self.tags.names))
         return _finished(made, pa.nulls(batch.num_rows, pa.string()))
@@ -139,9 +146,51 @@ def _finished(made: ArrowTable, reasons: ArrowTable) -> ArrowTable:
     return made.append_column(REASON, reasons)
 
 
-def _found(tags: tuple[Tag, ...] | list[Tag], rows: ArrowTable, seconds: float) -> ArrowTable:
-    patterns = [tag.pattern for tag in tags]
-    return matches(rows.column(TEXT), rows.column(KEY), patterns, seconds)
+def tagged(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[np.bool_]:
+    """Which tags are found in which rows, shape (rows, tags).
+
+    Of a column of lists, a pattern is searched in each item.
+
+    Args:
+        tags: Each is searched in its column, or in the clean text.
+        rows: With ``record_key``, ``text`` and the columns.
+        seconds: Most seconds of one pattern on one row if Python runs it.
+
+    Raises:
+        RecordsError: A column is missing, or holds neither texts nor lists of them.
+        PatternError: A pattern took longer; it and the row are named.
+    """
+    found = np.zeros((rows.num_rows, len(tags)), np.bool_)
+    for column in dict.fromkeys(tag.column for tag in tags):
+        at = [i for i, tag in enumerate(tags) if tag.column == column]
+        patterns = [tags[i].pattern for i in at]
+        texts, keys, parents = _searched(rows, column, tags[at[0]].where)
+        hits = matches(texts, keys, patterns, seconds)
+        if parents is None:
+            found[:, at] = hits
+            continue
+        items, which = np.nonzero(hits)
+        found[parents[items], np.asarray(at)[which]] = True
+    return found
+
+
+def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]:
+    """Texts of a column, the key of each, and of the items of lists the rows."""
+    types = require("pyarrow", "records", "tagging records").types
+    compute = require("pyarrow.compute", "records", "tagging records")
+    keys = rows.column(KEY)
+    if not column:
+        return whole(rows.column(TEXT)), keys, None
+    if column not in rows.column_names:
+        raise RecordsError(
+            f"the rows have no column {column!r}", where=place, hint=near(column, rows.column_names)
+        )
+    values = whole(rows.column(column))
+    if not (types.is_list(values.type) or types.is_large_list(values.type)):
+        return as_texts(values, column, place), keys, None
+    parents = compute.list_parent_indices(values)
+    texts = as_texts(compute.list_flatten(values), column, place)
+    return texts, whole(keys).take(parents), np.asarray(parents)
 
 
 def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
