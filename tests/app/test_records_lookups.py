@@ -218,6 +218,7 @@ def test_drafts_and_questions_need_no_database_after_a_refresh(team: Team) -> No
         "answer.draft.examples=1",
         "--set",
         "answer.draft.pool=3",
+        code=0,
         **team.environment,
     )
     assert "Bakes, sings." in shown.stdout
