@@ -23,6 +23,7 @@ from ..workbench import Asking, Workbench
 from ._errors import ApiError
 from ._keys import ServeKey, ServeKeys
 from ._ledger import Ledger
+from ._measuring import BackgroundMeasuring
 from ._traces import Tracing
 from ._turns import Turns
 
@@ -143,6 +144,7 @@ class Service:
         self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
         self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
         self._watcher: asyncio.Task[None] | None = None
+        self._measuring: BackgroundMeasuring | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
     def _follow(self, options: ServeOptions) -> None:
@@ -173,9 +175,12 @@ class Service:
         options, self._open = await asyncio.to_thread(self._opened)
         self._follow(options)
         self._watcher = asyncio.create_task(self._watch())
+        self._measuring = BackgroundMeasuring(self)
 
     async def close(self) -> None:
         """Finish what is under way and close everything."""
+        if self._measuring is not None:
+            await self._measuring.close()
         if self._watcher is not None:
             self._watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
