@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING
 
 from ..core import FileLock, RagwrightError
@@ -19,7 +19,8 @@ from ..jobs import PROGRAM, StepPlan, run_step
 
 if TYPE_CHECKING:
     from ..drafting import Outputs
-    from ._service import Service
+    from ..project import ProjectFolder, ServeOptions
+    from ..workbench import Workbench
 
 log = logging.getLogger("ragwright.serve")
 
@@ -30,14 +31,26 @@ class BackgroundMeasuring:
     One worker of a project does it; where that one ends, another takes over.
 
     Args:
-        service: What is served.
+        folder: The project.
+        overrides: ``key.path=value`` texts laid over its file.
+        options: Gives the settings of the moment.
+        using: Gives the project, kept open while it is used.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    def __init__(
+        self,
+        folder: ProjectFolder,
+        overrides: Sequence[str],
+        options: Callable[[], ServeOptions],
+        using: Callable[[], AbstractAsyncContextManager[Workbench]],
+    ) -> None:
+        self._root = folder.root.resolve()
+        self._overrides = overrides
+        self._options = options
+        self._using = using
         self._stop = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="measuring")
-        path = service.folder.data / "serve" / "background.lock"
+        path = folder.data / "serve" / "background.lock"
         self._lock = FileLock(path, "measuring in the background")
         self._mine = False
         self._said = ""
@@ -54,13 +67,12 @@ class BackgroundMeasuring:
 
     async def _run(self) -> None:
         while True:
-            await asyncio.sleep(self._service.options.measure.interval)
-            options = self._service.options
+            await asyncio.sleep(self._options().measure.interval)
+            options = self._options()
             if not options.measure.share or not options.keep_answers:
                 continue
             try:
-                opened, _ = self._service.find("", None)
-                async with self._service.using(opened) as bench:
+                async with self._using() as bench:
                     loop = asyncio.get_running_loop()
                     await loop.run_in_executor(
                         self._thread, self._look, bench.outputs, options.measure.daily_budget
@@ -73,10 +85,9 @@ class BackgroundMeasuring:
         self._mine = self._mine or self._lock.acquire()
         if not self._mine or not outputs.scores.has_work(daily_budget):
             return
-        root = Path(self._service.folder.root).resolve()
-        laid = [word for text in self._service.serving.overrides for word in ("--set", text)]
-        words = [*PROGRAM, "outputs", "measure", "--quiet", "--project", str(root), *laid]
-        end = run_step(StepPlan(words, root), self._stop)
+        laid = [word for text in self._overrides for word in ("--set", text)]
+        words = [*PROGRAM, "outputs", "measure", "--quiet", "--project", str(self._root), *laid]
+        end = run_step(StepPlan(words, self._root), self._stop)
         if end.state == "failed":
             self._warn(end.output.rpartition("\n")[2])
         elif end.state == "succeeded":

@@ -175,7 +175,9 @@ class Service:
         options, self._open = await asyncio.to_thread(self._opened)
         self._follow(options)
         self._watcher = asyncio.create_task(self._watch())
-        self._measuring = BackgroundMeasuring(self)
+        self._measuring = BackgroundMeasuring(
+            self.folder, self.serving.overrides, lambda: self.options, self.main
+        )
 
     async def close(self) -> None:
         """Finish what is under way and close everything."""
@@ -244,6 +246,12 @@ class Service:
             opened.users -= 1
             if opened.retired and not opened.users:
                 opened.idle.set()
+
+    @contextlib.asynccontextmanager
+    async def main(self) -> AsyncIterator[Workbench]:
+        """The project under its main configuration, kept open while it is used."""
+        async with self.using(self.find("", None)[0]) as bench:
+            yield bench
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Slow work, on threads of its own: what is quick never waits for it."""
