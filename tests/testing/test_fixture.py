@@ -1,13 +1,21 @@
-"""The fixture that holds rows to rules."""
+"""The fixture that holds rows, or a system and its questions, to rules."""
 
 from __future__ import annotations
 
+import importlib
+import tomllib
+from pathlib import Path
+
 import pytest
 
-from ragwright.core import MeasureError
-from ragwright.testing import RagGate, rag_gate_fixture
+from ragwright.core import MeasureError, SystemCallError
+from ragwright.testing import RagGate
+from ragwright.testing.pytest_plugin import rag_gate
 
-__all__ = ["rag_gate_fixture"]
+__all__ = ["rag_gate"]
+
+pytest_plugins = ["pytester"]
+ROOT = Path(__file__).resolve().parents[2]
 
 ROWS = [{"user_input": "Who?", "response": "Ada Byron", "reference": "Ada"}] * 10
 
@@ -33,3 +41,52 @@ def test_too_few_scored_rows_are_not_trusted(rag_gate: RagGate) -> None:
 def test_a_rule_that_cannot_be_read_is_an_error(rag_gate: RagGate) -> None:
     with pytest.raises(MeasureError):
         rag_gate(ROWS, "Contians>=1")
+
+
+QUESTIONS = [{"question": f"q{n}", "answer": f"a{n}"} for n in range(10)]
+
+
+def test_a_system_is_asked_and_held_to_rules(rag_gate: RagGate) -> None:
+    def system(question: str) -> str:
+        return f"a{question[1:]}"
+
+    assert rag_gate(QUESTIONS, "ExactMatch>=1", system=system)["ExactMatch"].n == 10
+    with pytest.raises(pytest.fail.Exception, match=r"(?s)ExactMatch.*failed"):
+        rag_gate(QUESTIONS, "ExactMatch>=0.5", system=lambda question: "no")
+
+
+def test_a_system_that_is_down_is_an_error_and_no_bad_score(rag_gate: RagGate) -> None:
+    def system(question: str) -> str:
+        raise ConnectionError("it is down")
+
+    with pytest.raises(SystemCallError, match="failed on each of the first 3 rows"):
+        rag_gate(QUESTIONS, "ExactMatch>=0.1", system=system)
+
+
+def test_pytest_finds_it_by_its_entry_point() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    module = importlib.import_module(declared["entry-points"]["pytest11"]["ragwright"])
+    assert module.rag_gate is rag_gate
+
+
+def test_the_example_of_the_guide(pytester: pytest.Pytester) -> None:
+    guide = (ROOT / "docs" / "guide" / "comparing.md").read_text("utf-8")
+    _, _, rest = guide.partition("```python no-run\n# test_rag.py\n")
+    example = rest.partition("```")[0]
+    assert "rag_gate" in example
+    pytester.makepyfile(
+        conftest="from ragwright.testing.pytest_plugin import rag_gate",
+        mypipeline="""
+            def chain(question):
+                number = question.strip("q?")
+                return {"answer": f"a{number}", "contexts": [f"It is a{number}."]}
+        """,
+        test_rag=example,
+    )
+    lines = "".join(f"q{n}?,a{n}\n" for n in range(12))
+    (pytester.path / "questions.csv").write_text(f"question,answer\n{lines}", "utf-8")
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.makepyfile(mypipeline="def chain(question):\n    return 'no', ['It is so.']\n")
+    failed = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    failed.assert_outcomes(failed=1)
+    failed.stdout.fnmatch_lines(["*TokenF1>=0.6*failed*"])

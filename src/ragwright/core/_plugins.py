@@ -23,6 +23,12 @@ def load_object(address: str, *, where: str | None = None) -> Any:
         )
     try:
         found: Any = importlib.import_module(module_name)
+    except SystemExit as error:
+        raise PluginError(
+            f"{module_name!r} ends the program when it is imported (sys.exit({error}))",
+            where=where,
+            hint='put what it runs under `if __name__ == "__main__":`',
+        ) from error
     except Exception as error:
         raise PluginError(
             f"cannot import {module_name!r}: {error}",

@@ -1,7 +1,7 @@
 from ._chat_suite import ChatModelSuite as ChatModelSuite
 from ._chunker_suite import ChunkerSuite as ChunkerSuite
 from ._embedder_suite import EmbedderSuite as EmbedderSuite
-from ._fixture import RagGate as RagGate, rag_gate_fixture as rag_gate_fixture
+from ._fixture import RagGate as RagGate, hold as hold
 from ._index_corpus import (
     PAIR as PAIR,
     make_document as make_document,

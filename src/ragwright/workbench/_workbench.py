@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         OnForecast,
         OnResult,
         PersonaModelGrid,
+        Questions,
         Study,
         SweepForecast,
         Sweeping,
@@ -305,13 +306,16 @@ class Workbench(AsyncVerbs):
 
     def evaluate(
         self,
-        testset: str | Testset,
-        measures: str | Sequence[Measure],
+        testset: Questions,
+        measures: str | Sequence[Measure] = "",
         how: Evaluating | None = None,
         *,
         system: object = None,
     ) -> tuple[Evaluation, RunSummary]:
         """Run a testset through the project and score it; returns the outcome of the run.
+
+        ``testset`` is an address, a :class:`ragwright.testsets.Testset`, or rows: objects, a data
+        frame, a data set. Without ``measures`` those that suit are used.
 
         Retrieves for every row and, with ``how.answers``, also answers it for its persona. Rows
         are stored as they end; ``how.resume`` continues an unfinished run of the same testset,
@@ -329,6 +333,7 @@ class Workbench(AsyncVerbs):
             return experiment.evaluate_system(project, testset, measures, chosen, system)
         # as at the first row: files may change during the run
         taken = opened.configuration_of(project.folder, project.settings)
+        testset = testset if isinstance(testset, str) else experiment.questions_in(testset)
         evaluation, summary = experiment.evaluate_testset(project, testset, measures, chosen)
         opened.keep_configuration(project.runs, summary.run, taken)
         return evaluation, summary

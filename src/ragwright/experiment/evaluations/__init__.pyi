@@ -101,7 +101,9 @@ from ._stored import (
 from ._suite_runs import evaluate_testset as evaluate_testset, forecast_testset as forecast_testset
 from ._system_gold import with_reply as with_reply
 from ._systems import (
+    Questions as Questions,
     evaluate_system as evaluate_system,
     forecast_system as forecast_system,
+    questions_in as questions_in,
     system_row as system_row,
 )

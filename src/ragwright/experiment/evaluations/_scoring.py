@@ -10,9 +10,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ...core import Row
-from ...flow import Flow, Forecast, Runner, RunnerOptions, RunSummary
+from ...flow import AskSystem, Flow, Forecast, Runner, RunnerOptions, RunSummary
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup
-from ...models import EmbedOptions, Models, model_handlers
+from ...models import (
+    EmbedOptions,
+    Models,
+    SystemHandler,
+    Systems,
+    model_handlers,
+    open_system,
+)
 from ...project import Project, at_work
 from ...testsets import Testset, half_note, holds_half, unread_columns, unread_note
 from ._baselines import baseline_flows, with_baselines
@@ -24,6 +31,7 @@ from ._measuring import check_models, chosen_measures, judging
 from ._notes import Noted
 from ._options import Evaluating
 from ._results import Evaluation, RowResult, evaluation_of
+from ._systems import Questions, beside_gold, evaluate_rows_by, questions_in
 
 OnResult: TypeAlias = Callable[[RowResult], None]
 OnForecast: TypeAlias = Callable[[Forecast], None]
@@ -38,25 +46,31 @@ class Drawn:
 
 
 def evaluate(
-    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    rows: Questions,
     measures: str | Sequence[Measure] = (),
     setup: MeasureSetup | None = None,
     *,
+    system: object = None,
     models: Models | None = None,
     seed: int = 0,
     each: OnResult | None = None,
 ) -> Evaluation:
     """Score rows of any system, without a project; only judged measures need a model.
 
+    With ``system`` the rows are questions, and the system answers them first; nothing is stored.
+
     The evaluation holds every row with its scores, so its memory grows with the rows. With ``each``
     it holds only summaries, and rows of a file are read one at a time: any number of them in
     bounded memory (besides their ids, and 8 bytes per score for the intervals).
 
     Args:
-        rows: A file (JSONL, JSON, CSV; ragas' names, or those of ragas v1, DeepEval, MLflow,
-            RAGChecker), which is read twice; or rows, or objects in these names.
+        rows: A file (JSONL, JSON, CSV, Excel, Parquet; ragas' names, or those of ragas v1,
+            DeepEval, MLflow, RAGChecker), which is read twice; or rows, objects in these names, a
+            data frame of pandas or polars, an Arrow table, a data set.
         measures: Text with commas or measures; by default those that suit the rows.
         setup: Models, language and cues.
+        system: A function of the question, an object of LangChain, LlamaIndex or Haystack, an
+            address; see ``Workbench.evaluate``.
         models: Settings of models, such as addresses and prices; keys come from the environment.
         seed: Seed of the intervals.
         each: Gets the result of every row, in their order, instead of the evaluation.
@@ -65,9 +79,12 @@ def evaluate(
         TestsetError: Rows cannot be read; with file and line, or number. Raised before the first
             row is scored.
         MeasureError: A measure is unknown, or needs a model that is not set.
+        SystemCallError: The system fails on the first rows.
     """
-    given, chosen, taken = _checked(rows, measures, setup)
     known = models or Models({}, EmbedOptions(), Path())
+    if system is not None:
+        return _asked(rows, measures, (setup or MeasureSetup(), known), system, seed, each)
+    given, chosen, taken = _checked(rows, measures, setup)
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
         results: Iterable[RowResult]
         if _asking(taken.measures):
@@ -75,6 +92,29 @@ def evaluate(
         else:
             results = computed_results(given.rows, taken.measures, chosen)
         return _summed(results, given, taken, seed, each, partial(_beside, runner, chosen, seed))
+
+
+def _asked(
+    rows: Questions,
+    measures: str | Sequence[Measure],
+    using: tuple[MeasureSetup, Models],
+    system: object,
+    seed: int,
+    each: OnResult | None,
+) -> Evaluation:
+    """The rows answered by a system, and scored; judge and models are ``using``."""
+    setup, known = using
+    asked, under, systems = questions_in(rows), open_system(system), Systems()
+    systems.add(under)
+    handlers = {**model_handlers(known), AskSystem: SystemHandler(systems)}
+    with Runner(handlers, RunnerOptions(seed=seed)) as runner:
+        asked, taken, results = evaluate_rows_by(under, asked, measures, setup, runner)
+        given = of_testset(asked)
+        beside = partial(_beside, runner, setup, seed)
+        # The notes of the test set hold that of the measures.
+        named = replace(taken, left_out={})
+        found = _summed(results, given, named, seed, each, beside)
+    return found if each else beside_gold(found)
 
 
 def forecast_rows(
@@ -160,7 +200,7 @@ def _to_score(
 
 
 def _checked(
-    rows: str | Path | Iterable[Row | Mapping[str, Any]],
+    rows: Questions,
     measures: str | Sequence[Measure],
     setup: MeasureSetup | None,
 ) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:

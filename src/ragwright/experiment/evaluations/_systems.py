@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from ...core import Row, StoppedError, SystemCallError, replace_text, value_hash
+from ...core import Row, Score, StoppedError, SystemCallError, replace_text, value_hash
 from ...flow import (
     Flow,
     Forecast,
@@ -26,7 +27,15 @@ from ...flow import (
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
 from ...models import UnderTest, open_system
 from ...project import Project, at_work
-from ...testsets import Testset, project_testset
+from ...testsets import (
+    Testset,
+    declared_splits,
+    load_testset,
+    project_testset,
+    rows_of,
+    unread_columns,
+    unread_note,
+)
 from ._asked import unanswered
 from ._baselines import with_baselines
 from ._evaluate import answer_row
@@ -38,6 +47,9 @@ from ._options import Evaluating
 from ._results import Evaluation, Made, RowResult
 from ._system_gold import meets_gold, with_reply
 
+Questions: TypeAlias = str | Path | Testset | Iterable[Row | Mapping[str, Any]]
+"""A test set, its address, or rows in memory: objects, a data frame, a data set."""
+
 _TRIED = 3
 """Rows that are tried before the run; where each of them fails, the system is at fault."""
 
@@ -48,7 +60,7 @@ _LIKELY = SystemReply("an answer", ("a passage",), ("a document",))
 @at_work("eval")
 def evaluate_system(
     project: Project,
-    testset: str | Testset,
+    testset: Questions,
     measures: str | Sequence[Measure],
     how: Evaluating,
     system: Any,
@@ -63,17 +75,68 @@ def evaluate_system(
         ConfigError: The system cannot be found or asked.
     """
     rows, under = _opened(project, testset, measures, system)
+    if measures:
+        check_gold(rows, parse_measures(measures))
     under = _round(project, rows, under, resume=how.resume)
     project.systems.add(under)
     first = _first_reply(project.runner, rows.rows, under)
     rows, wanted, work = _planned(project, (rows, measures), under, first)
     evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted, how)
     evaluation = with_baselines(evaluation, project.runner, judging(project), how.seed)
-    return with_notes(_beside_gold(evaluation)), summary
+    return with_notes(beside_gold(evaluation)), summary
+
+
+def evaluate_rows_by(
+    system: Any,
+    rows: Testset,
+    measures: str | Sequence[Measure],
+    setup: MeasureSetup,
+    runner: Runner,
+) -> tuple[Testset, ChosenMeasures, Iterator[RowResult]]:
+    """Ask a system the questions of rows and score what it says, without a project or a run.
+
+    ``system`` is open and known to the runner. Returns the rows with notes, the measures, and the
+    results, which are made as they are read; a row that fails is ``errored``.
+
+    Raises:
+        SystemCallError: The first rows fail, up to three of them.
+        TestsetError: No measure can be taken, for want of gold.
+    """
+    if measures:
+        check_gold(rows, parse_measures(measures))
+    first = _first_reply(runner, rows.rows, system)
+    rows, chosen = _chosen(rows, measures, system, first, setup)
+    flows = (_settled(row, system, chosen.measures, setup) for row in rows.rows)
+    return rows, chosen, runner.map(flows)
+
+
+def questions_in(rows: Questions) -> Testset:
+    """Rows to ask: a test set, its address (the tune split where rows name splits), or rows."""
+    if isinstance(rows, Testset):
+        return rows
+    if isinstance(rows, str | Path):
+        address = str(rows)
+        return load_testset(address, split="tune" if declared_splits(address) else "all")
+    held = tuple(rows_of(rows, questions=True))
+    return Testset("rows", held, unread_note(name for row in held for name in unread_columns(row)))
+
+
+def _settled(
+    row: Row, under: UnderTest, measures: Sequence[Measure], setup: MeasureSetup
+) -> Flow[RowResult]:
+    """One row; what asking raises becomes the state ``errored``, with the reason."""
+    try:
+        return (yield from system_row(row, under, measures, setup))
+    except StoppedError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {getattr(error, 'what', error)}"
+        scores = tuple(Score(str(m), "errored", reason=reason) for m in measures)
+        return RowResult(row.id, (), scores, unanswered(row))
 
 
 def forecast_system(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], system: Any
+    project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
 ) -> Forecast:
     """What :func:`evaluate_system` would ask and cost; the system is not asked."""
     rows, under = _opened(project, testset, measures, system)
@@ -106,12 +169,13 @@ def asked(under: UnderTest, question: str) -> Flow[SystemReply]:
 
 
 def _opened(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], system: Any
+    project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
 ) -> tuple[Testset, UnderTest]:
     """The rows and the system; what can be wrong with them is said here."""
     if measures:
         parse_measures(measures)  # a slip in a name is told before any file is read
-    rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
+    held = isinstance(testset, str | Path)
+    rows = project_testset(project.folder, str(testset)) if held else questions_in(testset)
     under = open_system(system)
     if under.options.model:
         project.models.settings_of(under.options.model)
@@ -126,19 +190,28 @@ def _planned(
     under: UnderTest,
     first: SystemReply,
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    rows, measures = asked_for
-    setup = judging(project, measures)
-    likely = tuple(_likely(rows.rows, first, under))
-    chosen: ChosenMeasures = chosen_measures(measures, likely, setup)
-    check_setup(chosen.measures, setup, likely)
+    setup = judging(project, asked_for[1])
+    rows, chosen = _chosen(*asked_for, under, first, setup)
     check_models(project, chosen.measures, setup)
-    check_gold(rows, chosen.measures)
-    notes = (*rows.notes, *([chosen.note] if chosen.note else []))
-    rows = replace(rows, notes=notes)
     work = scoring_work(rows, chosen.measures, setup)
     items = [(row.id, partial(system_row, row, under, chosen.measures, setup)) for row in rows.rows]
     manifest: Mapping[str, Any] = {**work.manifest, **under.manifest}
     return rows, chosen.measures, replace(work, kind="eval", manifest=manifest, items=items)
+
+
+def _chosen(
+    rows: Testset,
+    measures: str | Sequence[Measure],
+    under: UnderTest,
+    first: SystemReply,
+    setup: MeasureSetup,
+) -> tuple[Testset, ChosenMeasures]:
+    """The measures, and the rows with a note on those that were left out."""
+    likely = tuple(_likely(rows.rows, first, under))
+    chosen = chosen_measures(measures, likely, setup)
+    check_setup(chosen.measures, setup, likely)
+    check_gold(rows, chosen.measures)
+    return replace(rows, notes=(*rows.notes, *([chosen.note] if chosen.note else []))), chosen
 
 
 def _likely(rows: Iterable[Row], first: SystemReply, under: UnderTest) -> Iterable[Row]:
@@ -191,7 +264,7 @@ def _first_reply(runner: Runner, rows: Sequence[Row], under: UnderTest) -> Syste
     ) from failure
 
 
-def _beside_gold(evaluation: Evaluation) -> Evaluation:
+def beside_gold(evaluation: Evaluation) -> Evaluation:
     """A note where no passage of any row met gold: texts or ids may be of another kind."""
     kept = [result.row for result in evaluation.results if result.row is not None]
     searched = [

@@ -16,6 +16,9 @@ from ._replies import reply_of, shown, text_of
 Caller = Callable[[str], Any]
 """Takes a question; may block, raise, or return an awaitable or a generator of pieces."""
 
+_HISTORIES = frozenset({"chat_history", "history"})
+"""Inputs of earlier turns: a question of a test set has none."""
+
 _QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
 
@@ -32,7 +35,7 @@ def caller_of(found: Any, how: SystemOptions) -> Caller:
     if isinstance(found, type) or (inspect.isfunction(found) and not _parameters(found)):
         try:
             found = found()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ConfigError(
                 f"the system cannot be made: {type(error).__name__}: {error}", where=how.title
             ) from error
@@ -82,23 +85,91 @@ def _function(function: Callable[..., Any], how: SystemOptions) -> Caller:
 
 
 def _invoked(runnable: Any, how: SystemOptions) -> Caller:
-    """A LangChain Runnable or a LangGraph graph."""
-    key = how.question or _input_key(runnable)
+    """A LangChain Runnable or a LangGraph graph.
+
+    Its input schema says what it takes; where it does not, the first question is tried as a text,
+    then as ``{"question": …}``, then under the key that was missing, and what works is kept.
+    """
+    forms = _Forms(runnable, how)
 
     def ask(question: str) -> Any:
-        asked: Any = {key: question} if key else question
-        if key == "messages":
-            asked = {"messages": [{"role": "user", "content": question}]}
-        seen = _retrievals(runnable)
-        if seen is None:
-            return runnable.invoke(asked)
-        made = reply_of(runnable.invoke(asked, config={"callbacks": [seen]}), how.ids)
-        if made.contexts or made.context_ids is not None or not seen.searches:
-            return made
-        found = reply_of(list(seen.documents), how.ids)
-        return replace(made, contexts=found.contexts, context_ids=found.context_ids)
+        return forms.asked(question, lambda given: _invoke(runnable, given, how))
 
     return ask
+
+
+def _invoke(runnable: Any, given: Any, how: SystemOptions) -> Any:
+    """One call, with the passages that the retrievers within found where it returns none."""
+    seen = _retrievals(runnable)
+    if seen is None:
+        return runnable.invoke(given)
+    made = reply_of(runnable.invoke(given, config={"callbacks": [seen]}), how.ids)
+    if made.contexts or made.context_ids is not None or not seen.searches:
+        return made
+    found = reply_of(list(seen.documents), how.ids)
+    return replace(made, contexts=found.contexts, context_ids=found.context_ids)
+
+
+class _Forms:
+    """The form in which a Runnable takes the question.
+
+    Args:
+        runnable: What is asked.
+        how: ``question`` names its key.
+
+    Raises:
+        ConfigError: It takes several inputs, and none of them is known to be the question.
+    """
+
+    def __init__(self, runnable: Any, how: SystemOptions) -> None:
+        self._name = how.title
+        keys = _input_keys(runnable)
+        self._history: dict[str, Any] = {key: [] for key in keys or () if key in _HISTORIES}
+        own = [key for key in keys or () if key not in _HISTORIES]
+        known = next((name for name in (*_QUESTIONS, "messages") if name in own), "")
+        self._key = how.question or known or (own[0] if len(own) == 1 else "")
+        if len(own) > 1 and not self._key:
+            raise ConfigError(
+                f"the chain takes {len(own)} inputs: {', '.join(own)}",
+                where=how.title,
+                hint=f"name that of the question: `question: {own[0]}` in the system's file, or "
+                "SystemOptions(question=…) in Python",
+            )
+        self._known = bool(self._key) or keys == ()
+
+    def asked(self, question: str, invoke: Callable[[Any], Any]) -> Any:
+        """The reply to a question in the form that is known, or that is found by it."""
+        if self._known:
+            return invoke(self._of(self._key, question))
+        first: Exception | None = None
+        for _ in range(3):
+            try:
+                found = invoke(self._of(self._key, question))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                first = first or error
+                missing = error.args[0] if isinstance(error, KeyError) and error.args else ""
+                following = missing if str(missing).isidentifier() else "question"
+                if following == self._key:
+                    break
+                self._key = following
+            else:
+                self._known = True
+                return found
+        self._key = ""
+        raise SystemCallError(
+            f"the chain took the question neither as a text nor as a key: {type(first).__name__}: "
+            f"{first}",
+            where=self._name,
+            hint="name its input: `question: NAME` in the system's file, or "
+            "SystemOptions(question=NAME) in Python",
+        ) from first
+
+    def _of(self, key: str, question: str) -> Any:
+        if not key:
+            return question
+        if key == "messages":
+            return {"messages": [{"role": "user", "content": question}]}
+        return {**self._history, key: question}
 
 
 def _retrievals(runnable: Any) -> Any:
@@ -119,20 +190,22 @@ def _retrievals(runnable: Any) -> Any:
     return type("Retrievals", (callbacks.BaseCallbackHandler,), members)()
 
 
-def _input_key(runnable: Any) -> str:
-    """Name of the question in a Runnable's input; empty where it takes the question itself."""
+def _input_keys(runnable: Any) -> tuple[str, ...] | None:
+    """Keys of the input that a Runnable takes: none for a text, None where it does not say."""
     keys = getattr(runnable, "input_keys", None)
-    if isinstance(keys, list) and len(keys) == 1:
-        return str(keys[0])
+    if isinstance(keys, list) and keys:
+        return tuple(map(str, keys))
     try:
         schema = runnable.get_input_jsonschema()
     except Exception:  # not every Runnable can say what it takes
-        return ""
-    properties = schema.get("properties") if isinstance(schema, Mapping) else None
-    if not isinstance(properties, Mapping) or not properties:
-        return ""
-    known = next((name for name in (*_QUESTIONS, "messages") if name in properties), "")
-    return known or (str(next(iter(properties))) if len(properties) == 1 else "")
+        return None
+    if not isinstance(schema, Mapping):
+        return None
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping) and set(properties) - {"root"}:
+        return tuple(map(str, properties))
+    # Parts without types, such as lambdas, leave nothing, or a `root` that is no key.
+    return () if schema.get("type") == "string" or "anyOf" in schema else None
 
 
 def _whole_response(ask: Caller) -> Caller:

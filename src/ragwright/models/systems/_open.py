@@ -182,8 +182,12 @@ def _loaded(address: str) -> Any:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
-            f"{file} fails when it is imported: {type(error).__name__}: {error}", where="--system"
+            f"{file} fails when it is imported: {type(error).__name__}: {error}",
+            where="--system",
+            hint='put what it runs under `if __name__ == "__main__":`'
+            if isinstance(error, SystemExit)
+            else None,
         ) from error
     return load_object(f"{name}:{path}", where="--system")

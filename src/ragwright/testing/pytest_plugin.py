@@ -1,0 +1,24 @@
+"""The plug-in that pytest loads where ragwright is installed: the fixture ``rag_gate``.
+
+It imports nothing of ragwright until a test asks for the fixture.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from ._fixture import RagGate
+
+
+@pytest.fixture
+def rag_gate() -> RagGate:
+    """Holds rows, or a system and its questions, to rules: ``rag_gate(rows, "TokenF1>=0.6")``.
+
+    See :func:`ragwright.testing.hold`.
+    """
+    from . import hold
+
+    return hold
