@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from .. import testing
+
 if TYPE_CHECKING:
     from ._fixture import RagGate
 
@@ -19,6 +21,4 @@ def rag_gate() -> RagGate:
 
     See :func:`ragwright.testing.hold`.
     """
-    from . import hold
-
-    return hold
+    return testing.hold
