@@ -6,7 +6,7 @@ PARALLEL := -n auto --dist loadfile
 # `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.
 LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
-EXTRAS := ann,delta,docs,embed,jobs,lance,measures,otel,pg,records,serve,viz
+EXTRAS := ann,delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,serve,viz
 
 .PHONY: install demo test quick coverage check docs site bench lock dist release-check clean
 

@@ -13,6 +13,7 @@ NAMES = (
     "ingest",
     "chunking",
     "documents",
+    "ocr",
     "extractive",
     "retrieval",
     "codes",

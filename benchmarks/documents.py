@@ -78,7 +78,7 @@ def no_network(address: str) -> Fetched:
 def compare(folder: Path) -> Iterator[Kept]:
     """Every source of a folder in order of its name."""
     sources = folder / "sources"
-    reader = FileReader(SourceOptions(), base=sources)
+    reader = FileReader(SourceOptions(ocr="never"), base=sources)
     for source in sorted(sources.iterdir()):
         start = time.perf_counter()
         found = list(reader.read(source.name, no_network))

@@ -73,7 +73,9 @@ def test_encrypted_pdf() -> None:
 
 def test_scan() -> None:
     picture = "q 500 0 0 700 50 50 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \xff EI Q"
-    assert "scan" in refused(EmptySourceError, "scan.pdf", make.pdf([picture, picture]))
+    never = SourceOptions(ocr="never")
+    scan = make.pdf([picture, picture])
+    assert "scan" in refused(EmptySourceError, "scan.pdf", scan, never)
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.5, 0.9])
@@ -154,14 +156,15 @@ def test_text_that_calls_itself_a_document_is_refused(name: str) -> None:
     assert "plain text" in refused(MalformedSourceError, name, b"only words")
 
 
-def test_a_picture_that_calls_itself_text_is_refused() -> None:
-    message = refused(MalformedSourceError, "a.txt", make.png())
-    assert "plain text" in message
-    assert "PNG" in message
+def test_a_picture_is_known_by_its_bytes_and_refused_without_ocr() -> None:
+    never = SourceOptions(ocr="never")
+    message = refused(UnsupportedSourceError, "a.txt", make.png(), never)
+    assert "images are read by text recognition (OCR)" in message
+    assert "ocr: never" in message
 
 
 def test_what_no_reader_knows() -> None:
-    assert "PNG" in refused(UnsupportedSourceError, "a.png", make.png())
+    assert "a GIF image" in refused(UnsupportedSourceError, "a.gif", b"GIF89a" + bytes(50))
     refused(UnsupportedSourceError, "a.txt", bytes(range(256)) * 10)
     refused(UnsupportedSourceError, "a", b"PK\x03\x04" + bytes(100))
     old = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500) + "WordDocument".encode("utf-16-le")

@@ -34,13 +34,15 @@ def resolve_citations(
 
 def citation(marker: int, hit: Hit, start: int | None = None, end: int | None = None) -> Citation:
     """The citation of a hit, or of a span (in its document's characters) within it."""
+    page = hit.page if start is None else hit.page_at(start)
     return Citation(
         marker,
         hit.source,
         hit.document_id,
         hit.chunk_id,
         hit.title,
-        hit.page if start is None else hit.page_at(start),
+        page,
         hit.start if start is None else start,
         hit.end if end is None else end,
+        hit.ocr_at(page),
     )

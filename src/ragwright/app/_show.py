@@ -11,7 +11,7 @@ from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import flow, models
-from ..core import Usage
+from ..core import Citation, Usage
 from ._console import Step, table, width
 
 if TYPE_CHECKING:
@@ -33,10 +33,12 @@ def turn_lines(turns: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in turns]
 
 
-def place(source: str, page: int | None, start: int, end: int) -> str:
-    """Its place: source, page, characters."""
-    paged = f", page {page}" if page is not None else ""
-    return f"{source}{paged}, characters {start}-{end}"
+def place(found: Hit | Citation) -> str:
+    """Its place: source, page, characters, and that OCR read it."""
+    paged = f", page {found.page}" if found.page is not None else ""
+    sure = found.ocr if isinstance(found, Citation) else found.ocr_at(found.page)
+    read = "" if sure is None else f" (OCR, confidence {sure:.2f})"
+    return f"{found.source}{paged}, characters {found.start}-{found.end}{read}"
 
 
 def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
@@ -50,7 +52,7 @@ def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
             f"{name} #{c.rank} {c.score:.3f}" for name, c in sorted(hit.channels.items())
         )
         head = f"{hit.rank}. {hit.title or hit.document_id}   [{channels or f'{hit.score:.4f}'}]"
-        lines = [head, f"   {place(hit.source, hit.page, hit.start, hit.end)}"]
+        lines = [head, f"   {place(hit)}"]
         if why is not None:
             lines += [f"   {line}" for line in _hit_lines(hit, why)]
         body = excerpt(hit.text, found.query)
@@ -120,7 +122,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
         lines.append("\n".join(textwrap.fill(line, width()) for line in answer.text.splitlines()))
     shown: dict[tuple[int, str], str] = {}
     for citation in answer.citations:
-        where = place(citation.source, citation.page, citation.start, citation.end)
+        where = place(citation)
         shown.setdefault((citation.marker, where), f"  [{citation.marker}] {where}")
     if shown:
         lines += ["sources:", *shown.values()]
@@ -285,6 +287,11 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     if total is None:
         done, unit, counts = progress.read, "documents read", ""
     embedded = f"{progress.embedded:,} embedded, " if progress.texts else ""
+    scans = progress.scans
+    if scans.pages or scans.current:
+        pace = f", {scans.seconds / scans.pages:.1f} s per page" if scans.pages else ""
+        counts += f"{scans.pages:,} pages by OCR{pace}, "
+    current = _tail(scans.current or progress.current)
     return Step(
         done,
         total,
@@ -293,7 +300,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         eta=progress.eta,
         cost=runner.cost,
         before=_wait_text(runner),
-        after=f"{_tail(progress.current)}{counts}{progress.unchanged:,} unchanged, "
+        after=f"{current}{counts}{progress.unchanged:,} unchanged, "
         f"{progress.failed:,} failed, {embedded}"
         f"{progress.chunks:,} chunks indexed",
     )

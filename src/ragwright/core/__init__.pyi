@@ -80,6 +80,7 @@ from ._kept_files import (
     reading_connection as reading_connection,
     writable as writable,
 )
+from ._limits import address_space as address_space, bounded_work as bounded_work
 from ._locks import FileLock as FileLock, LockHolder as LockHolder, WorkLock as WorkLock
 from ._mapping import (
     Mapped as Mapped,

@@ -296,6 +296,13 @@ class Hit:
         begun = [number for first, number in self.pages if first <= position]
         return begun[-1] if begun else self.page
 
+    def ocr_at(self, page: int | None) -> float | None:
+        """Mean confidence of the OCR that read a page of the document; None if none did."""
+        read, sure = self.metadata.get("ocr_pages"), self.metadata.get("ocr_confidence")
+        if not isinstance(sure, float | int) or not isinstance(read, tuple):
+            return None
+        return float(sure) if page is None or str(page) in read else None
+
 
 @dataclass(frozen=True, slots=True)
 class Persona:
@@ -318,7 +325,11 @@ class Persona:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A source mark ``[marker]`` of an answer, resolved to source, page and span."""
+    """A source mark ``[marker]`` of an answer, resolved to source, page and span.
+
+    ``ocr`` is the mean confidence (0 to 1) of its document's recognised text where the cited page
+    was read by OCR, None where the file itself holds the text.
+    """
 
     marker: int
     source: str
@@ -328,6 +339,7 @@ class Citation:
     page: int | None
     start: int
     end: int
+    ocr: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,4 +38,5 @@ from ._sources import (
 )
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader
+from .ocr import ScanProgress as ScanProgress, engine_name as engine_name
 from .services import LoaderReader as LoaderReader, RemoteReader as RemoteReader

@@ -7,25 +7,32 @@ serves many files. Text, Markdown and CSV are read here: their cost is linear in
 
 from __future__ import annotations
 
-import resource
-import signal
 import sys
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 from ..core import (
     RagwrightError,
     UnsupportedSourceError,
     WorkerEndedError,
+    address_space,
     ask_worker,
+    bounded_work,
     serve_requests,
 )
 from ._extract import Extract
 from ._formats import choose, parse_file
 from ._html import readable
 from ._options import SourceOptions
+from .ocr import (
+    ScannedPage,
+    ScanProgress,
+    engine_name,
+    image_extract,
+    may_recognise,
+    recognise,
+)
 
 _HERE = frozenset({"text", "markdown", "csv"})
 """Kinds that are read in this process."""
@@ -33,7 +40,6 @@ _HERE = frozenset({"text", "markdown", "csv"})
 _ARCHIVE = b"PK\x03\x04"
 """First bytes of a zip file, whose directory alone may be a bomb."""
 
-_STATUS = Path("/proc/self/statm")
 _SPENT = 300_000_000
 """Bytes that a worker may keep between files; one that keeps more is replaced."""
 
@@ -48,11 +54,15 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of a kind; the worker finds the kind where it is empty."""
+    """A file of a kind; the worker finds the kind where it is empty.
+
+    ``scans`` are the pages of a PDF that OCR has read; None where it may not read any.
+    """
 
     where: str
     kind: str
     data: bytes
+    scans: Mapping[int, ScannedPage] | None = None
 
 
 _Task: TypeAlias = _File | _Page
@@ -60,19 +70,56 @@ _Answer: TypeAlias = tuple[Extract | RagwrightError, bool]
 """The result, and whether the worker kept too much memory."""
 
 
-def extract_bytes(name: str, data: bytes, options: SourceOptions) -> Extract:
+def extract_bytes(
+    name: str, data: bytes, options: SourceOptions, progress: ScanProgress | None = None
+) -> Extract:
     """Read a file by its content; the suffix decides only between kinds of text.
+
+    Images and pages without a text layer are read by OCR where it is installed.
+
+    Args:
+        name: Id of the file; its suffix is a hint to the format.
+        data: The whole file.
+        options: Limits and settings.
+        progress: Counts the pages that OCR reads.
 
     Raises:
         MalformedSourceError: Damaged, or not of the kind that its name says.
         UnsupportedSourceError: No reader knows it, or reading it takes more than `max_memory` or
             `max_seconds`.
+        MissingExtraError: ``ocr: always``, and OCR is not installed.
         SourceError: Any other reason, as the format's reader says.
     """
+    progress = progress or ScanProgress()
     kind = "" if data.startswith(_ARCHIVE) else choose(name, data, options)
     if kind in _HERE:
         return parse_file(name, kind, data, options)
-    return _apart(_File(name, kind, data), options)
+    if kind == "image":
+        return _image(name, data, options, progress)
+    if kind != "pdf":
+        return _apart(_File(name, kind, data), options)
+    recognising = may_recognise(options)
+    extract = _apart(_File(name, kind, data, {} if recognising else None), options)
+    if not extract.unread:
+        return extract
+    if not recognising:
+        progress.unread += not engine_name() and options.ocr != "never"
+        return extract
+    scans = recognise(name, kind, data, options, progress, extract.unread)
+    return _apart(_File(name, kind, data, scans), options)
+
+
+def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgress) -> Extract:
+    if not may_recognise(options):
+        never = options.ocr == "never"
+        raise UnsupportedSourceError(
+            "images are read by text recognition (OCR), which is "
+            + ("switched off (`ocr: never`)" if never else "not installed"),
+            where=name,
+            hint="leave it out with `exclude`"
+            + ("" if never else ", or read it: pip install 'ragwright[ocr]'"),
+        )
+    return image_extract(name, recognise(name, "image", data, options, progress))
 
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
@@ -109,15 +156,15 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
 def serve() -> None:
     """Run as a worker: read documents until there are no more requests."""
     _read(_File("warm.txt", "text", b"warm"), SourceOptions())
-    before = _memory()
+    before = address_space()
 
     def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
         task, options = request
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
-        _limit(before + room if before else resource.RLIM_INFINITY)
-        signal.setitimer(signal.ITIMER_PROF, options.max_seconds)
+        found: Extract | RagwrightError
         try:
-            found: Extract | RagwrightError = _read(task, options)
+            with bounded_work(before and before + room, options.max_seconds):
+                found = _read(task, options)
         except RagwrightError as error:
             found = error
         except MemoryError:
@@ -126,10 +173,7 @@ def serve() -> None:
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             )
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-            _limit(resource.RLIM_INFINITY)
-        return found, _memory() > before + _SPENT
+        return found, address_space() > before + _SPENT
 
     serve_requests(answer)
 
@@ -137,20 +181,4 @@ def serve() -> None:
 def _read(task: _Task, options: SourceOptions) -> Extract:
     if isinstance(task, _Page):
         return readable(task.html, task.where, main_only=True)
-    return parse_file(task.where, task.kind, task.data, options)
-
-
-def _memory() -> int:
-    """Address space of this process in bytes; 0 where the system does not say."""
-    try:
-        return int(_STATUS.read_text("ascii").split()[0]) * resource.getpagesize()
-    except OSError:
-        return 0
-
-
-def _limit(most: int) -> None:
-    with suppress(OSError, ValueError):  # systems that bound no address space
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if hard != resource.RLIM_INFINITY:
-            most = hard if most == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+    return parse_file(task.where, task.kind, task.data, options, task.scans)

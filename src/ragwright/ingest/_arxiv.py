@@ -23,6 +23,7 @@ from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._sniff import sniff
 from ._web import made_document
+from .ocr import with_text
 
 _ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
 _PAGE = re.compile(r"^https?://(?:www\.|export\.)?arxiv\.org/(?:abs|pdf|html)/([^?#]+)", re.I)
@@ -136,7 +137,8 @@ class ArxivReader(Reader):
                 where=fetched.url,
                 hint="it may ask for a pause: try again later, with fewer papers",
             )
-        extract = extract_bytes(f"{self.site}/pdf/{name}.pdf", fetched.body, self.options)
+        file = f"{self.site}/pdf/{name}.pdf"
+        extract = with_text(extract_bytes(file, fetched.body, self.options), file)
         metadata: dict[str, MetaValue] = {
             **extract.metadata,
             "authors": paper.authors,

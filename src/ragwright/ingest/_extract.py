@@ -24,7 +24,8 @@ class Attachment:
 class Extract:
     """The result of reading one file: normalised text, with spans that point into it.
 
-    ``faults`` name parts that were damaged although the rest could be read.
+    ``faults`` name parts that were damaged although the rest could be read; ``unread`` are the
+    numbers of pages that hold pictures or drawings but no text.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Extract:
     metadata: Metadata = field(default_factory=dict)
     faults: tuple[RagwrightError, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    unread: tuple[int, ...] = ()
 
 
 class TextBuilder:

@@ -13,6 +13,7 @@ from ._apart import extract_bytes
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader, SourceFile, read_files
 from ._walk import Missed, expand, printable, read_bytes, unreadable, walk
+from .ocr import ScanProgress, nothing_recognised
 
 _SCHEME = re.compile(r"(?i)[a-z][a-z0-9+.-]+:")
 _DEPTH = 3
@@ -28,6 +29,7 @@ class FileReader(Reader):
             by default. Files that share no folder with it have their absolute path as id.
         stored: True for the id of a document that is stored already. Earlier versions gave other
             ids to files outside ``base``; a document that has one keeps it.
+        scans: Counts the pages that OCR reads.
     """
 
     name = "files"
@@ -38,12 +40,14 @@ class FileReader(Reader):
         base: Path | None = None,
         home: Path | None = None,
         stored: Callable[[str], bool] | None = None,
+        scans: ScanProgress | None = None,
     ) -> None:
         self.options = options or SourceOptions()
         self.base = Path(base) if base is not None else Path.cwd()
         # abspath, not resolve: a link keeps the name the user sees.
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
         self._stored = stored
+        self._scans = scans
         self._missing: dict[str, str] = {}
 
     def accepts(self, source: str) -> bool:
@@ -121,7 +125,7 @@ class FileReader(Reader):
                     hint="rename it, or the folder that it is in",
                 )
             data = read_bytes(path, name, self.options)
-            for item in documents(name, data, self.options):
+            for item in documents(name, data, self.options, self._scans):
                 yield self._shortened(item) if isinstance(item, Failure) else item
         except RagwrightError as error:
             yield self._shortened(Failure(name, error))
@@ -169,7 +173,11 @@ def relative_id(whole: Path, home: Path) -> str:
 
 
 def documents(
-    name: str, data: bytes, options: SourceOptions, depth: int = 0
+    name: str,
+    data: bytes,
+    options: SourceOptions,
+    scans: ScanProgress | None = None,
+    depth: int = 0,
 ) -> Iterator[Document | Failure]:
     """Documents in the bytes of one file: the file, then its attachments.
 
@@ -177,12 +185,13 @@ def documents(
         name: Id and address; its suffix is a hint to the format.
         data: The whole file.
         options: Limits and settings.
+        scans: Counts the pages that OCR reads.
         depth: How many mails contain this one.
 
     Raises:
         SourceError: The file cannot be read as a whole.
     """
-    extract = extract_bytes(name, data, options)
+    extract = extract_bytes(name, data, options, scans)
     if extract.text:
         yield Document(
             id=name,
@@ -197,6 +206,8 @@ def documents(
             sections=extract.sections,
             metadata=extract.metadata,
         )
+    elif not extract.faults and not extract.attachments:
+        yield Failure(name, nothing_recognised(name), skipped=True)
     for fault in extract.faults:
         yield Failure(name, fault, warning=bool(extract.text))
     taken: dict[str, int] = {}
@@ -211,6 +222,6 @@ def documents(
                     where=inner,
                     hint="save the attachment on its own",
                 )
-            yield from documents(inner, attachment.data, options, depth + 1)
+            yield from documents(inner, attachment.data, options, scans, depth + 1)
         except RagwrightError as error:
             yield Failure(inner, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,9 +27,9 @@ from ._sheet import read_sheet
 from ._sniff import BINARY, NAMES, SUFFIXES, sniff
 from ._tabular import read_csv
 from ._xml import read_xml
+from .ocr import ScannedPage
 
 _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
-    "pdf": read_pdf,
     "docx": read_docx,
     "pptx": read_pptx,
     "odt": read_odt,
@@ -41,8 +41,16 @@ _PARSERS: dict[str, Callable[[bytes, str, SourceOptions], Extract]] = {
 }
 
 
-def parse_file(name: str, kind: str, data: bytes, options: SourceOptions) -> Extract:
+def parse_file(
+    name: str,
+    kind: str,
+    data: bytes,
+    options: SourceOptions,
+    scans: Mapping[int, ScannedPage] | None = None,
+) -> Extract:
     """Read a file's bytes with the reader of its kind; an empty kind is chosen here.
+
+    ``scans`` are the pages of a PDF that OCR has read; None where it may not read any.
 
     Raises:
         MalformedSourceError: Damaged, or not what the name says and not readable as it is.
@@ -57,6 +65,8 @@ def parse_file(name: str, kind: str, data: bytes, options: SourceOptions) -> Ext
             extract = read_sheet(data, name, suffix, options)
         elif kind == "text":
             extract = read_plain(data, name, suffix, options)
+        elif kind == "pdf":
+            extract = read_pdf(data, name, options, scans)
         else:
             extract = _PARSERS[kind](data, name, options)
     except (RagwrightError, MemoryError):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, option
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
+
+Recognition: TypeAlias = Literal["auto", "always", "never"]
+"""When text recognition is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,26 @@ class SourceOptions:
         gt=0,
     )
     encoding: str = option("", "Encoding of text files; empty: detected.", when="index")
+    ocr: Recognition = option(
+        "auto",
+        "Read images, and PDF pages without text, by text recognition (OCR): auto (where the "
+        "extra [ocr] is installed), always (without it, an error), never.",
+        when="index",
+    )
+    ocr_confidence: float = option(
+        0.5,
+        "Least confidence of a line read by OCR, from 0 to 1; less certain lines are left out.",
+        when="index",
+        ge=0,
+        le=1,
+    )
+    ocr_pixels: int = option(
+        2_200_000,
+        "Pixels to which a page is reduced for OCR: an A4 page at 150 dots per inch. More reads "
+        "smaller print, and takes more time and memory.",
+        when="index",
+        ge=10_000,
+    )
 
 
 @dataclass(frozen=True, slots=True)

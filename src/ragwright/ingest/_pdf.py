@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
@@ -14,16 +14,24 @@ from ._options import SourceOptions
 from ._pdf_layout import Block, body_size, paragraphs, place, resolve_hyphens
 from ._pdf_tables import PageTable, PageTables
 from ._pdf_text import PageText
+from .ocr import ScannedPage, about_scans, faults_of
 
 _NO_TITLE = re.compile(
     r"(?i)^(untitled|microsoft word|powerpoint|slide 1$|.*\.(docx?|pdf|tex|indd|dvi)$)"
 )
 
 
-def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
+def read_pdf(
+    data: bytes,
+    where: str,
+    options: SourceOptions,
+    scans: Mapping[int, ScannedPage] | None = None,
+) -> Extract:
     """A PDF file with its pages; sections are lines set larger than the running text.
 
     PDFium must not be entered by two threads at once: a worker process reads one file at a time.
+
+    ``scans`` are pages read by OCR; empty before that, so that no text is no error yet; None never.
 
     Raises:
         EmptySourceError: No text layer: a scan.
@@ -41,25 +49,20 @@ def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
                 tables.close()
         meta = document.get_metadata_dict(skip_empty=True)
         labels = [_label(document, index) for index in range(len(document))]
-        pictures = _empty_pages(pdfium, document, pages)
+        unread = _empty_pages(document, pages)
     finally:
         document.close()
+    for number, scan in (scans or {}).items():
+        pages[number - 1] = paragraphs(scan.lines)
     builder = _build(pages, labels)
     text = builder.text()
-    if not text:
-        raise EmptySourceError(
-            f"none of the {len(pages)} pages has a text layer"
-            + (": the file is a scan" if pictures else ""),
-            where=where,
-            hint="run text recognition (OCR) over it first, for example with ocrmypdf",
-        )
+    if not text and not (unread and scans is not None):
+        raise _without_text(len(pages), bool(unread), where, options)
     sections = builder.sections()
-    title = meta.get("Title", "").strip()
-    if _NO_TITLE.match(title):
-        title = ""
+    first = sections[0].title if sections and sections[0].span.start < 1000 else ""
     return Extract(
         text=text,
-        title=title or (sections[0].title if sections and sections[0].span.start < 1000 else ""),
+        title=_title(meta) or first,
         language=guess_language(text),
         created=iso_date(meta.get("CreationDate")),
         modified=iso_date(meta.get("ModDate")),
@@ -71,9 +74,34 @@ def read_pdf(data: bytes, where: str, options: SourceOptions) -> Extract:
                 "author": meta.get("Author"),
                 "subject": meta.get("Subject"),
                 "keywords": meta.get("Keywords"),
-                "pages_without_text": [str(n) for n in pictures],
+                "pages_without_text": [str(n) for n in unread if not _has_lines(scans, n)],
+                **about_scans(scans or {}),
             }
         ),
+        faults=faults_of(scans or {}),
+        unread=tuple(unread),
+    )
+
+
+def _title(meta: Mapping[str, str]) -> str:
+    """The title in the file's properties, unless a program set it."""
+    title = meta.get("Title", "").strip()
+    return "" if _NO_TITLE.match(title) else title
+
+
+def _has_lines(scans: Mapping[int, ScannedPage] | None, page: int) -> bool:
+    return bool(scans and page in scans and scans[page].lines)
+
+
+def _without_text(
+    pages: int, scanned: bool, where: str, options: SourceOptions
+) -> EmptySourceError:
+    return EmptySourceError(
+        f"none of the {pages} pages has a text layer" + (": the file is a scan" if scanned else ""),
+        where=where,
+        hint="read it by text recognition (OCR): pip install 'ragwright[ocr]'"
+        if options.ocr != "never"
+        else "remove `ocr: never`, so that it is read by text recognition (OCR)",
     )
 
 
@@ -135,19 +163,18 @@ def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
     return blocks
 
 
-def _empty_pages(pdfium: Any, document: Any, pages: list[list[Block]]) -> list[int]:
-    """Numbers of the pages that hold pictures but no text."""
+def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
+    """Numbers of the pages that hold pictures or drawings, but no text."""
     found = []
     for number, blocks in enumerate(pages, 1):
         if any(block.text.strip() for block in blocks):
             continue
         page = document[number - 1]
         try:
-            kinds = {o.type for o in page.get_objects(max_depth=3)}
+            if next(iter(page.get_objects(max_depth=1)), None) is not None:
+                found.append(number)
         finally:
             page.close()
-        if pdfium.raw.FPDF_PAGEOBJ_IMAGE in kinds:
-            found.append(number)
     return found
 
 

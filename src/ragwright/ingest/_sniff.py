@@ -20,6 +20,7 @@ SUFFIXES = {
     ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown",
     ".csv": "csv", ".tsv": "csv",
     ".eml": "eml",
+    ".png": "image", ".jpg": "image", ".jpeg": "image", ".tif": "image", ".tiff": "image",
     ".txt": "text", ".text": "text", ".log": "text", ".rst": "text",
 }  # fmt: skip
 """Suffix -> format; for other names the content alone decides."""
@@ -29,18 +30,18 @@ NAMES = {
     "sheet": "a spreadsheet", "odt": "an OpenDocument text", "epub": "an EPUB book",
     "html": "an HTML page", "xml": "XML",
     "markdown": "Markdown", "csv": "a CSV table", "eml": "a mail",
-    "text": "plain text", "locked": "an encrypted Office file",
+    "text": "plain text", "image": "an image", "locked": "an encrypted Office file",
 }  # fmt: skip
 
-BINARY = frozenset({"pdf", "docx", "pptx", "sheet", "odt", "epub"})
+BINARY = frozenset({"pdf", "docx", "pptx", "sheet", "odt", "epub", "image"})
 """Formats that cannot be plain text."""
 
 _MAGIC = (
-    (b"\x89PNG\r\n", "a PNG image"),
-    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"\x89PNG\r\n", "image"),
+    (b"\xff\xd8\xff", "image"),
     (b"GIF8", "a GIF image"),
-    (b"II*\0", "a TIFF image"),
-    (b"MM\0*", "a TIFF image"),
+    (b"II*\0", "image"),
+    (b"MM\0*", "image"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"7z\xbc\xaf", "a 7-Zip archive"),
     (b"Rar!", "a RAR archive"),

@@ -21,6 +21,7 @@ from ._options import SourceOptions
 from ._seams import Failure, Reader, SourceFile
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
+from .ocr import ScanProgress
 from .services import RemoteReader
 
 T = TypeVar("T")
@@ -41,6 +42,7 @@ def default_readers(
     home: Path | None = None,
     stored: Callable[[str], bool] | None = None,
     arguments: Mapping[str, Any] | None = None,
+    scans: ScanProgress | None = None,
 ) -> tuple[Reader, ...]:
     """The built-in readers, in the order in which they are tried.
 
@@ -50,14 +52,15 @@ def default_readers(
         home: Folder that ids of documents are relative to; ``base`` by default.
         stored: True for the id of a document that is stored already: see :class:`FileReader`.
         arguments: Of the file system of an address (``s3://…``).
+        scans: Counts the pages that OCR reads.
     """
     return (
         BeirReader(base),
         WikipediaReader(),
         ArxivReader(options),
         WebReader(options),
-        RemoteReader(options, base, arguments, home),
-        FileReader(options, base, home, stored),
+        RemoteReader(options, base, arguments, home, scans),
+        FileReader(options, base, home, stored, scans),
     )
 
 

@@ -15,6 +15,7 @@ from ._html import decode_html
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Fetched, Reader
 from ._sniff import sniff
+from .ocr import with_text
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _SUFFIX = {
@@ -91,7 +92,8 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
     chosen = options
     if text and charset and not options.encoding and _decodes(fetched.body, charset):
         chosen = replace(options, encoding=charset)
-    return extract_bytes(_name(fetched.url, kind), fetched.body, chosen)
+    name = _name(fetched.url, kind)
+    return with_text(extract_bytes(name, fetched.body, chosen), name)
 
 
 def _name(url: str, kind: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .. import flow, ingest
 from ..core import ConfigError
+from ..ingest import ScanProgress
 from ._again import vectors_again
 from ._settings import SourceEntry
 from ._work import at_work
@@ -55,7 +56,8 @@ def ingest_sources(
         ConfigError: There is nothing to ingest.
         ModelError: The embedding model fails; what was written before stays.
     """
-    feeds, how = _feeds(project, sources)
+    scans = ScanProgress()
+    feeds, how = _feeds(project, sources, scans)
     if project.settled_spec().embedder:
         remember_embedder(project.folder.data, project.pair.embedder, project.settings.embed.model)
     again, notes = vectors_again(project, everything=embed_again)
@@ -63,6 +65,7 @@ def ingest_sources(
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
     with _ingesting(project, how, again) as work:
+        work.progress.scans = scans
         if on_start is not None:
             on_start(work.progress)
         with FetchAhead(_fetching(project), web_pages(feeds)) as fetch_page:
@@ -78,12 +81,14 @@ def ingest_sources(
 
 def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:
     """What an ingest would write, embed and cost; writes nothing and calls no model."""
-    feeds, how = _feeds(project, sources)
+    feeds, how = _feeds(project, sources, ScanProgress())
     with _ingesting(project, how) as work:
         return work.forecast(feeds, _fetching(project))
 
 
-def _feeds(project: Project, sources: Sequence[str | Path]) -> tuple[list[Feed], str]:
+def _feeds(
+    project: Project, sources: Sequence[str | Path], scans: ScanProgress
+) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
     entries = [SourceEntry(str(s)) for s in sources] or list(project.settings.sources)
     if not entries:
@@ -93,10 +98,10 @@ def _feeds(project: Project, sources: Sequence[str | Path]) -> tuple[list[Feed],
             hint="give sources on the command line, or list them under `sources`",
         )
     base = Path.cwd() if sources else project.folder.root
-    return [_feed(project, entry, base) for entry in entries], reading(entries, base)
+    return [_feed(project, entry, base, scans) for entry in entries], reading(entries, base)
 
 
-def _feed(project: Project, entry: SourceEntry, base: Path) -> Feed:
+def _feed(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
     if entry.reader:
         return Feed(entry.source, (ingest.load_reader(entry.reader),))
 
@@ -108,7 +113,7 @@ def _feed(project: Project, entry: SourceEntry, base: Path) -> Feed:
         return project.store.document(name) is not None
 
     arguments = entry.loader.arguments
-    readers = ingest.default_readers(entry.options, base, home, stored, arguments)
+    readers = ingest.default_readers(entry.options, base, home, stored, arguments, scans)
     return Feed(entry.source, readers)
 
 

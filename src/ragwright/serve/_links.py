@@ -70,6 +70,7 @@ def citation_json(span: CitedSpan) -> dict[str, Any]:
         "page": cited.page,
         "start": cited.start,
         "end": cited.end,
+        "ocr": cited.ocr,
         "quote": span.quote,
     }
 

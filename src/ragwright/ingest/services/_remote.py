@@ -21,6 +21,7 @@ from .._files import documents, relative_id
 from .._options import SourceOptions
 from .._seams import Failure, FetchBytes, Reader, RemoteFile, SourceFile, read_files
 from .._walk import matches
+from ..ocr import ScanProgress
 from ._arguments import Arguments
 
 EXTRAS: Mapping[str, str] = {
@@ -64,6 +65,7 @@ class RemoteReader(Reader):
         arguments: Passed to the file system; ``{env: NAME}`` is read from the environment.
             Without any, credentials are those that the store's own tools use.
         home: Folder that the path of an archive is relative to in ids; ``base`` by default.
+        scans: Counts the pages that OCR reads.
     """
 
     name = "remote"
@@ -74,11 +76,13 @@ class RemoteReader(Reader):
         base: Path | None = None,
         arguments: Mapping[str, Any] | None = None,
         home: Path | None = None,
+        scans: ScanProgress | None = None,
     ) -> None:
         self.options = options or SourceOptions()
         self.base = base or Path.cwd()
         self._home = Path(os.path.abspath(home or self.base))  # noqa: PTH100
         self._given = arguments or {}
+        self._scans = scans
         self._open: dict[str, tuple[Any, str, Arguments]] = {}
 
     def accepts(self, source: str) -> bool:
@@ -138,7 +142,7 @@ class RemoteReader(Reader):
                 data = file.read(most + 1)
             if len(data) > most:
                 raise _too_large(path, "more bytes", most)
-            yield from documents(path.id, data, self.options)
+            yield from documents(path.id, data, self.options, self._scans)
         except RagwrightError as error:
             yield Failure(path.id, error)
         except Exception as error:

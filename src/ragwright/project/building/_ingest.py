@@ -28,9 +28,17 @@ from ...core import (
 )
 from ...flow import embed, gather, settled
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
-from ...ingest import Failure, RemoteReader, WebReader, files_of, guarded, pick_reader
+from ...ingest import (
+    Failure,
+    RemoteReader,
+    WebReader,
+    engine_name,
+    files_of,
+    guarded,
+    pick_reader,
+)
 from ...models import usable_vectors
-from ._progress import IngestForecast, IngestProgress, IngestReport
+from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
 from ._stamps import Stamp
 
 if TYPE_CHECKING:
@@ -173,6 +181,7 @@ class Ingest:
             counts += self._store.remove(gone, self._pair)
         elif gone:
             notes = (f"{len(gone)} documents are no longer in these sources: --prune removes them",)
+        notes = (*notes, *scan_notes(self.progress.scans))
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
@@ -293,7 +302,8 @@ class Ingest:
         for item in guarded(reader.read_file(path), str(path), reader):
             pair = _hashed(item)
             if isinstance(item, Failure):
-                stamp = None  # read again next time, so that the fault is reported again
+                if not item.skipped:  # read again next time, so that the fault is reported again
+                    stamp = None
             else:
                 found.append((item.id, pair[1]))
                 step = min(len(item.text), size - counted)  # progress within a large file
@@ -515,8 +525,17 @@ def _root(source: str) -> str:
 
 def reading(entries: Sequence[SourceEntry], base: Path) -> str:
     """Key of the reading settings: other settings or another version read every file again."""
-    options = [changed_options(entry.options) | {"reader": entry.reader} for entry in entries]
+    options = [
+        changed_options(entry.options) | {"reader": entry.reader, **_recognising(entry)}
+        for entry in entries
+    ]
     return value_hash([_READING, str(base.resolve()), options])
+
+
+def _recognising(entry: SourceEntry) -> dict[str, str]:
+    """The OCR engine, so that installing it reads files again whose pages had no text."""
+    engine = engine_name() if entry.options.ocr != "never" else ""
+    return {"engine": engine} if engine else {}
 
 
 def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:

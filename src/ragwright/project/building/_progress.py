@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...index import WriteCounts
-from ...ingest import Failure
+from ...ingest import Failure, ScanProgress
 
 if TYPE_CHECKING:
     from ...flow import Forecast
@@ -82,6 +82,7 @@ class IngestProgress:
         read: Documents read so far, unchanged ones included.
         bytes_done: Bytes of local files read, of ``bytes_total``.
         texts: Texts to embed found so far; ``embedded`` of them have their vector.
+        scans: Pages read by OCR.
     """
 
     documents: int = 0
@@ -95,6 +96,7 @@ class IngestProgress:
     bytes_total: int = 0
     texts: int = 0
     embedded: int = 0
+    scans: ScanProgress = field(default_factory=ScanProgress)
     _stored: tuple[int, int] = (0, 0)
     started: float = field(default_factory=time.monotonic)
 
@@ -137,3 +139,21 @@ def _described(failure: Failure) -> dict[str, object]:
         "where": error.where,
         "do": error.hint,
     }
+
+
+def scan_notes(scans: ScanProgress) -> tuple[str, ...]:
+    """What OCR read and how long it took, or that it is not installed."""
+    notes = []
+    if scans.pages:
+        pages = f"{scans.pages:,} page{'s' if scans.pages > 1 else ''}"
+        files = f"{scans.files:,} file{'s' if scans.files > 1 else ''}"
+        notes.append(
+            f"OCR read {pages} of {files}, {scans.seconds / scans.pages:.1f} s per page: "
+            "its text may hold errors"
+        )
+    if scans.unread:
+        notes.append(
+            f"{scans.unread:,} documents have pages without text, which were not read: "
+            "pip install 'ragwright[ocr]' reads them by OCR"
+        )
+    return tuple(notes)

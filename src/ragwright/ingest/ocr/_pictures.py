@@ -1,0 +1,128 @@
+"""Pages as pictures: a PDF page rendered, a frame of an image file decoded."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...core import MalformedSourceError, UnsupportedSourceError, require
+
+IMAGES: Mapping[str, str] = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+}
+"""Suffix of an image file that is read -> its media type."""
+
+_FINEST = 300
+"""Dots per inch at which a small PDF page is rendered at most."""
+_LARGEST = 180_000_000
+"""Pixels of an image file that are decoded at most."""
+_SHEET = 842.0
+"""Points of the longer side of an image: the height of an A4 page."""
+
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One page as pixels (height, width, blue green red), and how many pages its file has.
+
+    ``points`` is the size of a pixel in points, so that lines have the same units as those of a
+    text layer.
+    """
+
+    pixels: Pixels
+    points: float
+    pages: int
+
+
+def picture_of(data: bytes, kind: str, page: int, most: int, where: str) -> Picture:
+    """A page of a PDF or image file, reduced to about ``most`` pixels.
+
+    Raises:
+        MalformedSourceError: Truncated or damaged.
+        UnsupportedSourceError: The image has too many pixels to be decoded.
+    """
+    return _rendered(data, page, most) if kind == "pdf" else _decoded(data, page, most, where)
+
+
+def _rendered(data: bytes, page: int, most: int) -> Picture:
+    pdfium = require("pypdfium2", "ocr", "reading scans")
+    document = pdfium.PdfDocument(data)
+    try:
+        sheet = document[page - 1]
+        try:
+            width, height = sheet.get_size()
+            scale = min(math.sqrt(most / max(width * height, 1.0)), _FINEST / 72)
+            bitmap = sheet.render(scale=scale, rev_byteorder=False)
+            pixels = np.array(bitmap.to_numpy()[:, :, :3])
+        finally:
+            sheet.close()
+        return Picture(pixels, 1 / scale, len(document))
+    finally:
+        document.close()
+
+
+def _decoded(data: bytes, page: int, most: int, where: str) -> Picture:
+    images = require("PIL.Image", "ocr", "reading images")
+    images.MAX_IMAGE_PIXELS = None  # bounded below, with a message of our own
+    try:
+        with images.open(io.BytesIO(data)) as image:
+            pages = int(getattr(image, "n_frames", 1))
+            image.seek(page - 1)
+            if image.width * image.height > _LARGEST:
+                raise UnsupportedSourceError(
+                    f"the image has {image.width:,} x {image.height:,} pixels, more than "
+                    f"{_LARGEST:,} in all",
+                    where=where,
+                    hint="save it smaller, or cut it into pages",
+                )
+            pixels = _reduced(image, most)
+    except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
+        raise MalformedSourceError(
+            f"the image is truncated or damaged: {error}",
+            where=where,
+            hint="copy or download it again, or save it again in an image program",
+        ) from error
+    return Picture(pixels, _SHEET / max(pixels.shape[:2]), pages)
+
+
+def _reduced(image: Any, most: int) -> Pixels:
+    """An image upright and on white, with at most about ``most`` pixels."""
+    operations = require("PIL.ImageOps", "ocr", "reading images")
+    scale = min(1.0, math.sqrt(most / (image.width * image.height)))
+    longest = max(1, round(max(image.size) * scale))
+    # JPEG files are decoded at a smaller size at once
+    image.draft("RGB", (max(1, int(image.width * scale)), max(1, int(image.height * scale))))
+    upright = operations.exif_transpose(image)
+    if upright.mode.startswith(("I", "F")):  # 16 bits and more
+        upright = _eight_bits(upright)
+    if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
+        upright = _on_white(upright.convert("RGBA"))
+    colours = upright.convert("RGB")
+    if scale < 1:
+        colours = operations.contain(colours, (longest, longest))
+    return np.ascontiguousarray(np.asarray(colours)[:, :, ::-1])
+
+
+def _eight_bits(image: Any) -> Any:
+    images = require("PIL.Image", "ocr", "reading images")
+    wide = np.asarray(image, dtype=np.float32)
+    low, high = float(wide.min()), float(wide.max())
+    return images.fromarray(((wide - low) * (255.0 / max(high - low, 1e-9))).astype(np.uint8))
+
+
+def _on_white(clear: Any) -> Any:
+    images = require("PIL.Image", "ocr", "reading images")
+    white = images.new("RGBA", clear.size, (255, 255, 255, 255))
+    white.alpha_composite(clear)
+    return white

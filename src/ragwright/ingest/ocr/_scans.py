@@ -1,0 +1,203 @@
+"""Pages recognised one by one in a worker process, so that one bad page harms no other."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import TypeAlias
+
+from ...core import (
+    RagwrightError,
+    UnsupportedSourceError,
+    WorkerEndedError,
+    address_space,
+    ask_worker,
+    bounded_work,
+    serve_requests,
+)
+from .._options import SourceOptions
+from .._pdf_layout import Line
+from ._engine import Engine
+from ._order import in_reading_order
+from ._pictures import picture_of
+
+_SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
+"""Pages of a file that are recognised at once, each by a process of its own (about 0.8 GB)."""
+_MODELS_ROOM = 2_000_000_000
+"""Address space of the models and their work on one page, in addition to `max_memory`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedPage:
+    """What OCR read on a page.
+
+    Attributes:
+        lines: Lines in reading order, without those below `ocr_confidence`.
+        confidence: Mean confidence of the lines, by their characters; 0 without lines.
+        left_out: Lines below `ocr_confidence`.
+        pages: Pages of the file.
+        fault: Why the page could not be read; None if it was.
+    """
+
+    lines: tuple[Line, ...] = ()
+    confidence: float = 0.0
+    left_out: int = 0
+    pages: int = 1
+    fault: RagwrightError | None = None
+
+
+@dataclass(slots=True)
+class ScanProgress:
+    """Counters of OCR, for a progress bar and a note; can be read from any thread.
+
+    Attributes:
+        pages: Pages read so far, in ``seconds``.
+        files: Files with such pages.
+        current: File under way, empty if none is.
+        unread: Files that hold pages without text, which were not read since OCR is not installed.
+    """
+
+    pages: int = 0
+    seconds: float = 0.0
+    files: int = 0
+    current: str = ""
+    unread: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Sheet:
+    """One page to recognise."""
+
+    where: str
+    kind: str
+    data: bytes
+    page: int
+
+
+_Answer: TypeAlias = tuple[ScannedPage | RagwrightError, bool]
+"""The result, and whether the worker is to be replaced."""
+
+
+def recognise(
+    where: str,
+    kind: str,
+    data: bytes,
+    options: SourceOptions,
+    progress: ScanProgress,
+    pages: Sequence[int] = (),
+) -> dict[int, ScannedPage]:
+    """Recognised pages by number; without ``pages`` every page of the file.
+
+    A page that cannot be read has a fault, and the others are read all the same.
+
+    Args:
+        where: Name of the file.
+        kind: ``pdf`` or ``image``.
+        data: The whole file.
+        options: Limits for each page, and settings of OCR.
+        progress: Counts pages and seconds.
+        pages: Numbers from 1.
+    """
+    sheets = [_Sheet(where, kind, data, page) for page in pages or (1,)]
+    found: dict[int, ScannedPage] = {}
+    progress.current = where
+    with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="ragwright-ocr") as pool:
+        try:
+            _collect(pool, sheets, options, progress, found)
+            if not pages and found[1].pages > 1:
+                more = [_Sheet(where, kind, data, n) for n in range(2, found[1].pages + 1)]
+                _collect(pool, more, options, progress, found)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+    progress.current = ""
+    if any(scan.fault is None for scan in found.values()):
+        progress.files += 1
+    return found
+
+
+def _collect(
+    pool: ThreadPoolExecutor,
+    sheets: Sequence[_Sheet],
+    options: SourceOptions,
+    progress: ScanProgress,
+    found: dict[int, ScannedPage],
+) -> None:
+    """Recognise pages side by side; add them to ``found`` in order."""
+    before = time.monotonic()
+    for sheet, scan in zip(sheets, pool.map(partial(_page, options=options), sheets), strict=True):
+        found[sheet.page] = scan
+        now = time.monotonic()
+        if scan.fault is None:
+            progress.pages += 1
+            progress.seconds += now - before
+        before = now
+
+
+def _page(sheet: _Sheet, options: SourceOptions) -> ScannedPage:
+    code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+    try:
+        answer: _Answer = ask_worker(
+            ("-P", "-c", code), (sheet, options), options.max_seconds, lambda a: bool(a[1])
+        )
+    except WorkerEndedError as error:
+        what = (
+            f"OCR crashed, or needed more than `max_memory` ({options.max_memory:,} bytes) beside "
+            f"its models: {error.how}"
+            if error.how
+            else f"OCR took longer than `max_seconds` ({options.max_seconds:g} s of processor time)"
+        )
+        return ScannedPage(fault=_unsupported(what, sheet))
+    found = answer[0]
+    return ScannedPage(fault=found) if isinstance(found, RagwrightError) else found
+
+
+def _unsupported(what: str, sheet: _Sheet) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        what, where=f"{sheet.where}, page {sheet.page}", hint="reduce the page, or `ocr_pixels`"
+    )
+
+
+@cache
+def _engine() -> Engine:
+    return Engine()
+
+
+def serve() -> None:
+    """Run as a worker: recognise pages until there are no more requests."""
+    before = address_space()
+
+    def answer(request: tuple[_Sheet, SourceOptions]) -> _Answer:
+        sheet, options = request
+        room = _MODELS_ROOM + options.max_memory + 3 * len(sheet.data)
+        found: ScannedPage | RagwrightError
+        try:
+            with bounded_work(before and before + room, options.max_seconds):
+                found = _recognised(sheet, options)
+        except RagwrightError as error:
+            found = error
+        except MemoryError:
+            what = f"OCR takes more than `max_memory` ({options.max_memory:,} bytes)"
+            found = _unsupported(what, sheet)
+        except Exception as error:  # the engine met unforeseen pixels
+            found = _unsupported(f"OCR failed: {type(error).__name__}: {error}", sheet)
+        return found, address_space() > before + _MODELS_ROOM
+
+    serve_requests(answer)
+
+
+def _recognised(sheet: _Sheet, options: SourceOptions) -> ScannedPage:
+    picture = picture_of(sheet.data, sheet.kind, sheet.page, options.ocr_pixels, sheet.where)
+    sights = _engine().read(picture.pixels)
+    kept = [s for s in sights if s.confidence >= options.ocr_confidence]
+    weight = sum(len(s.text) for s in kept)
+    return ScannedPage(
+        tuple(in_reading_order(kept, picture.pixels.shape[0], picture.points)),
+        sum(s.confidence * len(s.text) for s in kept) / weight if weight else 0.0,
+        len(sights) - len(kept),
+        picture.pages,
+    )

@@ -1,0 +1,148 @@
+"""OCR: scans and images become text, named as recognised, one page at a time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import made_files as make
+import pytest
+from benchmarks.documents import no_network
+from made_scans import LEFT, RIGHT, page, saved
+
+from ragwright.core import (
+    Document,
+    EmptySourceError,
+    MalformedSourceError,
+    UnsupportedSourceError,
+)
+from ragwright.ingest import (
+    Extract,
+    Failure,
+    FileReader,
+    ScanProgress,
+    SourceOptions,
+    engine_name,
+    extract_bytes,
+)
+
+pytest.importorskip("rapidocr", reason="the extra `ocr` is not installed")
+pdfium: Any = pytest.importorskip("pypdfium2", reason="the extra `docs` is not installed")
+Image: Any = pytest.importorskip("PIL.Image")
+
+
+def read(name: str, data: bytes, **settings: Any) -> Extract:
+    return extract_bytes(name, data, SourceOptions(**settings))
+
+
+def words(extract: Extract) -> str:
+    return " ".join(extract.text.split())
+
+
+@pytest.mark.slow
+def test_columns_are_read_one_after_the_other() -> None:
+    extract = read("a.png", saved(page(LEFT, RIGHT)))
+    assert words(extract) == " ".join((*LEFT, *RIGHT))
+    assert extract.media_type == "image/png"
+    assert extract.language == "en"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", [90, 180, 270, 3])
+def test_a_page_on_its_side_on_its_head_or_askew_is_read(turn: int) -> None:
+    image = page(LEFT, RIGHT).rotate(turn, expand=True, fillcolor=255)
+    assert words(read("a.jpg", saved(image, "JPEG"))) == " ".join((*LEFT, *RIGHT))
+
+
+@pytest.mark.slow
+def test_a_scanned_pdf_has_pages_and_says_that_it_was_recognised() -> None:
+    scan = page(LEFT)
+    data = saved(scan, "PDF", save_all=True, append_images=[page(RIGHT)], resolution=120)
+    progress = ScanProgress()
+    extract = extract_bytes("a.pdf", data, SourceOptions(), progress)
+    assert [extract.text[p.span.start : p.span.end].split()[0] for p in extract.pages] == [
+        "The",
+        "The",
+    ]
+    assert words(extract) == " ".join((*LEFT, *RIGHT))
+    assert extract.metadata["ocr_pages"] == ("1", "2")
+    assert str(extract.metadata["ocr"]).startswith("rapidocr 3.10")
+    sure = extract.metadata["ocr_confidence"]
+    assert isinstance(sure, float)
+    assert 0.9 < sure <= 1
+    assert "pages_without_text" not in extract.metadata
+    assert (progress.pages, progress.files) == (2, 1)
+    assert progress.seconds > 0
+
+
+@pytest.mark.slow
+def test_only_the_pages_without_text_are_recognised(tmp_path: Path) -> None:
+    """A PDF of one page with a text layer and one scanned page."""
+    whole = pdfium.PdfDocument(make.pdf([make.lines("Words of the text layer.")]))
+    whole.import_pages(pdfium.PdfDocument(saved(page(RIGHT), "PDF", resolution=120)))
+    whole.save(tmp_path / "mixed.pdf")
+    extract = read("mixed.pdf", (tmp_path / "mixed.pdf").read_bytes())
+    assert extract.text.startswith("Words of the text layer.")
+    assert extract.metadata["ocr_pages"] == ("2",)
+    assert "APP_w304" in extract.text
+
+
+@pytest.mark.slow
+def test_frames_of_a_tiff_are_pages() -> None:
+    data = saved(page(LEFT).convert("1"), "TIFF", save_all=True, append_images=[page(RIGHT)])
+    extract = read("fax.tiff", data)
+    assert [p.number for p in extract.pages] == [1, 2]
+    assert words(extract) == " ".join((*LEFT, *RIGHT))
+
+
+@pytest.mark.slow
+def test_uncertain_lines_are_left_out_and_counted() -> None:
+    data = saved(page(LEFT))
+    assert read("a.png", data, ocr_confidence=0.0).text
+    assert not read("a.png", data, ocr_confidence=1.0).text.startswith("The brake fluid must be ch")
+    noisy = page(LEFT).resize((160, 48)).resize((1000, 300))
+    kept, all_ = read("a.png", saved(noisy)), read("a.png", saved(noisy), ocr_confidence=0.0)
+    left_out = kept.metadata.get("ocr_left_out", 0)
+    assert len(kept.text) < len(all_.text)
+    assert isinstance(left_out, int)
+    assert left_out > 0 or not kept.text
+
+
+def read_folder(path: Path) -> tuple[list[Document], list[Failure]]:
+    found = list(FileReader(base=path).read(".", no_network))
+    return (
+        [item for item in found if isinstance(item, Document)],
+        [item for item in found if isinstance(item, Failure)],
+    )
+
+
+@pytest.mark.slow
+def test_damaged_huge_and_blank_images_are_answered(tmp_path: Path) -> None:
+    (tmp_path / "blank.png").write_bytes(saved(Image.new("L", (600, 400), 255)))
+    (tmp_path / "broken.png").write_bytes(saved(page(LEFT))[:900])
+    (tmp_path / "good.png").write_bytes(saved(page(LEFT)))
+    (tmp_path / "huge.png").write_bytes(saved(Image.new("1", (20_000, 20_000), 1)))
+    found, failures = read_folder(tmp_path)
+    assert [d.id for d in found] == ["good.png"]
+    answers = {f.source: f for f in failures}
+    assert answers["blank.png"].skipped
+    assert isinstance(answers["blank.png"].error, EmptySourceError)
+    assert isinstance(answers["broken.png"].error, MalformedSourceError)
+    assert isinstance(answers["huge.png"].error, UnsupportedSourceError)
+    assert "20,000 x 20,000 pixels" in str(answers["huge.png"].error)
+
+
+def test_without_the_extra_the_install_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine_name.cache_clear()
+    monkeypatch.setitem(sys.modules, "rapidocr", None)
+    try:
+        with pytest.raises(UnsupportedSourceError, match=r"ragwright\[ocr\]"):
+            read("a.png", saved(page(LEFT)))
+    finally:
+        engine_name.cache_clear()
+
+
+def test_never_means_never() -> None:
+    with pytest.raises(EmptySourceError, match="remove `ocr: never`"):
+        read("a.pdf", saved(page(LEFT), "PDF"), ocr="never")

@@ -1,0 +1,32 @@
+"""Pages as a scanner sees them, for tests of OCR."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+
+Image: Any = pytest.importorskip("PIL.Image")
+ImageDraw: Any = pytest.importorskip("PIL.ImageDraw")
+ImageFont: Any = pytest.importorskip("PIL.ImageFont")
+
+LEFT = ("The brake fluid must be", "changed every two years", "by a trained mechanic.")
+RIGHT = ("The accelerator pedal has", "a sensor that may fail,", "which code APP_w304 says.")
+
+
+def page(*columns: tuple[str, ...], size: tuple[int, int] = (1000, 300)) -> Any:
+    """A page as a scanner sees it: black letters on white."""
+    image = Image.new("L", size, 255)
+    draw = ImageDraw.Draw(image)
+    font = ImageFont.load_default(28)
+    for number, lines in enumerate(columns):
+        for row, line in enumerate(lines):
+            draw.text((40 + 480 * number, 60 + 44 * row), line, fill=0, font=font)
+    return image
+
+
+def saved(image: Any, kind: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
