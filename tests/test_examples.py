@@ -265,8 +265,10 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     counts = re.findall(
         r"^(\w+): (?:(\d+) inserted, (\d+) updated, )?.*?(\d+) unchanged", printed, re.MULTILINE
     )
-    refreshes = [counts[at : at + 4] for at in range(0, 16, 4)]
-    first, again, row, tag = ({name: tuple(rest) for name, *rest in one} for one in refreshes)
+    refreshes = [counts[at : at + 4] for at in range(0, 20, 4)]
+    first, again, row, tag, name = (
+        {table: tuple(rest) for table, *rest in one} for one in refreshes
+    )
     assert first["bronze"] == ("600", "0", "0")
     assert again["bronze"] == ("0", "0", "600")
     assert {again[table][:2] for table in ("bronze", "silver", "gold")} == {("0", "0")}
@@ -276,11 +278,21 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     assert tag["bronze"] == ("0", "0", "600")
     assert 0 < int(tag["silver"][1]) < 60, "only rows that say so are tagged anew"
     assert 0 < int(tag["gold"][1]) <= int(tag["silver"][1])
+    assert [name[table][:2] for table in ("bronze", "silver")] == [("0", "0")] * 2
+    assert 0 < int(name["gold"][1]) < int(first["gold"][0]) / 3, "only rows of that client"
+    assert "client     Samuel Okafor" in printed, "the table of names was asked"
+    assert "column      channel" in printed
     assert printed.count("1 of 3 texts were requested again: 1 of a wrong length") == 2
     assert re.search(r"near copy of record:\d+ \(1\.00\)", printed)
-    assert "batch 2: 4 texts, 4 calls" in printed
+    assert "batch 2: 6 texts, 6 calls" in printed
     stored = (folder / "outputs.jsonl").read_text("utf-8").splitlines()
-    assert len(stored) == 10
+    assert len(stored) == 15
+    [table] = re.findall(r"^(model +texts(?:.|\n)*?)\n\n", printed, re.MULTILINE)
+    assert len(table.splitlines()) == 4
+    readme = (EXAMPLES / "records/README.md").read_text("utf-8")
+    assert f"```text\n{table}\n```" in readme
+    assert re.search(r"^3\.1 .*scripted:careful", printed, re.MULTILINE), "the job drafted"
+    assert re.search(r"^ +2  generate .* succeeded", printed, re.MULTILINE)
     assert json.loads(stored[0])["retrieved_context_ids"][0].startswith("record:")
     assert "notice: ragwright: refresh succeeded" in printed
     assert "next run" in printed

@@ -30,8 +30,8 @@ HERE = Path(__file__).parent
 DATABASE, NOTICES = "RECORDS_DATABASE", "RECORDS_NOTICES"
 BANNER = (
     "*" * 79 + "\n"
-    "SCRIPTED REPLIES: no model was named, so a server on this machine stands for two of\n"
-    "them. What it writes means nothing. Tables, searches, prompts, checks and outputs are\n"
+    "SCRIPTED REPLIES: no model was named, so a server on this machine stands for three\n"
+    "of them. What it writes means nothing. Tables, searches, prompts, checks and outputs are\n"
     "real, and the same commands ask real models: --model openai:gpt-4o-mini\n" + "*" * 79
 )
 
@@ -69,6 +69,8 @@ def scripted(request: ServerRequest) -> str:
     if "Mind the length" in asked or count is None:
         return texts[0]
     texts[0] = " ".join(drawn.sample(SENTENCES, 4))
+    if "brief" in request.body["model"]:
+        return "\n".join(f"{at}. {min(SENTENCES, key=len)} {at}" for at in range(len(texts)))
     if "careless" in request.body["model"]:
         shown = [str(turn["content"]) for turn in turns if turn["role"] == "assistant"]
         texts[-1] = min(shown, key=len)
@@ -80,17 +82,15 @@ class Story:
 
     Args:
         folder: The project's.
-        settings: Overrides that its models need.
     """
 
-    def __init__(self, folder: Path, settings: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._settings = [word for one in settings for word in ("--set", one)]
 
-    def run(self, line: str, *, models: bool = False, shown: bool = True) -> str:
+    def run(self, line: str, *, shown: bool = True) -> str:
         """What a command prints; it must succeed (in this process, to save its start)."""
         print(f"\n$ ragwright {line}")
-        sys.argv = ["ragwright", *shlex.split(line), *(self._settings if models else [])]
+        sys.argv = ["ragwright", *shlex.split(line)]
         printed = io.StringIO()
         with chdir(self._folder), redirect_stdout(printed):
             try:
@@ -115,15 +115,25 @@ class Story:
 
 
 @contextmanager
-def casting(models: list[str]) -> Iterator[tuple[list[str], tuple[str, ...]]]:
-    """Models of the command line, or scripted ones, said loudly; and the settings they need."""
+def casting(models: list[str], folder: Path) -> Iterator[None]:
+    """Write models into the project: those named, or three scripted ones, said loudly."""
     if models:
-        yield models, ()
+        _write_models(folder, models)
+        yield
         return
     print(BANNER)
     with ScriptedServer(scripted, record=False) as server:
-        names = ["scripted:careful", "scripted:careless"]
-        yield names, (f"models.scripted.base={server.url}",)
+        names = [f"scripted:{name}" for name in ("careful", "careless", "brief")]
+        _write_models(folder, names, f"models:\n  scripted: {{base: {server.url}}}\n")
+        yield
+
+
+def _write_models(folder: Path, models: list[str], more: str = "") -> None:
+    file = folder / "ragwright.yaml"
+    before = file.read_text("utf-8")
+    after = before.replace("  draft:\n", f"  draft:\n    models: {json.dumps(models)}\n", 1)
+    assert after != before
+    file.write_text(f"{after}{more}", "utf-8")
 
 
 @contextmanager
@@ -158,10 +168,11 @@ def noticeboard() -> Iterator[list[dict[str, Any]]]:
 
 
 def project(folder: Path) -> None:
-    """The template's files, and over them the two that know of the database and of the jobs."""
+    """The template's files, and over them those that know of the database and of the jobs."""
     init_project(folder, template="records")
     shutil.copytree(HERE / "project", folder, dirs_exist_ok=True)
-    (folder / "records" / "messages.csv").unlink()
+    for name in ("messages.csv", "biographies.csv"):
+        (folder / "records" / name).unlink()
 
 
 def change_a_row(address: str) -> None:
@@ -171,6 +182,15 @@ def change_a_row(address: str) -> None:
     with engine.begin() as connection:
         statement = "update messages set body = :text where message_id = 7"
         connection.execute(sqlalchemy.text(statement), {"text": text})
+    engine.dispose()
+
+
+def change_a_name(address: str) -> None:
+    """Somebody corrects the name of a client in the table of names."""
+    engine = sqlalchemy.create_engine(address)
+    with engine.begin() as connection:
+        statement = "update client_names set client = 'Samuel Okafor' where client = 'Sam Okafor'"
+        connection.execute(sqlalchemy.text(statement))
     engine.dispose()
 
 
@@ -197,35 +217,59 @@ def tables(story: Story, folder: Path, address: str) -> None:
     print("\n# One tag changes: cleaning does not run again, nor do the other tags")
     change_a_tag(folder)
     story.refresh()
+    print("\n# One client is renamed in the table of names: only gold changes")
+    change_a_name(address)
+    story.refresh()
+    story.run('records lookup rollup "okafor for council"')
+    story.run("records lookup tags 'text message'")
     story.run("records history")
     story.run("records show gold --key 7")
 
 
-def texts(story: Story, models: list[str]) -> None:
-    """Drafts of several models, kept as outputs."""
-    named = " ".join(f"--model {shlex.quote(model)}" for model in models)
+def texts(story: Story, folder: Path) -> None:
+    """Drafts of several models, kept as outputs, and the models side by side."""
     print("\n# Short texts: one call for all of them, a random choice of examples")
     story.run(
         'draft --client "maya delgado" --ask donation --topic housing --topic "health care" '
-        f"--tone hopeful --length short -n 3 {named}",
-        models=True,
+        "--tone hopeful --length short -n 3"
     )
     print("\n# Long texts: a call for each, from examples that are as unlike as can be")
     story.run(
         'draft --client "Okafor for Council" --ask donation --topic housing --length long -n 2 '
-        f'--bio --headline "Rents rise for the third year" {named}',
-        models=True,
+        '--bio --headline "Rents rise for the third year"'
     )
     print("\n# What was written, and what was asked for it, is kept")
     story.run("outputs list --limit 4")
     story.run("outputs export -o outputs.jsonl")
+    print("\n# The models side by side")
+    print(compared(folder / "outputs.jsonl"))
+
+
+def compared(file: Path) -> str:
+    """A table of the exported texts: what each model wrote, and what was marked."""
+    rows = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    lines = [f"{'model':22}{'texts':>7}{'characters':>12}{'wrong length':>14}{'near copies':>13}"]
+    by_model: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_model.setdefault(row["metadata"]["model"], []).append(row)
+    for model, some in by_model.items():
+        characters = sum(len(row["response"]) for row in some) / len(some)
+        marks = [
+            [mark.partition(":")[0] for mark in row["metadata"].get("marks", ())] for row in some
+        ]
+        wrong = sum("too long" in one or "too short" in one for one in marks)
+        copies = sum(any(mark.startswith("near copy") for mark in one) for one in marks)
+        lines.append(f"{model:22}{len(some):7}{characters:12.0f}{wrong:14}{copies:13}")
+    return "\n".join(lines)
 
 
 def jobs(story: Story, told: list[dict[str, Any]]) -> None:
-    """The job that runs on weekdays, by hand this time."""
+    """The job that runs on weekdays, and the one that drafts, by hand this time."""
     print("\n# The job, and the notice of it")
     story.run("job run refresh")
+    story.run("job run generate --flag refresh")
     story.run("job history")
+    story.run("outputs list --limit 3")
     for notice in told:
         print(f"\nnotice: {notice['title']}\n{notice['message'].rstrip()}")
 
@@ -235,17 +279,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", action="append", default=[], help="writes; repeat for more")
     parser.add_argument("--folder", type=Path, default=Path("records-example"))
-    parser.add_argument("--rows", type=int, default=3000, help="rows of the invented table")
+    parser.add_argument("--rows", type=int, default=3000, help="invented messages, such as 80000")
+    parser.add_argument("--seed", type=int, default=1, help="of the invented messages")
     asked = parser.parse_args()
     address = os.environ.get(DATABASE, "")
     if not address:
         sys.exit(f"export {DATABASE}=postgresql+psycopg://…   (an empty database of yours)")
-    make_table(address, asked.rows)
+    make_table(address, asked.rows, asked.seed)
     project(asked.folder)
-    with casting(asked.model) as (models, settings), noticeboard() as told:
-        story = Story(asked.folder, settings)
+    with casting(asked.model, asked.folder), noticeboard() as told:
+        story = Story(asked.folder)
         tables(story, asked.folder, address)
-        texts(story, models)
+        texts(story, asked.folder)
         jobs(story, told)
 
 
