@@ -165,7 +165,7 @@ def make_table(address: str, rows: int = 3000, seed: int = 1) -> None:
     """(Re)make the table ``messages`` and the tables of reference: clients, people, tags."""
     engine = sqlalchemy.create_engine(address)
     metadata = sqlalchemy.MetaData()
-    reference = [
+    reference: list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]] = [
         (
             "client_names",
             ("client", "spelling"),
