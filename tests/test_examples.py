@@ -266,7 +266,7 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
         r"^(\w+): (?:(\d+) inserted, (\d+) updated, )?.*?(\d+) unchanged", printed, re.MULTILINE
     )
     refreshes = [counts[at : at + 4] for at in range(0, 20, 4)]
-    first, again, row, tag, name = (
+    first, again, row, tag, client = (
         {table: tuple(rest) for table, *rest in one} for one in refreshes
     )
     assert first["bronze"] == ("600", "0", "0")
@@ -278,8 +278,8 @@ def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:
     assert tag["bronze"] == ("0", "0", "600")
     assert 0 < int(tag["silver"][1]) < 60, "only rows that say so are tagged anew"
     assert 0 < int(tag["gold"][1]) <= int(tag["silver"][1])
-    assert [name[table][:2] for table in ("bronze", "silver")] == [("0", "0")] * 2
-    assert 0 < int(name["gold"][1]) < int(first["gold"][0]) / 3, "only rows of that client"
+    assert [client[table][:2] for table in ("bronze", "silver")] == [("0", "0")] * 2
+    assert 0 < int(client["gold"][1]) < int(first["gold"][0]) / 3, "only rows of that client"
     assert "client     Samuel Okafor" in printed, "the table of names was asked"
     assert "column      channel" in printed
     assert printed.count("1 of 3 texts were requested again: 1 of a wrong length") == 2
