@@ -47,6 +47,7 @@ from .outputs import (
     Outputs as Outputs,
     SampledOutputs as SampledOutputs,
     Sampling as Sampling,
+    ServedCounts as ServedCounts,
     ServedScore as ServedScore,
     ServedScores as ServedScores,
     WaitingAnswer as WaitingAnswer,

@@ -148,6 +148,7 @@ from .monitoring import (
     Moved as Moved,
     measure_served as measure_served,
     served_drift as served_drift,
+    shown_day as shown_day,
 )
 from .studies import (
     KnownSweep as KnownSweep,

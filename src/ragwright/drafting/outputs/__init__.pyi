@@ -22,6 +22,7 @@ from ._scores import (
     JudgedBy as JudgedBy,
     MeasuringDay as MeasuringDay,
     OpenDrift as OpenDrift,
+    ServedCounts as ServedCounts,
     ServedScore as ServedScore,
     ServedScores as ServedScores,
     WaitingAnswer as WaitingAnswer,

@@ -98,6 +98,15 @@ class MeasuringDay:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedCounts:
+    """Served answers of a period, and how many of them people accepted or rejected."""
+
+    answers: int
+    accepted: int
+    rejected: int
+
+
+@dataclass(frozen=True, slots=True)
 class OpenDrift:
     """A drift that was found and has not ended, and the addresses that wait for its notice."""
 
@@ -270,6 +279,18 @@ class ServedScores:
                 "WHERE state = 'waiting')"
             )
             return int(found.fetchone()[0])
+
+    def served(self, days: float) -> ServedCounts:
+        """Answers served within the last days, of every scope, and the feedback on them."""
+        with self._table.reading() as db:
+            row = db.execute(
+                "SELECT count(*), coalesce(sum(f.verdict = 'accepted'), 0), "
+                "coalesce(sum(f.verdict = 'rejected'), 0) FROM batches b "
+                "LEFT JOIN latest_feedback f ON f.batch = b.batch AND f.kind = 'text' "
+                "WHERE b.kind = 'answer' AND b.at >= ?",
+                (self._later(-days * 86_400),),
+            ).fetchone()
+        return ServedCounts(*map(int, row))
 
     def all(self, scope: str | None = "") -> list[ServedScore]:
         """Every score of a scope (None: of all), in the order in which the answers were served."""

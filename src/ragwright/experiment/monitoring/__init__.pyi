@@ -4,6 +4,7 @@ from ._drift import (
     DriftState as DriftState,
     MeasureDrift as MeasureDrift,
     served_drift as served_drift,
+    shown_day as shown_day,
 )
 from ._measuring import (
     Measured as Measured,

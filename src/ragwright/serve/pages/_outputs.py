@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, StoreError
 from ...drafting import FeedbackVerdict, OutputQuery
+from ...experiment import shown_day
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import error_page, page
+from ._drift_plot import drift_plot
+
+if TYPE_CHECKING:
+    from ...experiment import MeasureDrift, Moved
+    from ...workbench import Workbench
 
 router = APIRouter()
 
-_LISTED = 100
+_LISTED = 50
+_PERIOD = 28
+"""Days of the figures at the top."""
+_MOVES = 20
+"""Changes that are listed, the newest."""
 _VERDICTS: dict[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
 
 
@@ -33,10 +44,46 @@ async def outputs(request: Request, verdict: str = "") -> HTMLResponse:
                 lambda: list(bench.outputs.find(query, limit=_LISTED, newest=True))
             )
             total = await asyncio.to_thread(bench.outputs.count, query)
+            measured = await asyncio.to_thread(_measured, bench)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     values = {"title": "Outputs", "outputs": found, "total": total, "verdict": verdict}
-    return page(request, "outputs.html", values)
+    return page(request, "outputs.html", {**values, **measured})
+
+
+def _measured(bench: Workbench) -> dict[str, Any]:
+    """What the scores of served answers say, of all tenants together: numbers, no texts."""
+    options = bench.project.settings.serve.measure
+    scores = bench.outputs.scores
+    report = bench.drift()
+    moves = sorted({move for one in report.measures for move in one.moves}, key=_order)
+    shown = moves[-_MOVES:]
+    days = {day: number for number, day in enumerate(dict.fromkeys(m.day for m in shown), 1)}
+    return {
+        "options": options,
+        "served": scores.served(_PERIOD),
+        "period": _PERIOD,
+        "today": scores.today(),
+        "waiting": scores.count_waiting(),
+        "report": report,
+        "moves": [(days[move.day], shown_day(move.day), move) for move in shown],
+        "more_moves": len(moves) - len(shown),
+        "plots": {
+            one.measure: drift_plot(one, _drawn(days, one), options.window)
+            for one in report.measures
+            if one.days
+        },
+    }
+
+
+def _drawn(days: Mapping[str, int], one: MeasureDrift) -> dict[str, int]:
+    """The days that belong in the plot of a measure: on them something of it changed."""
+    own = {move.day for move in one.moves}
+    return {day: number for day, number in days.items() if day in own}
+
+
+def _order(move: Moved) -> tuple[str, str, str, str]:
+    return move.day, move.part, move.before, move.after
 
 
 @router.get("/outputs/{name}", response_class=HTMLResponse)
@@ -63,6 +110,7 @@ def _read(stored: Any, name: str) -> dict[str, Any]:
         "hits": stored.used(name),
         "prompt": prompt,
         "feedback": stored.feedback(name),
+        "scores": stored.scores.of(name),
     }
 
 

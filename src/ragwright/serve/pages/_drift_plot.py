@@ -1,0 +1,124 @@
+"""A measure of served answers over days: means, intervals, and where something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from ...experiment import shown_day
+
+if TYPE_CHECKING:
+    from ...experiment import DriftDay, MeasureDrift
+
+_WIDTH, _HEIGHT = 640, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 46, 30
+_TICKS = 4
+_MOST_LABELS = 5
+_BETWEEN_MARKS = 24
+"""Least distance between two numbers of changes; nearer ones are drawn a line lower."""
+
+
+def drift_plot(one: MeasureDrift, numbers: Mapping[str, int], window: int) -> Markup:
+    """A measure over days, as SVG.
+
+    Args:
+        one: The measure; it has at least one day with scores.
+        numbers: Day -> number under which the page lists what changed on it.
+        window: Days of a period; each period has an interval of its own.
+    """
+    start = _number(one.reference_from)
+    first, last = _number(one.days[0].day), _number(one.days[-1].day)
+    last = max(last, first + 1, *(_number(day) for day in numbers))
+    low, high = one.scale
+
+    def px(day: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (day - first) / (last - first)
+
+    def py(value: float) -> float:
+        return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * (value - low) / (high - low)
+
+    drawn: list[str] = []
+    for tick in range(_TICKS + 1):
+        at = low + (high - low) * tick / _TICKS
+        drawn.append(
+            f'<path class="grid" d="M{_LEFT} {py(at):.1f}H{_WIDTH - _RIGHT}"/>'
+            f'<text x="{_LEFT - 6}" y="{py(at) + 4:.1f}" text-anchor="end">{at:.4g}</text>'
+        )
+    for day in _labelled(first, last):
+        anchor = "start" if day == first else "end" if day == last else "middle"
+        drawn.append(
+            f'<text x="{px(day):.1f}" y="{_HEIGHT - 8}" text-anchor="{anchor}">'
+            f"{shown_day(date.fromordinal(day).isoformat())[:-5]}</text>"
+        )
+    for number, days in groupby(one.days, lambda found: (_number(found.day) - start) // window):
+        some = list(days)
+        drawn.append(_band(some, _kind(some[-1], number, one), px, py, last))
+    if one.reference.mean is not None:
+        level = py(one.reference.mean)
+        drawn.append(f'<path class="level" d="M{_LEFT} {level:.1f}H{_WIDTH - _RIGHT}"/>')
+    drawn += _marks(numbers, px)
+    for found in one.days:
+        said = f"{shown_day(found.day)}: {found.mean:.3f} of {found.n}"
+        drawn.append(
+            f'<circle class="dot" cx="{px(_number(found.day)):.1f}" cy="{py(found.mean):.1f}" '
+            f'r="3"><title>{escape(said)}</title></circle>'
+        )
+    return Markup(  # noqa: S704 - names in it are escaped
+        f'<svg class="plot drift {escape(one.verdict)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'role="img" aria-label="{escape(str(one))}">{"".join(drawn)}</svg>'
+    )
+
+
+def _band(
+    days: Sequence[DriftDay],
+    kind: str,
+    px: Callable[[float], float],
+    py: Callable[[float], float],
+    last: int,
+) -> str:
+    """The interval of a period, as it narrows day by day."""
+    ends = [(px(_number(day.day)), py(day.high), py(day.low)) for day in days]
+    if len(ends) == 1:  # a day alone has no width
+        x, above, below = ends[0]
+        beside = px(min(last, _number(days[0].day) + 1)) - x
+        ends = [(x - beside / 2, above, below), (x + beside / 2, above, below)]
+    upper = "L".join(f"{x:.1f} {above:.1f}" for x, above, _ in ends)
+    lower = "L".join(f"{x:.1f} {below:.1f}" for x, _, below in reversed(ends))
+    return f'<path class="band {kind}" d="M{upper}L{lower}Z"/>'
+
+
+def _kind(newest: DriftDay, number: int, one: MeasureDrift) -> str:
+    """``first`` of the reference, ``apart`` of a period whose interval is apart from that one."""
+    if not number:
+        return "first"
+    low, high = one.reference.low, one.reference.high
+    if low is None or high is None or (newest.high >= low and newest.low <= high):
+        return ""
+    return "apart"
+
+
+def _marks(numbers: Mapping[str, int], px: Callable[[float], float]) -> Iterator[str]:
+    """A line and a number for each day on which something changed."""
+    right = [float("-inf")] * 2  # where each of two rows of numbers ends
+    for day, number in sorted(numbers.items()):
+        x = px(_number(day))
+        row = 0 if x - right[0] >= _BETWEEN_MARKS else 1
+        right[row] = x
+        y = 19 + 19 * row
+        yield (
+            f'<path class="move" d="M{x:.1f} {y + 3}V{_HEIGHT - _BOTTOM}"/>'
+            f'<text class="name" x="{x:.1f}" y="{y}" text-anchor="middle">{number}</text>'
+        )
+
+
+def _labelled(first: int, last: int) -> list[int]:
+    count = min(_MOST_LABELS, last - first + 1)
+    return sorted({first + round((last - first) * at / (count - 1)) for at in range(count)})
+
+
+def _number(day: str) -> int:
+    return date.fromisoformat(day).toordinal()

@@ -1,0 +1,111 @@
+"""The page of outputs: the verdict, the plot, what changed, feedback; also in a real browser."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served import Running, served
+from served_answers import BAD, Days, live, outputs_at, serve_answers
+from small_project import MakeProject
+
+from ragwright import Workbench
+
+pytest.importorskip("fastapi")
+
+BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
+DAYS = 33
+NOTE = "It must say <b>every two years</b>."
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = MakeProject(tmp_path_factory.mktemp("outputs"))(
+        "serve: {name: handbook, measure: {share: 1, window: 14}}\n"
+    )
+    rng, clock = random.Random(3), Days(32)
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+        live(bench, clock, 18, 0.05, rng)
+        live(bench, clock, 14, 0.7, rng, model="http://h/v1#cheap")
+        outputs = outputs_at(bench, clock)
+        [wrong] = serve_answers(outputs, [BAD], tag="wrong")
+        outputs.respond(wrong, by="ann", verdict="rejected", note=NOTE)
+        bench.measure_served()
+    with served(folder) as server:
+        yield server
+
+
+def shown(running: Running, path: str = "/outputs") -> str:
+    reply = running.http.get(path)
+    assert reply.status_code == 200
+    return reply.text
+
+
+def test_the_verdict_comes_first_and_names_what_changed(running: Running) -> None:
+    page = shown(running)
+    verdict = re.search(r'<p class="verdict worse">([^<]+)</p>', page)
+    assert verdict is not None
+    assert "fell from 0." in verdict[1]
+    assert "the model changed" in verdict[1]
+    assert page.index("verdict worse") < page.index("<svg")
+    assert 'role="img"' in page
+    changed = page[page.index("What changed") :]
+    assert "<td>small</td><td>cheap</td>" in changed
+
+
+def test_feedback_is_counted_and_comments_are_shown_as_text(running: Running) -> None:
+    page = shown(running)
+    assert re.search(r"<dt>Rejected by readers</dt><dd>1</dd>", page)
+    assert NOTE not in page
+    assert "&lt;b&gt;every two years&lt;/b&gt;" in page
+    rejected = shown(running, "/outputs?verdict=rejected")
+    assert "outputs export --verdict rejected" in rejected
+    [name] = set(re.findall(r'href="/outputs/([\d.]+)"', rejected))
+    assert "KPrecision(content+bigrams)" in shown(running, f"/outputs/{name}")
+
+
+def test_an_empty_page_says_the_next_step(tmp_path: Path) -> None:
+    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    with served(folder) as server:
+        page = shown(server)
+    assert "measure: {share: 0.1}" in page
+    assert "<svg" not in page
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"viewport": {"width": 1280, "height": 900}},
+        {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"},
+    ],
+)
+def test_axe_finds_nothing_and_the_plot_fits(running: Running, how: dict[str, Any]) -> None:
+    play = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    faults: list[str] = []
+    with play.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        page = browser.new_page(bypass_csp=True, **how)
+        page.on("console", lambda message: faults.append(message.text))
+        page.goto(f"{running.address}/outputs")
+        found = axe.Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert page.locator("svg.drift circle.dot").count() == DAYS
+        box = page.locator("svg.drift").bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= how["viewport"]["width"]
+        page.locator("summary", has_text="Days as a table").click()
+        assert page.locator("details[open] tbody tr").count() == DAYS
+        browser.close()
+    assert not faults
