@@ -188,7 +188,7 @@ class Caller:
             meter = present_meter()
             if meter is not None and meter.priced:
                 raise ConfigError(
-                    f"there is a daily budget, and the model {lane} has no price",
+                    f"there is a daily budget, and the model {lane!r} has no price",
                     hint="set price_in and price_out below `models` in ragwright.yaml",
                 )
             if self.options.max_cost is not None:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NOBODY = ""
-"""Name in the ledger of requests without a key."""
-
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -41,7 +38,7 @@ class Caller:
     @property
     def name(self) -> str:
         """Name of the key, empty without one."""
-        return _NOBODY if self.key is None else self.key.name
+        return "" if self.key is None else self.key.name
 
     @property
     def owner(self) -> bool:
@@ -143,11 +140,11 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
     """Let a request in: find its configuration, check its limits, wait for its turn.
 
     Its time runs from here. What its calls cost is charged to its key as each of them ends,
-    whether the request ends well, fails, or is cut off by its client.
+    whether the request ends well, fails, or is cut off by its client. Where a budget is kept, a
+    call of a model without a price fails.
 
     Raises:
-        ApiError: 404, no such model; 429, a limit of its key or of the day; 503, too many wait;
-            400, a model without a price where a budget is kept.
+        ApiError: 404, no such model; 429, a limit of its key or of the day; 503, too many wait.
         TimeoutError: Its time was up before its turn came.
     """
     deadline = asyncio.get_running_loop().time() + service.options.timeout
@@ -157,9 +154,6 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
         bench = await stack.enter_async_context(service.using(opened))
         await _within_rate(service, caller)
         await _within_budget(service, caller)
-        bounded = service.budgeted(caller.key)
-        if bounded:
-            _require_prices(opened.unpriced(wanted.lane, persona))
         async with asyncio.timeout_at(deadline):
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
         if waited:
@@ -171,18 +165,8 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
                 wanted.operation, wanted.model or opened.name, headers
             )
             trace = stack.enter_context(tracing)
-        stack.enter_context(metered(service.meter(caller.name, priced=bounded)))
+        stack.enter_context(metered(service.meter(caller.key)))
         yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace)
-
-
-def _require_prices(unpriced: Sequence[str]) -> None:
-    if unpriced:
-        raise ApiError(
-            400,
-            f"there is a daily budget, and the model {unpriced[0]} has no price: set price_in and "
-            "price_out below `models` in ragwright.yaml",
-            "model_without_price",
-        )
 
 
 async def _within_rate(service: Service, caller: Caller) -> None:

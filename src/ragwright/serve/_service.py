@@ -8,17 +8,16 @@ import contextvars
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from ..core import ConfigError, Filter, RagwrightError, RetrieveError, Usage, near
 from ..drafting import Origin, origin_of
 from ..flow import Meter
-from ..project import Project, ProjectFolder, Served, ServeOptions, Session, load_settings
-from ..retrieve import EMBED_PREFIX
+from ..project import ProjectFolder, Served, ServeOptions, Session, load_settings
 from ..workbench import Asking, Workbench
 from ._errors import ApiError
 from ._keys import ServeKey, ServeKeys
@@ -80,7 +79,6 @@ class Opened:
         origin: What stored answers say of where they come from.
         target: What is searched; None where nothing is ingested, see ``fault``.
         fault: Why there is no target.
-        without_price: Models that cost and have no price, by the lane that may call them.
     """
 
     name: str
@@ -89,7 +87,6 @@ class Opened:
     origin: Origin
     target: Target | None = None
     fault: RagwrightError | None = None
-    without_price: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     users: int = 0
     retired: bool = False
     idle: asyncio.Event = field(default_factory=asyncio.Event)
@@ -116,10 +113,6 @@ class Opened:
         filters: tuple[Filter, ...] = () if key is None else key.conditions
         scope = "" if key is None else key.scope
         return Asking(scope=scope, filters=filters, target=self.searched())
-
-    def unpriced(self, lane: Lane, persona: str) -> tuple[str, ...]:
-        """Models without a price that a request may call."""
-        return (*self.without_price[lane], *self.without_price.get(f"persona {persona}", ()))
 
 
 class Service:
@@ -259,20 +252,19 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._slow, context.run, work)
 
-    def budgeted(self, key: ServeKey | None) -> bool:
-        """True where money is bounded for the requests of a key."""
-        own = None if key is None else key.daily_budget
-        return self.options.daily_budget is not None or own is not None
+    def meter(self, key: ServeKey | None) -> Meter:
+        """What charges calls to a key; without one, to nobody's name.
 
-    def meter(self, name: str, *, priced: bool) -> Meter:
-        """What charges calls to the key of this name."""
+        Where money is bounded, calls need a price.
+        """
+        name, own = ("", None) if key is None else (key.name, key.daily_budget)
 
         def note(usage: Usage) -> None:
             self.ledger.charge(name, usage)
             if self.metrics is not None:
                 self.metrics.spent(usage)
 
-        return Meter(note, priced)
+        return Meter(note, priced=own is not None or self.options.daily_budget is not None)
 
     @property
     def ready(self) -> RagwrightError | None:
@@ -300,8 +292,7 @@ class Service:
     def _opened_one(self, name: str, laid: tuple[str, ...]) -> Opened:
         bench, number = self._bench(name, laid)
         try:
-            without = _without_price(bench.project)
-            opened = Opened(name, bench, number, origin_of(bench.project), without_price=without)
+            opened = Opened(name, bench, number, origin_of(bench.project))
             self._aim(opened)
         except BaseException:
             bench.close()
@@ -416,47 +407,3 @@ def _stamp(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size
-
-
-def _without_price(project: Project) -> dict[str, tuple[str, ...]]:
-    """Models that cost and have no price, by the lane that may call them, and of each persona."""
-    settings, answer = project.settings, project.settings.answer
-    searching = {*_models(settings.retrieve), settings.embed.model}
-    found = _unpriced(project, searching, Usage(1, 1))
-    writing: dict[str, Iterable[str]] = {
-        "searches": (),
-        "answers": _models(replace(answer, draft=type(answer.draft)())),
-        "drafts": answer.draft.models or (answer.model,),
-    }
-    for name, persona in project.personas.items():
-        writing[f"persona {name}"] = (persona.model,)
-    return {
-        lane: (*(() if lane.startswith("persona ") else found), *_unpriced(project, names, _BOTH))
-        for lane, names in writing.items()
-    }
-
-
-_BOTH = Usage(1, 1, 1)
-"""A call that is charged for what it reads and for what it writes."""
-
-
-def _models(options: Any) -> Iterator[str]:
-    """The models that options name, in all their parts."""
-    for part in fields(options):
-        value = getattr(options, part.name)
-        if part.name == "model":
-            yield value.removeprefix(EMBED_PREFIX)
-        elif part.name == "models":
-            yield from value
-        elif is_dataclass(value):
-            yield from _models(value)
-
-
-def _unpriced(project: Project, names: Iterable[str], usage: Usage) -> tuple[str, ...]:
-    """Those models whose calls cost nobody knows how much."""
-    found = []
-    for name in sorted({*names} - {""}):
-        with contextlib.suppress(ConfigError):  # reported when it is called
-            if project.models.price(name, usage) is None:
-                found.append(name)
-    return tuple(found)
