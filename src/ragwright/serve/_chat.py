@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 _PING = 15.0
 """Seconds of silence after which a stream sends a comment, so that no proxy closes it."""
+
+_GRACE = 5.0
+"""Seconds after the time of a request in which its last frames may still be read."""
 
 _STREAM_HEADERS = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 
@@ -83,20 +86,28 @@ async def chat_completion(
         stream = _Stream(completion)
         stack.push_async_callback(stream.close)
         await stream.begin(request)
-        return _Events(stream.events(), stack.pop_all())
+        return _Events(stream.events(), work, stack.pop_all())
 
 
 class _Events(StreamingResponse):
-    """Server-sent events; what they need is released at their end, however they end."""
+    """Server-sent events; what they need is released at their end, however they end.
 
-    def __init__(self, events: AsyncIterator[bytes], stack: AsyncExitStack | None = None) -> None:
+    A client that reads so slowly that its time is up is cut off.
+    """
+
+    def __init__(
+        self, events: AsyncIterator[bytes], work: Admitted, stack: AsyncExitStack | None = None
+    ) -> None:
         super().__init__(events, media_type="text/event-stream", headers=_STREAM_HEADERS)
+        self._until = work.deadline + _GRACE
         self._stack = stack or AsyncExitStack()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send them."""
         async with self._stack:
-            await super().__call__(scope, receive, send)
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._until):
+                    await super().__call__(scope, receive, send)
 
 
 async def _whole(completion: Completion) -> Response:
@@ -243,7 +254,7 @@ async def _auxiliary(completion: Completion, purpose: Purpose) -> Response:
             yield _event(completion.frame(kind, {}, usage=usage) | {"choices": []})
         yield b"data: [DONE]\n\n"
 
-    return _Events(events())
+    return _Events(events(), work)
 
 
 def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:

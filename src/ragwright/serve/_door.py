@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
@@ -26,6 +27,9 @@ COOKIE = "ragwright_key"
 
 _ASKING = frozenset({"/", "/ask/why"})
 """Pages that ask, and so may cost money, though they are read by GET."""
+
+_BODY = 60.0
+"""Most seconds that a client may take to send a body; nothing else waits for it meanwhile."""
 
 _OWN_SITES = frozenset({"same-origin", "none"})
 
@@ -116,18 +120,24 @@ class Door:
             raise ApiError(403, f"requests from {origin!r} are refused", "cross_origin")
 
     def _bounded(self, request: Request, receive: Receive) -> Receive:
-        """A reader of the body that stops where the body is too long."""
+        """A reader of the body that stops where the body is too long, or takes too long."""
         most = self._service.options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:
             raise too_long
-        read = 0
+        read, whole = 0, False
+        until = asyncio.get_running_loop().time() + _BODY
 
         async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
+            nonlocal read, whole
+            try:
+                async with asyncio.timeout_at(None if whole else until):
+                    message = await receive()
+            except TimeoutError:
+                raise ApiError(408, f"the body took longer than {_BODY:g} s", "timeout") from None
             read += len(message.get("body", b""))
+            whole = not message.get("more_body", False)
             if read > most:
                 raise too_long
             return message
