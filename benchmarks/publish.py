@@ -73,6 +73,13 @@ PAGES = {
         "beside the page. Rows and patterns are synthetic; the page says how fast they go through, "
         "not how good any text is.",
     ),
+    "serving": Page(
+        "Serving, measured",
+        "Requests a second, latency and memory of the server, beside a LangChain service.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. Documents and vectors are synthetic and the chat model is scripted: the "
+        "page says how fast the server is, not how good an answer is.",
+    ),
     "tuning": Page(
         "Tuning, measured",
         "What sweeps and reports cost in calls and time, with scripted models.",

@@ -1,6 +1,8 @@
-"""The HTTP server beside the same searches in process, and what it adds to a model server.
+"""The HTTP server beside the same searches in process, a LangChain service, and a model server.
 
-    OMP_NUM_THREADS=1 python -m benchmarks.serving [--rows 100000] [--seconds 20] [--publish]
+    python -m benchmarks.peers.install                       # once
+    OMP_NUM_THREADS=1 python -m benchmarks.serving [--rows 100000] [--seconds 20]
+        [--requests 100000] [--publish]
 
 Documents and vectors are those of `benchmarks.scale`; query vectors are made from the query's
 hash, so that no embedding model is measured. The client is a bare HTTP client on asyncio in a
@@ -15,25 +17,31 @@ import contextlib
 import json
 import os
 import re
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import zlib
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import TypeVar
+from urllib.parse import urljoin, urlsplit
 
 import numpy as np
 
+from benchmarks.hashed import DIMENSIONS, hashed
+from benchmarks.peers.install import peers_python
+from benchmarks.publish import ROOT, Cell, Section, Table, publish, section_lines
 from benchmarks.scale import BLOCK, Matrix, blocks
 from ragwright import Workbench
 from ragwright.models import Embedder
 from ragwright.testing import Reply, ScriptedServer
 
 EMBEDDER = "benchmarks.serving:HashedEmbedder"
+T = TypeVar("T")
 RATE = 30.0
 CLIENTS = 64
 
@@ -42,14 +50,11 @@ class HashedEmbedder(Embedder):
     """A vector for each text, from its hash alone: as if all vectors were given."""
 
     identity = "hashed"
-    dimensions = 384
+    dimensions = DIMENSIONS
 
     def embed_batch(self, texts: Sequence[str]) -> Matrix:
         """One row a text; a query is a random unit vector."""
-        seeds = [zlib.crc32(text.encode()) for text in texts]
-        rows = [np.random.default_rng(s).standard_normal(384, np.float32) for s in seeds]
-        made = np.stack(rows)
-        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+        return hashed(texts)
 
 
 def query(number: int) -> str:
@@ -76,8 +81,8 @@ def build(folder: Path, rows: int, settings: str = "") -> None:
 
 
 @contextlib.contextmanager
-def served(folder: Path, *words: str) -> Iterator[str]:
-    """The command in a process of its own, and its address."""
+def served(folder: Path, *words: str) -> Iterator[tuple[str, int]]:
+    """The command in a process of its own: its address, and the number of the process."""
     process = subprocess.Popen(
         [sys.executable, "-m", "ragwright", "serve", "--port", "0", "-C", str(folder), *words],
         stderr=subprocess.PIPE,
@@ -87,10 +92,58 @@ def served(folder: Path, *words: str) -> Iterator[str]:
     address = re.search(r"http://\S+", process.stderr.readline())
     assert address is not None
     try:
-        yield address[0]
+        yield address[0], process.pid
     finally:
         process.terminate()
         process.wait()
+        process.stderr.close()
+
+
+@contextlib.contextmanager
+def langchain_served(folder: Path, rows: int) -> Iterator[str]:
+    """The service over LangChain's EnsembleRetriever with the same texts and vectors."""
+    python = peers_python()
+    folder.mkdir()
+    texts, matrices = [], []
+    for batch in blocks(rows):
+        texts += [one.document.text for one in batch]
+        matrices += [one.vectors for one in batch if one.vectors is not None]
+    (folder / "texts.json").write_text(json.dumps(texts), "utf-8")
+    np.save(folder / "vectors.npy", np.concatenate(matrices))
+    with socket.socket() as link:
+        link.bind(("127.0.0.1", 0))
+        port = link.getsockname()[1]
+    process = subprocess.Popen(
+        [
+            str(python if python.is_file() else sys.executable),
+            *("-m", "benchmarks.peers.ensemble_service", str(folder), str(port)),
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "ready\n", "install the peers first"
+        address = f"http://127.0.0.1:{port}"
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), timeout=1).close()
+                break
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+
+
+def resident(process: int) -> float:
+    """Megabytes of memory that a process holds."""
+    status = Path(f"/proc/{process}/status").read_text()
+    found = re.search(r"VmRSS:\s+(\d+)", status)
+    assert found is not None
+    return int(found[1]) / 1024
 
 
 class Connection:
@@ -147,15 +200,20 @@ async def open_loop(address: str, seconds: float) -> list[float]:
     return times
 
 
-async def closed_loop(address: str, seconds: float, clients: int) -> tuple[float, list[float]]:
-    """Requests a second of so many clients that each wait for their reply, and its times."""
+async def closed_loop(
+    address: str, seconds: float, clients: int, most: int | None = None
+) -> tuple[float, list[float]]:
+    """Requests a second of so many clients that each wait for their reply, and its times.
+
+    It ends after the seconds, or after ``most`` requests where that is given.
+    """
     times: list[float] = []
     begin = time.perf_counter()
 
     async def client(number: int) -> None:
         connection = await Connection(address).open()
         asked = number * 100_000
-        while time.perf_counter() - begin < seconds:
+        while time.perf_counter() - begin < seconds and (most is None or len(times) < most):
             start = time.perf_counter()
             await connection.post("/v1/retrieve", {"query": query(asked)})
             times.append(time.perf_counter() - start)
@@ -183,7 +241,7 @@ def in_process(folder: Path, seconds: float) -> float:
         return done / (time.perf_counter() - begin)
 
 
-def _apart(work: Callable[..., object], *given: object) -> object:
+def _apart(work: Callable[..., T], *given: object) -> T:
     with ProcessPoolExecutor(1) as pool:
         return pool.submit(work, *given).result()
 
@@ -192,8 +250,25 @@ def _open_loop(address: str, seconds: float) -> list[float]:
     return asyncio.run(open_loop(address, seconds))
 
 
-def _closed_loop(address: str, seconds: float, clients: int) -> tuple[float, list[float]]:
-    return asyncio.run(closed_loop(address, seconds, clients))
+def _closed_loop(
+    address: str, seconds: float, clients: int, most: int | None = None
+) -> tuple[float, list[float]]:
+    return asyncio.run(closed_loop(address, seconds, clients, most))
+
+
+def pages(address: str) -> tuple[float, float, float]:
+    """First page: milliseconds at first, in the middle of twenty more, and kB with its files."""
+    times, text = [], b""
+    for _ in range(21):
+        start = time.perf_counter()
+        with urllib.request.urlopen(address) as reply:
+            text = reply.read()
+        times.append((time.perf_counter() - start) * 1e3)
+    weight = len(text)
+    for name in sorted(set(re.findall(r'(?:src|href)="(/static/[^"]+)"', text.decode()))):
+        with urllib.request.urlopen(urljoin(address, name)) as reply:
+            weight += len(reply.read())
+    return times[0], statistics.median(times[1:]), weight / 1e3
 
 
 def chat_overhead(folder: Path) -> tuple[float, float]:
@@ -201,7 +276,7 @@ def chat_overhead(folder: Path) -> tuple[float, float]:
     script = Reply("Every two years [1]. " * 10, pace=0.002)
     with ScriptedServer.spawn(script) as model:
         build(folder, BLOCK, f"answer: {{model: '{model.url}#writer'}}\n")
-        with served(folder) as address:
+        with served(folder) as (address, _):
             direct = asyncio.run(_chats(model.url, "/v1", "writer"))
             through = asyncio.run(_chats(address, "/v1", "bench"))
     return tuple(  # type: ignore[return-value]
@@ -228,38 +303,126 @@ async def _chats(address: str, prefix: str, model: str) -> list[tuple[float, flo
     return found[10:]
 
 
+Row = dict[str, Cell]
+
+
+def row(what: str, measured: str, wanted: str = "") -> Row:
+    """A row of the tables."""
+    return {"what": what, "measured": measured, "wanted": wanted}
+
+
+def retrieval(folder: Path, rows: int, seconds: float) -> tuple[list[Row], dict[str, float]]:
+    """``/v1/retrieve`` beside ``runner.map``, two workers, and the LangChain service."""
+    inside = in_process(folder, seconds)
+    with served(folder) as (address, _):
+        _apart(_closed_loop, address, 2.0, 4)  # warm
+        paced = _apart(_open_loop, address, seconds)
+        rate, times = _apart(_closed_loop, address, seconds, CLIENTS)
+    with served(folder, "--workers", "2") as (address, _):
+        time.sleep(5.0)  # both have opened the index
+        _apart(_closed_loop, address, 2.0, 8)
+        doubled, _ = _apart(_closed_loop, address, seconds, CLIENTS)
+    with langchain_served(folder.with_name("langchain"), rows) as address:
+        _apart(_closed_loop, address, 2.0, 1)
+        theirs, _ = _apart(_closed_loop, address, seconds, CLIENTS)
+    p50, p99 = percentile(paced, 0.5), percentile(paced, 0.99)
+    slow, bound = percentile(times, 0.99), 2 * CLIENTS / rate * 1e3
+    found = [
+        row(f"open loop at {RATE:g} a second, p50", f"{p50:.1f} ms"),
+        row(f"open loop at {RATE:g} a second, p99", f"{p99:.1f} ms", "under 50 ms"),
+        row("`runner.map` in process", f"{inside:.0f} a second"),
+        row(
+            f"{CLIENTS} clients",
+            f"{rate:.0f} a second = {rate / inside:.2f} x `runner.map`",
+            "at least .8 x",
+        ),
+        row(f"{CLIENTS} clients, p99", f"{slow:.0f} ms", f"at most {bound:.0f} ms"),
+        row(f"{CLIENTS} clients, two workers", f"{doubled / rate:.2f} x one worker"),
+        row("FastAPI over EnsembleRetriever", f"{theirs:.1f} a second"),
+        row("ours to theirs", f"{rate / theirs:.1f} x", "at least 10 x"),
+    ]
+    figures = {
+        "p50_ms": p50,
+        "p99_ms": p99,
+        "runner_map": inside,
+        "clients": rate,
+        "clients_p99_ms": slow,
+        "workers_ratio": doubled / rate,
+        "langchain": theirs,
+    }
+    return found, figures
+
+
+def service(folder: Path, chats: Path, requests: int) -> tuple[list[Row], dict[str, float]]:
+    """Chat overhead, memory over many requests, and the first page."""
+    with served(folder) as (address, process):
+        first, later, weight = pages(address)
+        tenth = max(1, requests // 10)
+        _apart(_closed_loop, address, 3600.0, CLIENTS, tenth)
+        before = resident(process)
+        _apart(_closed_loop, address, 3600.0, CLIENTS, requests - tenth)
+        after = resident(process)
+    whole, token = chat_overhead(chats)
+    found = [
+        row("chat, added to the model server's time, p50", f"{whole:+.1f} ms", "under 10 ms"),
+        row(
+            "chat, first token after the model server's own, search included",
+            f"{token:+.1f} ms",
+            "under 20 ms and the search",
+        ),
+        row(f"memory after {tenth:,} requests", f"{before:.0f} MB"),
+        row(f"memory after {requests:,} requests", f"{after:.0f} MB", "flat"),
+        row("first page after the start", f"{first:.0f} ms", "under 300 ms"),
+        row("first page again, median", f"{later:.0f} ms"),
+        row("first page with its files, not compressed", f"{weight:.0f} kB", "under 150 kB"),
+    ]
+    figures = {
+        "chat_ms": whole,
+        "first_token_ms": token,
+        "memory_before_mb": before,
+        "memory_after_mb": after,
+        "first_page_ms": first,
+        "page_ms": later,
+        "page_kb": weight,
+    }
+    return found, figures
+
+
 def main() -> None:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure and print; publish if asked."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--requests", type=int, default=100_000)
+    parser.add_argument("--publish", action="store_true", help="write docs/results/")
     chosen = parser.parse_args()
-    print(f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores; {chosen.rows:,} rows")
+    load = f"load {os.getloadavg()[0]:.1f} of {os.cpu_count()} cores before"
+    print(load, flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "project"
         build(folder, chosen.rows)
-        inside = in_process(folder, chosen.seconds)
-        print(f"  runner.map        {inside:8.0f} searches a second", flush=True)
-        with served(folder) as address:
-            _apart(_closed_loop, address, 2.0, 4)  # warm
-            times = _apart(_open_loop, address, chosen.seconds)
-            assert isinstance(times, list)
-            print(
-                f"  open loop         p50 {percentile(times, 0.5):.1f} ms, "
-                f"p99 {percentile(times, 0.99):.1f} ms at {RATE:g} a second",
-                flush=True,
-            )
-            made = _apart(_closed_loop, address, chosen.seconds, CLIENTS)
-            assert isinstance(made, tuple)
-            rate, times = made
-            bound = 2 * CLIENTS / rate * 1e3
-            print(
-                f"  {CLIENTS} clients        {rate:8.0f} a second = {rate / inside:.2f} of "
-                f"runner.map; p99 {percentile(times, 0.99):.0f} ms of {bound:.0f}",
-                flush=True,
-            )
-        whole, first = chat_overhead(Path(temporary) / "chat")
-        print(f"  chat              {whole:+.1f} ms p50 whole, {first:+.1f} ms to the first token")
+        searched, figures = retrieval(folder, chosen.rows, chosen.seconds)
+        around, more = service(folder, Path(temporary) / "chat", chosen.requests)
+    section = Section(
+        "The server under load",
+        [
+            Table(searched, f"`/v1/retrieve` on {chosen.rows:,} chunks, hybrid, ten hits"),
+            Table(around, "Chat, memory and pages"),
+        ],
+        [
+            "Loopback; server, client and model server are processes of one machine and share its "
+            f"cores ({load}). Ratios were measured one after the other in one run.",
+            "The service beside it holds the same texts and vectors in LangChain's BM25Retriever "
+            "and FAISS (exact), with equal weights.",
+            "The chat model is scripted: figures are what the server adds to it.",
+        ],
+        "OMP_NUM_THREADS=1 python -m benchmarks.serving --publish",
+        page="serving",
+        data=figures | more,
+    )
+    print("\n".join(section_lines(section)))
+    if chosen.publish:
+        print(publish("serving", section))
 
 
 if __name__ == "__main__":

@@ -122,6 +122,38 @@ def test_lists_are_short_and_go_on(project: Path) -> None:
         with_tools(running, work)
 
 
+@pytest.mark.parametrize("filters", [(), ("language!=xx",), ("source=docs/codes.md",)])
+def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
+    project: Path, filters: tuple[str, ...]
+) -> None:
+    for number in range(7):
+        text = f"# Tyres {number}\n\n" + "Tyres last four years.\n\n" * 200
+        (project / f"docs/tyres{number}.md").write_text(text, "utf-8")
+    with Workbench.open(project) as bench:
+        bench.ingest()
+    secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app", "", filters=filters))
+
+    async def work(client: Client) -> list[tuple[str, str]]:
+        found, after = [], ""
+        while after is not None:
+            given = {"limit": 2, "after": after}
+            page = (await client.call_tool("list_sources", given)).structured_content
+            assert isinstance(page, dict)
+            found += [(one["id"], one["source"]) for one in page["sources"]]
+            after = page["next"]
+        return found
+
+    with served(project) as running:
+        listed = with_tools(running, work, secret)
+        hits = running.client(secret).post("/v1/retrieve", json={"query": "APP_w304"}).json()
+    names = [f"docs/tyres{number}.md" for number in range(7)]
+    every = sorted(["docs/codes.md", "docs/service.md", *names])
+    assert [name for name, _ in listed] == (["docs/codes.md"] if "=docs" in str(filters) else every)
+    sources = dict(listed)
+    for hit in hits["hits"]:
+        assert sources[hit["document_id"]] == hit["source"]
+
+
 @pytest.mark.parametrize("name", ["docs/nothing.md", "../../etc/passwd", "docs/codes.md#0-9#1-2"])
 def test_what_is_not_in_the_index_cannot_be_fetched(project: Path, name: str) -> None:
     async def work(client: Client) -> None:

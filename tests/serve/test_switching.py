@@ -112,6 +112,46 @@ def test_an_answer_under_way_ends_under_what_it_began_with(tmp_path: Path) -> No
         assert pieces[-1].choices[0].finish_reason == "stop"
 
 
+def test_promote_and_rollback_while_streams_run(tmp_path: Path) -> None:
+    with ScriptedServer("Two years [1].") as model:
+        folder = MakeProject(tmp_path)(
+            f"serve: {{name: handbook}}\nanswer: {{model: '{model.url}#writer'}}\n"
+            "retrieve: {top_k: 3}\n"
+        )
+        (folder / "testsets").mkdir()
+        (folder / "testsets/main.jsonl").write_text(ROW, "utf-8")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        promoted(folder, 1)
+        model.play(Reply("Every two years [1]. " * 30, pace=0.02))
+        with served(folder, own=False) as running:
+            begun = []
+            for number in range(3):
+                stream = iter(
+                    running.openai().chat.completions.create(
+                        model="handbook",
+                        messages=[{"role": "user", "content": f"{QUESTION} {number}"}],
+                        stream=True,
+                    )
+                )
+                begun.append((next(stream), stream))
+                if number == 0:
+                    model.play("Two years [1].")
+                    promoted(folder, 2)
+                    eventually(lambda: hits(running) == 2)
+                    model.play(Reply("Every two years [1]. " * 30, pace=0.02))
+                if number == 1:
+                    with Workbench.open(folder) as bench:
+                        bench.promote_back("too long")
+                    eventually(lambda: hits(running) == 1)
+            made = [(first.system_fingerprint, list(rest)) for first, rest in begun]
+    for fingerprint, pieces in made:
+        assert pieces[-1].choices[0].finish_reason == "stop"
+        assert {piece.system_fingerprint for piece in pieces} == {fingerprint}
+    first, second, third = (fingerprint for fingerprint, _ in made)
+    assert first == third != second, "each ends under the configuration it began with"
+
+
 def test_settings_that_are_wrong_change_nothing(project: Path) -> None:
     with served(project) as running:
         before = hits(running)
