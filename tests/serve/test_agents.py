@@ -134,7 +134,8 @@ def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
     secret = ServeKeys(ProjectFolder(project)).add(ServeKey("app", "", filters=filters))
 
     async def work(client: Client) -> list[tuple[str, str]]:
-        found, after = [], ""
+        found: list[tuple[str, str]] = []
+        after: str | None = ""
         while after is not None:
             given = {"limit": 2, "after": after}
             page = (await client.call_tool("list_sources", given)).structured_content
