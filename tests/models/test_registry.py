@@ -366,7 +366,7 @@ def test_a_model_of_the_wrong_kind_is_told() -> None:
         with pytest.raises(ConfigError, match="not a reranking model"):
             runner.run(rerank("talk", "q", ["p"]))
         with pytest.raises(ConfigError, match="not a reranking model"):
-            runner.run(rerank("onnx:/x", "q", ["p"]))
+            runner.run(rerank("static:/x", "q", ["p"]))
         with pytest.raises(ModelRefusedError, match="completions"):
             runner.run(complete("talk", "x"))
         with pytest.raises(ConfigError, match="opnai"):

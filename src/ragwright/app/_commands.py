@@ -47,6 +47,8 @@ COMMANDS = {
     "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
     "cache": "The store of paid replies: show its size, clear it.",
     "forget": "Delete a document or a tenant from the store, tables, replies, runs and outputs.",
+    "models": "List the models that the project names and those in the cache, with memory and "
+    "speed.",
     "doctor": "Show what is configured, what is missing and what would cost money.",
     "demo": "Build a demo project over the guide and ask it three questions as two personas.",
 }

@@ -18,6 +18,7 @@ from ._embedding import (
 )
 from ._extractive import ExtractiveReranker as ExtractiveReranker, pack_sentence as pack_sentence
 from ._hf_tokenizer import HFTokenizer as HFTokenizer
+from ._hub import LOCK_FILE as LOCK_FILE, Hub as Hub, cached_models as cached_models
 from ._limits import TimeLimits as TimeLimits
 from ._names import (
     PROVIDERS as PROVIDERS,
@@ -27,12 +28,14 @@ from ._names import (
     Target as Target,
 )
 from ._onnx import OnnxEmbedder as OnnxEmbedder
+from ._onnx_rerank import OnnxReranker as OnnxReranker
 from ._openai import OpenAIChat as OpenAIChat, OpenAIEmbeddings as OpenAIEmbeddings
 from ._options import (
     AnalyzerOptions as AnalyzerOptions,
     EmbedOptions as EmbedOptions,
     ModelSettings as ModelSettings,
 )
+from ._probe import Speed as Speed, measure_model as measure_model
 from ._registry import Models as Models
 from ._rerank import CrossEncoderReranker as CrossEncoderReranker
 from ._seams import (
@@ -49,6 +52,7 @@ from ._st import (
     folder_hash as folder_hash,
     no_progress_bars as no_progress_bars,
 )
+from ._static import StaticEmbedder as StaticEmbedder
 from ._transport import Connections as Connections
 from .systems import (
     SystemHandler as SystemHandler,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from ..core import ConfigError
 from ._embedding import Prefixes, VectorRule
@@ -34,6 +34,8 @@ class ModelFolder:
         rule: Pooling, similarity and prefixes by its own files.
         window: Most tokens, special ones included, by the smallest limit stated.
         layers: Modules after the transformer that are neither pooling nor normalising.
+        sigmoid: A cross-encoder's logit becomes its score by a sigmoid, unless its files say
+            otherwise.
     """
 
     path: Path
@@ -41,6 +43,7 @@ class ModelFolder:
     rule: VectorRule
     window: int | None
     layers: tuple[str, ...]
+    sigmoid: bool = True
 
     @classmethod
     def read(cls, path: Path) -> ModelFolder:
@@ -65,9 +68,36 @@ class ModelFolder:
             _pooling(pooling, path),
             "dot" if settings.get("similarity_fn_name") == "dot" else "cosine",
         )
-        names = (path.name, str(config.get("_name_or_path") or ""))
+        names = (*folder_names(path), str(config.get("_name_or_path") or ""))
         layers = tuple(kind for kind in kinds if kind not in _LAYERS)
-        return cls(path, names, rule, _window(path, config), layers)
+        own = config.get("sentence_transformers") or {}
+        older = config.get("sbert_ce_default_activation_function")
+        function = str(own.get("activation_fn") or older or "Sigmoid")
+        sigmoid = not function.endswith("Identity")
+        return cls(path, names, rule, _window(path, config), layers, sigmoid)
+
+
+def folder_names(path: Path) -> tuple[str, ...]:
+    """What a model in a folder is called; in the hub's cache by its name on the hub."""
+    repo = path.parent.parent.name
+    if path.parent.name == "snapshots" and repo.startswith("models--"):
+        return (repo.removeprefix("models--").replace("--", "/"),)
+    return (path.name,)
+
+
+def local_engine(path: Path) -> Literal["onnx", "static", "st"]:
+    """What opens a folder: onnxruntime where it holds ONNX, model2vec, or sentence-transformers.
+
+    Raises:
+        ConfigError: A damaged file.
+    """
+    if any((path / file).is_file() for file in ("onnx/model.onnx", "model.onnx")):
+        return "onnx"
+    modules = _json(path / "modules.json")
+    kinds = [str(m.get("type", "")) for m in modules] if isinstance(modules, list) else []
+    if any(kind.endswith("StaticEmbedding") for kind in kinds):
+        return "static"
+    return "static" if _json(path / "config.json").get("model_type") == "model2vec" else "st"
 
 
 def _json(path: Path) -> Any:

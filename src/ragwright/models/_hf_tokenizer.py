@@ -62,6 +62,17 @@ class HFTokenizer(Tokenizer):
         encoding = self._encode(text, special=True)
         return encoding.ids, encoding.type_ids
 
+    def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Token ids and type ids of two texts as one input, special tokens included."""
+        texts = (t.encode("utf-8", "replace").decode("utf-8") for t in (first, second))
+        encoding = self._tokenizer.encode(*texts, add_special_tokens=True)
+        return encoding.ids, encoding.type_ids
+
+    @property
+    def pair_specials(self) -> int:
+        """Number of special tokens added to two texts."""
+        return int(self._tokenizer.num_special_tokens_to_add(True))
+
     @property
     def specials(self) -> int:
         """Number of special tokens added to one text."""

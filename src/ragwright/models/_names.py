@@ -82,6 +82,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
             "GROQ_API_KEY",
             documented="https://console.groq.com/docs/openai",
         ),
+        "hf": Provider(kind="folder", free=True),
         "llamacpp": Provider(
             "http://localhost:8080/v1",
             free=True,
@@ -114,6 +115,7 @@ PROVIDERS: Mapping[str, Provider] = MappingProxyType(
             documented="https://openrouter.ai/docs/quickstart",
         ),
         "st": Provider(kind="folder", free=True),
+        "static": Provider(kind="folder", free=True),
         "together": Provider(
             "https://api.together.xyz/v1",
             "TOGETHER_API_KEY",

@@ -44,11 +44,8 @@ class OnnxEmbedder(RuledEmbedder):
         options: EmbedOptions | None = None,
         settings: ModelSettings | None = None,
     ) -> None:
-        ort = require("onnxruntime", "embed", "an onnx: model")
         options = options or EmbedOptions()
-        path = Path(folder).expanduser()
-        file = path if path.suffix == ".onnx" else _onnx_file(path)
-        home = _home(file) if path.suffix == ".onnx" else path
+        home, file, self._session = open_onnx(folder)
         self.where = str(home)
         self.folder = ModelFolder.read(home)
         self._tokenizer = HFTokenizer(home)
@@ -56,17 +53,8 @@ class OnnxEmbedder(RuledEmbedder):
             options, settings or ModelSettings(), self.folder.names, self.folder.rule
         )
         self.threads = options.threads
-        self._session = _session(ort, file)
         self._inputs = [i.name for i in self._session.get_inputs()]
         self._output, self._pooled = _output(self._session.get_outputs(), self.folder, file)
-        unknown = set(self._inputs) - _INPUTS
-        if unknown:
-            raise ConfigError(
-                f"the model needs the inputs {', '.join(sorted(unknown))}, which text does not "
-                "provide",
-                where=str(file),
-                hint="export it as a text encoder",
-            )
         weights = [file_hash(f) for f in sorted(file.parent.glob(f"{file.stem}.onnx*"))]
         tokens = file_hash(home / "tokenizer.json")
         window = self.folder.window
@@ -112,6 +100,30 @@ def pooled(tokens: NDArray[np.float32], mode: Pooling) -> NDArray[np.float32]:
     if mode == "max":
         return np.asarray(tokens.max(axis=0), np.float32)
     return np.asarray(tokens.mean(axis=0, dtype=np.float32), np.float32)
+
+
+def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
+    """The model's folder, its ONNX file, and the session that runs it.
+
+    Args:
+        folder: The folder, or an ONNX file in it.
+
+    Raises:
+        MissingExtraError: onnxruntime is not installed.
+        ConfigError: No ONNX file, several, or one that needs other inputs than text.
+    """
+    ort = require("onnxruntime", "embed", "an onnx: model")
+    path = Path(folder).expanduser()
+    file = path if path.suffix == ".onnx" else _onnx_file(path)
+    session = _session(ort, file)
+    unknown = {i.name for i in session.get_inputs()} - _INPUTS
+    if unknown:
+        raise ConfigError(
+            f"the model needs the inputs {', '.join(sorted(unknown))}, which text does not provide",
+            where=str(file),
+            hint="export it as a text encoder",
+        )
+    return (_home(file) if path.suffix == ".onnx" else path), file, session
 
 
 def _session(ort: Any, file: Path) -> Any:

@@ -62,7 +62,9 @@ class EmbedOptions:
     files beside its weights.
     """
 
-    model: str = option("", "Embedding model; empty for keyword search alone.", when="index")
+    model: str = option(
+        "", "Embedding model, such as hf:ORG/NAME; empty for keyword search alone.", when="index"
+    )
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")
     pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,15 +11,19 @@ from typing import Any, TypeAlias
 from ..core import ConfigError, PluginError, RagwrightError, Usage, entry_point, load_object
 from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
+from ._folder import local_engine
 from ._hf_tokenizer import HFTokenizer
+from ._hub import Hub
 from ._limits import TimeLimits
 from ._names import Directory, Target
 from ._onnx import OnnxEmbedder
+from ._onnx_rerank import OnnxReranker
 from ._openai import OpenAIChat
 from ._options import EmbedOptions, ModelSettings
 from ._rerank import CrossEncoderReranker, folder_identity
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder
+from ._static import StaticEmbedder
 from ._transport import Connections, OpenAIServer
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
@@ -49,6 +53,7 @@ class Models:
         limits: TimeLimits | None = None,
     ) -> None:
         self.root = root
+        self.hub = Hub(root)
         self.limits = limits or TimeLimits()
         self.known_dimensions: dict[str, int] = {}
         self.directory = Directory(dict(settings or {}))
@@ -148,14 +153,12 @@ class Models:
             return None
         with self._opening:
             if name not in self._local:
-                open_ = OnnxEmbedder if target.name.provider == "onnx" else _open_st
-                self._local[name] = open_(
-                    self._source(target), self._options(name), target.settings
-                )
+                source, engine = self._located(target)
+                self._local[name] = _ENGINES[engine](source, self._options(name), target.settings)
             return self._local[name]
 
     def reranker(self, name: str) -> Reranker:
-        """The local reranker of a name, opened once: a custom one, or a cross-encoder (``st:``).
+        """The local reranker of a name, opened once: a custom one, or a cross-encoder.
 
         Raises:
             ConfigError: The name is unknown, or it is not a local reranker.
@@ -164,11 +167,12 @@ class Models:
         own = self.backend(name)
         if isinstance(own, Reranker):
             return own
-        if own is None and self.target(name).name.provider == "st":
+        if own is None and self.target(name).name.provider in _CROSS:
             with self._opening:
                 if name not in self._cross:
-                    source = self._source(self.target(name))
-                    self._cross[name] = CrossEncoderReranker(source, self._options(name))
+                    source, engine = self._located(self.target(name))
+                    open_ = OnnxReranker if engine == "onnx" else CrossEncoderReranker
+                    self._cross[name] = open_(source, self._options(name))
                 return self._cross[name]
         raise _wrong(name, "reranking", own)
 
@@ -178,9 +182,9 @@ class Models:
         A cross-encoder in a folder is not opened for this; its files are read once. One named on
         the hub is opened: call ``reranker(name)`` before a run, or the loop waits for it.
         """
-        if self.backend(name) is None and self.target(name).name.provider == "st":
+        if self.backend(name) is None and self.target(name).name.provider in _CROSS:
             if name not in self._cross_files:
-                self._cross_files[name] = folder_identity(self._source(self.target(name)))
+                self._cross_files[name] = folder_identity(self._located(self.target(name))[0])
             found = self._cross_files[name]
             if found is not None:
                 return found
@@ -268,6 +272,13 @@ class Models:
         """True where this process does the work, False where a server does; opens nothing."""
         return self.backend(name) is not None or self.target(name).kind != "server"
 
+    def _located(self, target: Target) -> tuple[str, str]:
+        """The source of a local model, and what opens it; one on the hub is fetched if need be."""
+        if target.name.provider != "hf":
+            return self._source(target), target.name.provider
+        folder = self.hub.folder(target.name.name)
+        return str(folder), local_engine(folder)
+
     def _source(self, target: Target) -> str:
         """The folder of a local model, where it is one; else its name on the hub."""
         inside = None if self.root is None else self.root / target.name.name
@@ -280,8 +291,15 @@ class Models:
         return EmbedOptions(threads=self.embed.threads, batch_size=self.embed.batch_size)
 
 
-def _open_st(source: str, options: EmbedOptions, settings: ModelSettings) -> Embedder:
-    return SentenceTransformerEmbedder(source, options, settings)
+_ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {
+    "onnx": OnnxEmbedder,
+    "st": SentenceTransformerEmbedder,
+    "static": StaticEmbedder,
+}
+"""What opens an embedding model, by provider."""
+
+_CROSS = {"hf", "onnx", "st"}
+"""Providers of local cross-encoders."""
 
 
 def _made(found: Any, given: tuple[str, ...], name: str) -> Backend:

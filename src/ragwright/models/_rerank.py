@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
 from ._door import token_usage
@@ -16,7 +16,7 @@ from ._hf_tokenizer import HFTokenizer
 from ._names import Target
 from ._openai import in_order
 from ._options import EmbedOptions
-from ._seams import Reranker
+from ._seams import Reranker, Tokenizer
 from ._st import folder_hash, model_hash, open_quietly
 from ._transport import Connections, OpenAIServer
 
@@ -71,28 +71,62 @@ class CrossEncoderReranker(Reranker):
         Raises:
             ModelRefusedError: The query alone fills the window.
         """
-        if not passages:
-            return []
-        window = None
-        if self.window is not None and self._tokenizer is not None:
-            window = self.window - self._tokenizer.count(query)
-            if window < 1:
-                raise ModelRefusedError(
-                    f"the query fills the window of {self.window} tokens", where=self.identity
-                )
-        named = (self.identity, "pool")
-        planned = plan_windows([passages], "", self._tokenizer, window, named)  # type: ignore[arg-type]
-        pairs = [_clean(query, piece) for piece in planned.pieces]
+        return best_windows(query, passages, self._tokenizer, self.window, self)
+
+    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Scores of queries with passages that fit the window beside them."""
         found = self._model.predict(
-            pairs, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
+            list(pairs), batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
         )
-        (counts,) = planned.counts
-        assert isinstance(counts, list), "pooling never fails"
-        scores, place = [], 0
-        for count in counts:
-            scores.append(float(max(found[place : place + count])))
-            place += count
-        return scores
+        return [float(score) for score in found]
+
+
+class PairScorer(Protocol):
+    """Scores pairs of texts that fit its window."""
+
+    identity: str
+
+    def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """One score per pair, higher is better."""
+
+
+def best_windows(
+    query: str,
+    passages: Sequence[str],
+    tokenizer: Tokenizer | None,
+    window: int | None,
+    scorer: PairScorer,
+) -> list[float]:
+    """One score per passage: that of its best window beside the query.
+
+    Args:
+        query: The query, never cut.
+        passages: Passages, cut into windows where they do not fit beside the query.
+        tokenizer: The model's tokenizer; None means that nothing is cut.
+        window: Most tokens of both, special ones left out; None for no limit.
+        scorer: The model.
+
+    Raises:
+        ModelRefusedError: The query alone fills the window.
+    """
+    if not passages:
+        return []
+    room = None
+    if window is not None and tokenizer is not None:
+        room = window - tokenizer.count(query)
+        if room < 1:
+            raise ModelRefusedError(
+                f"the query fills the window of {window} tokens", where=scorer.identity
+            )
+    planned = plan_windows([passages], "", tokenizer, room, (scorer.identity, "pool"))
+    found = scorer.pair_scores([_clean(query, piece) for piece in planned.pieces])
+    (counts,) = planned.counts
+    assert isinstance(counts, list), "pooling never fails"
+    scores, place = [], 0
+    for count in counts:
+        scores.append(max(found[place : place + count]))
+        place += count
+    return scores
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import ConfigError, RagwrightError, require, text_hash
 from ._embedding import Prefixes, RuledEmbedder, VectorRule, file_hash, settle_rule
+from ._folder import folder_names
 from ._hf_tokenizer import HFTokenizer
 from ._options import EmbedOptions, ModelSettings, Pooling
 from ._seams import Matrix
@@ -67,7 +68,7 @@ class SentenceTransformerEmbedder(RuledEmbedder):
             _pooling(self._model),
             "dot" if self._model.similarity_fn_name == "dot" else "cosine",
         )
-        names = (Path(source).name,)
+        names = folder_names(Path(source))
         self.rule = settle_rule(options, settings or ModelSettings(), names, found)
         if self.rule.pooling != found.pooling:
             _pooling_layer(self._model).pooling_mode = _WORDS.get(

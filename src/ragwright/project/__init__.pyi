@@ -11,6 +11,7 @@ from ._like import (
     build_like as build_like,
     unfetched as unfetched,
 )
+from ._model_list import ListedModel as ListedModel, list_models as list_models
 from ._persona_files import (
     persona_change as persona_change,
     write_persona as write_persona,

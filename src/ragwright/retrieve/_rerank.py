@@ -36,15 +36,15 @@ _LISTWISE_WORDS = 300
 def rerank_method(options: RerankOptions) -> Literal["score", "embed", "listwise"]:
     """The method of a model, by its name if ``method`` is ``auto``.
 
-    ``embed:MODEL`` embeds; ``extractive``, ``st:…`` and any name that holds "rank" or
-    "cross-encoder" scores; every other model chats, and orders a list.
+    ``embed:MODEL`` embeds; ``extractive``, ``hf:…``, ``onnx:…``, ``st:…`` and any name that holds
+    "rank" or "cross-encoder" scores; every other model chats, and orders a list.
     """
     if options.method != "auto":
         return options.method
     name = options.model.casefold()
     if name.startswith(EMBED_PREFIX):
         return "embed"
-    scores = name.startswith("st:") or "rank" in name or "cross-encoder" in name
+    scores = name.startswith(("st:", "hf:", "onnx:")) or "rank" in name or "cross-encoder" in name
     return "score" if scores or name == ExtractiveReranker.name else "listwise"
 
 

@@ -27,7 +27,7 @@ EXTRAS = {
     "cluster": ("daft", "ray"),
     "delta": ("deltalake",),
     "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
-    "embed": ("onnxruntime", "tokenizers"),
+    "embed": ("huggingface_hub", "model2vec", "onnxruntime", "tokenizers"),
     "jobs": ("apprise",),
     "lance": ("lancedb",),
     "records": ("daft", "pyarrow", "sqlalchemy"),
@@ -41,7 +41,7 @@ _FOR = {
     "cluster": "refreshing records on a Ray cluster (records.engine: ray)",
     "delta": "tables of records as Delta tables (records export --delta)",
     "docs": "PDF, DOCX, PPTX, XLSX and HTML",
-    "embed": "local embedding models (onnx:FOLDER)",
+    "embed": "local embedding models (hf:ORG/NAME, onnx:FOLDER)",
     "jobs": "notices of jobs",
     "lance": "LanceDB as the store",
     "records": "tables of records (ragwright records)",
@@ -274,7 +274,13 @@ def _models(bench: Workbench) -> Iterator[Check]:
         yield Check("answers", "fault", str(error))
     model = bench.project.settings.embed.model
     if not model:
-        yield Check("search", "ok", "keyword search alone: no embedding model is configured")
+        yield Check(
+            "search",
+            "note",
+            "keyword search alone: no embedding model is configured",
+            "for semantic search too, write in ragwright.yaml: embed: {model: "
+            "hf:sentence-transformers/all-MiniLM-L6-v2}  (fetched once, about 90 MB)",
+        )
     else:
         yield from _model(bench, "search", model, "vectors")
     for name in sorted(_generators(bench)):

@@ -1,0 +1,111 @@
+"""The memory and the speed of a local model, measured in a process of its own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+from ..core import ModelError
+from ._options import EmbedOptions, ModelSettings
+from ._registry import Models
+
+_WORDS = (
+    "The pressure of the brake fluid falls when the reservoir is below its mark and the pump "
+    "runs dry; check the hose, the seal and the valve before the next start, note the code that "
+    "the panel shows, and compare it with the table of faults on the last page of this manual. "
+)
+_TEXTS = tuple(f"{number}. {_WORDS}{_WORDS}" for number in range(32))
+"""Texts of about 100 words, none equal to another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What a local model takes on this machine.
+
+    Attributes:
+        seconds: Seconds to open it, the import of its library included.
+        megabytes: Growth of the process while it was opened and run, in 10**6 bytes.
+        per_second: Texts of 100 words embedded per second, or pairs scored, with ``embed.threads``.
+        dimensions: Length of a vector; 0 for a reranking model.
+        window: Most tokens of a text; None for no limit.
+    """
+
+    seconds: float
+    megabytes: float
+    per_second: float
+    dimensions: int
+    window: int | None
+
+
+def measure_model(models: Models, name: str, *, reranks: bool = False) -> Speed:
+    """Open a local model in a new process, run it on 32 texts, and measure both.
+
+    Raises:
+        RagwrightError: The model cannot be opened; one on the hub is fetched before.
+        ModelError: The process ended, for example because the memory was full.
+    """
+    if models.target(name).name.provider == "hf":
+        models.hub.folder(models.target(name).name.name)
+    context = multiprocessing.get_context("spawn")
+    given = (models.directory.settings, models.embed, models.root, name, reranks)
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        try:
+            return pool.submit(_measured, *given).result()
+        except BrokenProcessPool as error:
+            raise ModelError(
+                "the process that opened the model ended",
+                where=name,
+                hint="the memory may be full; choose a smaller model",
+            ) from error
+
+
+def _measured(
+    settings: Mapping[str, ModelSettings],
+    embed: EmbedOptions,
+    root: Path | None,
+    name: str,
+    reranks: bool,
+) -> Speed:
+    models = Models(settings, embed, root)
+    before, start = _resident(), time.perf_counter()
+    if reranks:
+        reranker = models.reranker(name)
+        opened = time.perf_counter()
+        reranker.score("which code does the panel show?", _TEXTS)
+        dimensions, window = 0, getattr(reranker, "window", None)
+    else:
+        embedder = models.embedder(name)
+        assert embedder is not None, "called for local models"
+        opened = time.perf_counter()
+        embedder.embed_batch(list(_TEXTS))
+        dimensions, window = embedder.dimensions, embedder.window
+    seconds = time.perf_counter() - opened
+    grown = max(0, _resident() - before) / 1e6
+    return Speed(opened - start, grown, len(_TEXTS) / seconds, dimensions, window)
+
+
+def _resident() -> int:
+    """Bytes of this process in memory; where the system does not say, the most there ever were."""
+    try:
+        fields = Path("/proc/self/status").read_text("utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in fields if line.startswith("VmRSS"))
+    except (OSError, StopIteration):
+        return _peak()
+
+
+def _peak() -> int:
+    if resource is None:
+        return 0
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else 1024 * used

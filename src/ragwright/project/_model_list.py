@@ -1,0 +1,100 @@
+"""The models that a project names, and those that are on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ..core import RagwrightError
+from ..models import ExtractiveReranker, Speed, cached_models, measure_model
+from ..retrieve import EMBED_PREFIX
+from ._project import Project
+from ._settings import project_keys
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model that a project names, or one that is in the hub's cache.
+
+    Attributes:
+        name: As it is written in a project.
+        keys: Keys of the project file and personas that name it; empty for one that was only found.
+        kind: ``offline`` (built in), ``server``, ``local`` or ``custom``.
+        state: ``ready``, ``not fetched``, or ``fault``.
+        text: The address, the pinned commit, the size, or what is wrong and what to do.
+        speed: Measured on this machine, for local models when asked.
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    kind: Literal["offline", "server", "local", "custom"]
+    state: Literal["ready", "not fetched", "fault"]
+    text: str = ""
+    speed: Speed | None = None
+
+
+def list_models(project: Project, *, measure: bool = True) -> list[ListedModel]:
+    """The models that a project names, then those in the hub's cache that it does not.
+
+    Nothing is fetched and no server is called. With ``measure`` every local model that is on this
+    machine is opened in a process of its own and run on 32 texts.
+    """
+    used: dict[str, list[str]] = {}
+    for key, name in _named(project):
+        used.setdefault(name.removeprefix(EMBED_PREFIX), []).append(key)
+    listed = [_listed(project, name, tuple(keys), measure) for name, keys in used.items()]
+    known = {name.removeprefix("hf:").partition("@")[0] for name in used}
+    for repo, size in cached_models():
+        if repo not in known:
+            text = f"in the cache, {size / 1e6:,.0f} MB"
+            listed.append(ListedModel(f"hf:{repo}", (), "local", "ready", text))
+    return listed
+
+
+def _named(project: Project) -> Iterator[tuple[str, str]]:
+    """Keys of settings that name a model, and the model."""
+    for key, *_ in project_keys():
+        last = key.rpartition(".")[2]
+        if last not in {"model", "models", "embedder"} or "." not in key:
+            continue
+        value: Any = project.settings
+        for part in key.split("."):
+            value = getattr(value, part, None)
+        for name in (value,) if isinstance(value, str) else (value or ()):
+            if isinstance(name, str) and name:
+                yield key, name
+    try:
+        personas = project.personas
+    except RagwrightError:
+        return  # `doctor` reports damaged personas
+    for persona in personas.values():
+        if persona.model:
+            yield f"persona {persona.name}", persona.model
+
+
+def _listed(project: Project, name: str, keys: tuple[str, ...], measure: bool) -> ListedModel:
+    models = project.models
+    if name == ExtractiveReranker.name:
+        return ListedModel(name, keys, "offline", "ready", "built in: quotes sentences")
+    try:
+        own = models.backend(name)
+        if own is not None:
+            return ListedModel(name, keys, "custom", "ready", type(own).__name__)
+        target = models.target(name)
+        if target.kind == "server":
+            target.key()
+            return ListedModel(name, keys, "server", "ready", target.base)
+        text = ""
+        if target.name.provider == "hf":
+            folder = models.hub.located(target.name.name)
+            if folder is None:
+                return ListedModel(
+                    name, keys, "local", "not fetched", "fetched when it is first used"
+                )
+            text = f"commit {folder.name[:12]}"
+        reranks = all("rerank" in key for key in keys)
+        speed = measure_model(models, name, reranks=reranks) if measure else None
+        return ListedModel(name, keys, "local", "ready", text, speed)
+    except RagwrightError as error:
+        return ListedModel(name, keys, "local", "fault", f"{error.what}; {error.hint or ''}")

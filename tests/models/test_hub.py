@@ -1,0 +1,253 @@
+"""Models by name from the hub, against a server of this machine that answers as the hub does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hub_server import HubServer, commit_of, hub_server
+
+pytest.importorskip("model2vec", reason="ragwright[embed] is not installed")
+
+STATIC, FIRST, SECOND = "acme/static", commit_of("1"), commit_of("2")
+SETTINGS = "embed: {{model: {model}}}\nsources: [docs]\n"
+
+Ran = subprocess.CompletedProcess[str]
+Run = Callable[..., Ran]
+
+
+def static_model(folder: Path, seed: int) -> Path:
+    """A real model2vec folder over a vocabulary of a few words."""
+    import numpy as np
+    from model2vec import StaticModel
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = ["[UNK]", "brake", "fluid", "pump", "filter", "is", "changed", "every", "two", "years"]
+    tokenizer = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, "[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    # Wide enough that the weights are a large file of the hub, with a hash.
+    vectors = np.random.default_rng(seed).normal(size=(len(words), 4096)).astype(np.float32)
+    StaticModel(vectors, tokenizer, {"model_type": "model2vec", "normalize": True}).save_pretrained(
+        folder
+    )
+    (folder / "pytorch_model.bin").write_bytes(b"never fetched")
+    (folder / "photo.png").write_bytes(b"never fetched")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def commits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("hub")
+    return {FIRST: static_model(home / "1", 1), SECOND: static_model(home / "2", 2)}
+
+
+@pytest.fixture
+def hub(commits: dict[str, Path]) -> Iterator[HubServer]:
+    with hub_server({STATIC: {FIRST: commits[FIRST]}}) as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/brakes.md").write_text(
+        "# Brakes\n\nThe brake fluid is changed every two years."
+    )
+    (tmp_path / "ragwright.yaml").write_text(SETTINGS.format(model=f"hf:{STATIC}"))
+    return tmp_path
+
+
+@pytest.fixture
+def run(hub: HubServer, project: Path) -> Run:
+    """A command in a process of its own: the hub's library reads its variables once."""
+
+    def command(*words: str, code: int = 0, **environment: str) -> Ran:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+        home = {"HF_HOME": str(project / "cache"), "HF_ENDPOINT": hub.url}
+        done = subprocess.run(
+            [sys.executable, "-c", "from ragwright.app import main; main()", *words],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**kept, **home, "COLUMNS": "200", **environment},
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    return command
+
+
+def python(project: Path, hub: HubServer, code: str) -> str:
+    """Standard output of a Python program that runs in a process of its own."""
+    home = {"HF_HOME": str(project / "cache"), "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **home},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def pins(project: Path) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = json.loads((project / "ragwright.lock").read_text())
+    return found["models"]  # type: ignore[return-value]
+
+
+def test_a_model_is_fetched_once_pinned_and_used_without_network(
+    hub: HubServer, project: Path, run: Run
+) -> None:
+    run("ingest")
+    assert pins(project)[STATIC]["revision"] == FIRST
+    assert (
+        sorted({line.partition("/")[2] for line in hub.sent if line})
+        == pins(project)[STATIC]["files"]
+    )
+    asked = len(hub.requests)
+    answer = run("ask", "how often is the brake fluid changed")
+    assert "every two years" in answer.stdout
+    assert len(hub.requests) == asked, hub.requests[asked:]
+
+
+def test_a_newer_commit_on_the_hub_changes_nothing_until_the_pin_goes(
+    hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
+) -> None:
+    run("ingest")
+    hub.models[STATIC] = commits
+    again = run("ingest")
+    assert pins(project)[STATIC]["revision"] == FIRST
+    assert "1 unchanged" in again.stdout + again.stderr
+    (project / "ragwright.lock").unlink()
+    run("ingest")
+    assert pins(project)[STATIC]["revision"] == SECOND
+
+
+def test_another_machine_fetches_the_pinned_commit(
+    hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
+) -> None:
+    run("ingest")
+    hub.models[STATIC] = commits
+    run("ask", "brake fluid", HF_HOME=str(project / "other machine"))
+    assert not [line for line in hub.requests if SECOND in line]
+
+
+def test_a_cut_download_is_resumed(
+    hub: HubServer, project: Path, tmp_path: Path, commits: dict[str, Path]
+) -> None:
+    large = shutil.copytree(commits[FIRST], tmp_path / "large")
+    (large / "model.safetensors").write_bytes(bytes(24_000_000))
+    hub.models["acme/large"] = {FIRST: large}
+    hub.cut = 22_000_000
+    python(project, hub, "from ragwright.models import Hub; Hub().folder('acme/large')")
+    resumed = [line for line in hub.requests if " bytes=" in line]
+    assert len(resumed) == 1
+    assert int(resumed[0].rpartition("bytes=")[2].rstrip("-")) > 10_000_000
+
+
+def test_damaged_weights_are_refused_and_fetched_again(hub: HubServer, run: Run) -> None:
+    hub.damaged = True
+    assert "SHA-256" in run("ingest", code=1).stderr
+    hub.damaged = False
+    run("ingest")
+
+
+def test_a_gated_model_says_what_to_do_and_never_shows_the_token(hub: HubServer, run: Run) -> None:
+    hub.gated.add(STATIC)
+    refused = run("ingest", code=1, HF_TOKEN="hf_secret123")
+    assert "gated" in refused.stderr
+    assert "HF_TOKEN" in refused.stderr
+    assert "hf_secret123" not in refused.stderr + refused.stdout
+    run("ingest", HF_TOKEN="hf_right")
+
+
+def test_an_unknown_model_is_named(run: Run) -> None:
+    found = run("ingest", "--set", "embed.model=hf:acme/nothing", code=1).stderr
+    assert "hf:acme/nothing" in found
+    assert "no such model" in found
+
+
+def test_an_unknown_revision_is_named(run: Run) -> None:
+    assert (
+        "no such revision" in run("ingest", "--set", f"embed.model=hf:{STATIC}@v9", code=1).stderr
+    )
+
+
+def test_a_name_of_another_form_says_how_to_write_it(run: Run) -> None:
+    assert "hf:ORG/NAME" in run("ingest", "--set", "embed.model=hf:a/b/c", code=1).stderr
+
+
+@pytest.mark.parametrize("offline", ["", "1"])
+def test_without_the_network_the_error_names_other_ways(run: Run, offline: str) -> None:
+    more = {"HF_HUB_OFFLINE": "1"} if offline else {"HF_ENDPOINT": "http://127.0.0.1:9"}
+    found = run("ingest", code=1, **more).stderr
+    assert "the hub cannot be reached" in found
+    assert "onnx:FOLDER" in found
+
+
+def test_a_failing_hub_is_said_to_fail(hub: HubServer, run: Run) -> None:
+    hub.status = 500
+    assert "hub" in run("ingest", code=1).stderr
+
+
+def test_a_model_without_safe_weights_is_refused(hub: HubServer, run: Run, tmp_path: Path) -> None:
+    pickled = tmp_path / "pickled"
+    pickled.mkdir()
+    (pickled / "pytorch_model.bin").write_bytes(b"x")
+    (pickled / "config.json").write_text("{}")
+    hub.models["acme/pickled"] = {FIRST: pickled}
+    found = run("ingest", "--set", "embed.model=hf:acme/pickled", code=1).stderr
+    assert "no model.safetensors" in found
+    assert "it has .bin" in found
+
+
+def test_nothing_about_this_machine_is_sent_beside_the_requests(hub: HubServer, run: Run) -> None:
+    run("ingest")
+    assert not [line for line in hub.requests if "/acme/static" not in line]
+
+
+def test_models_lists_what_is_named_and_measures_it(project: Path, run: Run) -> None:
+    before = json.loads(run("models", "--json").stdout)["models"]
+    state = {model["name"]: model["state"] for model in before}
+    assert state == {"extractive": "ready", f"hf:{STATIC}": "not fetched"}
+    run("ingest")
+    found = {m["name"]: m for m in json.loads(run("models", "--json").stdout)["models"]}
+    speed = found[f"hf:{STATIC}"]["speed"]
+    assert speed["dimensions"] == 4096
+    assert speed["per_second"] > 0
+    assert found[f"hf:{STATIC}"]["keys"] == ["embed.model"]
+    assert f"hf:{STATIC}" in run("models").stdout
+    other = run("models", "--no-measure", "--set", "embed.model=").stdout
+    assert "in the cache" in other
+
+
+def test_doctor_names_the_line_that_adds_semantic_search(run: Run) -> None:
+    said = run("doctor", "--set", "embed.model=").stdout
+    assert "keyword search alone" in said
+    assert "embed: {model: hf:" in said
+
+
+@pytest.mark.slow
+def test_minilm_from_the_hub_equals_the_folder(
+    hub: HubServer, project: Path, minilm: Path, minilm_onnx: Path
+) -> None:
+    hub.models["acme/torch"] = {FIRST: minilm}
+    hub.models["acme/onnx"] = {FIRST: minilm_onnx}
+    code = (
+        "from pathlib import Path\nfrom ragwright.models import Models\n"
+        "models = Models(root=Path('.'))\n"
+        f"for name in ('hf:acme/torch', 'st:{minilm}', 'hf:acme/onnx', 'onnx:{minilm_onnx}'):\n"
+        "    print(models.embedder_identity(name))\n"
+    )
+    torch, folder, onnx, exported = python(project, hub, code).split()
+    assert torch == folder
+    assert onnx == exported
