@@ -125,7 +125,8 @@ class RerankOptions:
 
     model: str = option(
         "",
-        "Model that reranks: hf:ORG/NAME, st:FOLDER, a rerank server, embed:MODEL, a chat model; empty: none.",
+        "Model that reranks: hf:ORG/NAME, st:FOLDER, a rerank server, embed:MODEL, a chat model; "
+        "empty: none.",
     )
     method: RerankMethod = option(
         "auto",
