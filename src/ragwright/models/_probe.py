@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import multiprocessing
 import sys
 import time
@@ -10,11 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
-
-try:
-    import resource
-except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
+from typing import Any
 
 from ..core import ModelError
 from ._options import EmbedOptions, ModelSettings
@@ -105,7 +103,12 @@ def _resident() -> int:
 
 
 def _peak() -> int:
-    if resource is None:
+    if importlib.util.find_spec("resource") is None:  # Windows
         return 0
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    used: int = _resource().ru_maxrss
     return used if sys.platform == "darwin" else 1024 * used
+
+
+def _resource() -> Any:
+    resource: Any = importlib.import_module("resource")
+    return resource.getrusage(resource.RUSAGE_SELF)
