@@ -55,9 +55,11 @@ def command(
     clusters = clusters_of_results([*first.results, *second.results], cluster)
     found = compare_evaluations(first, second, seed=seed, clusters=clusters)
     changes = changed_settings(first, second)
+    notes = [note for side in (first, second) if side.manifest for note in side.notes]
     if as_json:
         told = {"a": first.name, "b": second.name, **comparison_json(found)}
-        console.json({**told, "settings": [asdict(change) for change in changes]})
+        shown = {"settings": [asdict(change) for change in changes], "notes": notes}
+        console.json({**told, **shown})
         return
     names = _labels(project, (a, b), (first.name, second.name))
     lines = [comparison_table(found, names=names, width=console.columns())]
@@ -65,6 +67,7 @@ def command(
         lines.append(_changes_table(changes, names))
     elif first.manifest and second.manifest:
         lines.append("the settings of the two runs are the same")
+    lines += [f"note: {note}" for note in notes]
     console.result("\n\n".join(lines))
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ...core import Row, Score, ScoreState, changed_options, values_hash
-from ...flow import Flow, Job, Runner, RunRow, Runs, RunSummary, run_job
+from ...flow import Flow, Job, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,
     MeasureScale,
@@ -262,7 +262,18 @@ def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
     results = tuple(stored_results(runs, run, measures))
     groups = clusters_of_results(results)
     found = evaluation_of(results, measures, name=run, seed=seed, clusters=groups.values() or None)
-    return replace(found, manifest=manifest)
+    return replace(found, manifest=manifest, notes=_stopped_note(runs.get(run), results))
+
+
+def _stopped_note(run: Run, results: Sequence[RowResult]) -> tuple[str, ...]:
+    """A note on a run that was stopped; empty for a complete one."""
+    if run.state == "complete":
+        return ()
+    missing = sum(all(score.state == "skipped" for score in one.scores) for one in results)
+    return (
+        f"run {run.id} was stopped: {missing} of {len(results)} rows have no result "
+        "(the same command with --resume goes on)",
+    )
 
 
 def stored_results(

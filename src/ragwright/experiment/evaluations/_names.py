@@ -70,8 +70,9 @@ def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
 def find_run(runs: Runs, name: str) -> str:
     """The id of the run with a name.
 
-    ``latest`` is the newest one, ``latest~1`` the one before it; a name of several runs means the
-    newest of them, and ``name~1`` for the one before. ``T007`` is a trial of the latest sweep,
+    ``latest`` is the newest one, ``latest~1`` the one before it; runs that were stopped before a
+    row was done do not count. A name of several runs means the newest of them, and ``name~1`` the
+    one before. ``T007`` is a trial of the latest sweep,
     ``RUN:T007`` of that one.
 
     Raises:
@@ -83,7 +84,11 @@ def find_run(runs: Runs, name: str) -> str:
     known = _evaluations(runs)
     step = _STEPS.fullmatch(name)
     wanted, back = (step["name"], int(step["back"])) if step else (name, 0)
-    called = [run.id for run in known if wanted == "latest" or run.name == wanted]
+    called = (
+        _with_rows(runs, known, back)
+        if wanted == "latest"
+        else [run.id for run in known if run.name == wanted]
+    )
     if len(called) > back:
         return called[-1 - back]
     begun = [] if step else [run.id for run in known if run.id.startswith(name)]
@@ -132,6 +137,17 @@ def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
 
 def _evaluations(runs: Runs) -> Sequence[Run]:
     return [run for run in runs.list() if run.kind in _KINDS]
+
+
+def _with_rows(runs: Runs, known: Sequence[Run], back: int) -> list[str]:
+    """Newest ``back + 1`` runs with a row that is done, oldest first; all where there is none."""
+    found: list[str] = []
+    for run in reversed(known):
+        if run.state == "complete" or "done" in runs.states(run.id).values():
+            found.insert(0, run.id)
+        if len(found) > back:
+            return found
+    return found or [run.id for run in known]
 
 
 def _known(run: Run) -> KnownRun:
