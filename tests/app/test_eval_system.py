@@ -176,6 +176,12 @@ def test_no_gold_is_said_before_anything_is_asked(folder: Path) -> None:
     assert "no row has what TokenF1 compares with" in done.stderr
     done = ragwright(folder, *words, "--measures", "TokenF1", "--dry-run", code=1)
     assert "no row has what TokenF1 compares with" in done.stderr
+    assert not (folder / "calls.txt").exists()
+    (folder / "bare.csv").write_text("question\nWhere is Paris?\n", "utf-8")
+    done = ragwright(folder, *words, "--measures", "TokenF1, KPrecision")
+    assert "note: no row of bare.csv has what TokenF1 compares with: it will have" in done.stderr
+    done = ragwright(folder, *words, code=None)
+    assert "note: no row of bare.csv has a reference answer or gold passages" in done.stderr
 
 
 class Endpoint(BaseHTTPRequestHandler):

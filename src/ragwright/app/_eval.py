@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..core import ConfigError
-from ..experiment import Evaluating
+from ..experiment import Evaluating, gold_warning
 from ..measure import parse_measures
 from ..models import UnderTest, open_system, read_system
 from ..project import ProjectFolder
@@ -74,11 +74,13 @@ def command(
     under = _system(system, version, retrieval_only)
     folder = ProjectFolder(flags.project)
     folder = folder.begin() if under is not None else folder.require()
-    if measures:
-        parse_measures(measures)  # a misspelt name is reported before any file is read
+    # A misspelt name is reported before any file is read.
+    wanted = parse_measures(measures) if measures else ()
     rows = project_testset(
         folder, testset, split, rehearsal=flags.dry_run, limit=limit, seed=flags.seed
     )
+    if warning := "" if retrieval_only else gold_warning(rows, wanted):
+        console.remark(f"note: {warning}")
     how = Evaluating(
         resume=flags.resume or retry_errors,
         retry_errors=retry_errors,

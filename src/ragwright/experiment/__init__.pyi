@@ -108,6 +108,7 @@ from .evaluations import (
     forecast_stored as forecast_stored,
     forecast_system as forecast_system,
     forecast_testset as forecast_testset,
+    gold_warning as gold_warning,
     has_result as has_result,
     judge_checks as judge_checks,
     known_runs as known_runs,

@@ -34,7 +34,7 @@ from ._gate import (
     judge_check as judge_check,
     parse_rule as parse_rule,
 )
-from ._gold import lacks_gold as lacks_gold, marked as marked
+from ._gold import GOLD as GOLD, lacks_gold as lacks_gold, marked as marked
 from ._judge import judge as judge
 from ._judge_call import (
     JudgeCall as JudgeCall,

@@ -91,3 +91,28 @@ def test_where_all_changed_nothing_is_measured(project: Path) -> None:
         bench.ingest()
         with pytest.raises(TestsetError, match="all 3 rows changed"):
             bench.evaluate(address, "HitRate@1")
+
+
+def test_gold_passages_are_gold_where_the_index_holds_their_text(project: Path) -> None:
+    rows = [
+        {"user_input": question, "reference_contexts": [text.upper().replace(" ", "\n ", 2)]}
+        for text, question in QUESTIONS.items()
+    ]
+    rows[2]["reference_contexts"] = ["The moon must be changed every year."]
+    with Workbench.open(project) as bench:
+        found, _ = bench.evaluate(rows, "Recall@5, MRR@5")
+        answered, _ = bench.evaluate(rows, "Recall@5", Evaluating(answers=True))
+    assert (found["Recall@5"].n, found["Recall@5"].mean) == (2, 1.0)
+    assert found["Recall@5"].no_gold == 1
+    assert (answered["Recall@5"].n, answered["Recall@5"].mean) == (2, 1.0)
+    note = "gold passages of 2 rows were found in the index by their text; 1 of 3 passages are not"
+    assert any(one.startswith(note) for one in found.notes)
+
+
+def test_gold_ids_and_spans_win_over_gold_passages(project: Path) -> None:
+    with Workbench.open(project) as bench:
+        name = next(iter(bench.documents())).id
+        row = {"user_input": "?", "reference_ids": [name], "reference_contexts": ["moon"]}
+        found, _ = bench.evaluate([row], "Recall@5")
+    assert found["Recall@5"].n == 1
+    assert not any("by their text" in note for note in found.notes)

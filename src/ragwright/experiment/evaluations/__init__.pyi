@@ -31,6 +31,7 @@ from ._evaluating import (
     stored_evaluation as stored_evaluation,
 )
 from ._given_rows import given_answer as given_answer, gold_texts as gold_texts
+from ._gold_notes import gold_warning as gold_warning
 from ._judges import (
     differing as differing,
     judge_identity as judge_identity,

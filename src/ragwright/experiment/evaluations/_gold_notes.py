@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core import TestsetError
-from ...measure import Measure, lacks_gold
+from ...measure import GOLD, Measure, lacks_gold
 from ...testsets import Testset
 
 
@@ -30,4 +30,29 @@ def without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ..
         str(measure)
         for measure in measures
         if all(lacks_gold(row, measure.definition) for row in testset.rows)
+    )
+
+
+def gold_warning(testset: Testset, measures: Sequence[Measure]) -> str:
+    """What to say of missing gold before anything is asked; empty if there is nothing to say.
+
+    Args:
+        testset: The rows to ask.
+        measures: The measures that were named; none for the defaults.
+    """
+    if not testset.rows:
+        return ""
+    if measures:
+        without = without_gold(testset, measures)
+        if not without:
+            return ""
+        return (
+            f"no row of {testset.name} has what {', '.join(without)} compares with: "
+            f"{'it' if len(without) == 1 else 'they'} will have no score"
+        )
+    if any(getattr(row, name) for row in testset.rows for name in GOLD):
+        return ""
+    return (
+        f"no row of {testset.name} has a reference answer or gold passages: only what needs "
+        "neither is measured, such as whether answers follow from their passages"
     )

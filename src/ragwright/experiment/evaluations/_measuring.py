@@ -37,6 +37,7 @@ from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
 from ._evaluating import EvaluatedProject, Work, answering_work, ranking_work, run_work
 from ._gold_notes import check_gold
+from ._gold_texts import with_gold_from_texts
 from ._notes import with_notes
 from ._options import Evaluating
 from ._results import Evaluation
@@ -76,6 +77,7 @@ def planned(
     target, options = project.target(), project.settings.retrieve
     searched = _searching_settings(options, target)
     rows = with_current_gold(project.store, _with_known_gold(project, rows))
+    rows = with_gold_from_texts(project, rows)
     if not how.answers:
         wanted = ranking_measures(measures)
         system = EvaluatedProject(target, project.pair.key, options, searched)
