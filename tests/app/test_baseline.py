@@ -251,3 +251,26 @@ def test_beside_other_measures_a_reference_is_never_taken_for_the_answer(tmp_pat
         done = ragwright(tmp_path, *words, "--set", f"embed.model={server.url}#words", code=101)
     for numbers in json.loads(done.stdout)["measures"].values():
         assert (numbers["n"], numbers["states"]["not_applicable"]) == (0, 8)
+
+
+def test_both_sets_are_over_the_pairs_that_were_answered(tmp_path: Path) -> None:
+    def partly(request: ServerRequest) -> str | Reply:
+        if "messages" not in request.body:
+            return Reply()
+        text = str(request.body["messages"][-1]["content"])
+        asked = re.findall(r"with the (\w+)\?", text)[-1]
+        if asked in ("pump", "valve", "rotor"):
+            return "The passages do not answer this question."
+        return reader(request)
+
+    with ScriptedServer(partly) as server:
+        folder = project(tmp_path, server)
+        found = compared(folder, "--set", "judge.embedder=scripted:words")
+    sets = found["sets"]
+    assert isinstance(sets, dict)
+    assert sets["baseline"]["n"] == sets["experiment"]["n"] == found["n"]
+    assert found["n"] == 5
+    notes = found["notes"]
+    assert isinstance(notes, list)
+    assert any("both over the 5 of 8 pairs" in note for note in notes)
+    assert found["changed"] == []

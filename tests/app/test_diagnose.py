@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import ragwright
 
-from ragwright.testing import ScriptedServer, ServerRequest
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 NAMES = ("pump", "valve", "tank", "filter", "boiler", "meter", "hose", "clamp", "sieve", "gauge")
 
@@ -103,3 +103,19 @@ def test_the_generator_that_is_proven_best_is_written_and_the_rest_is_kept(
         same = run(project, *asked[:-1], twins, "--write")
     assert "unchanged, nothing is proven" in same.stderr
     assert file.read_text() == written
+
+
+def test_no_generator_is_the_best_while_another_gave_no_answer(project: Path) -> None:
+    def speaks(request: ServerRequest) -> str | Reply:
+        if request.body["model"] == "down":
+            return Reply(status=400)
+        weeks = re.search(r"checked every (\d+) weeks", request.prompt)
+        told = f"every {weeks[1]} weeks [1]." if weeks else "who knows"
+        return told if request.body["model"] == "good" else "now and then [1]."
+
+    with ScriptedServer(speaks) as server:
+        models = ",".join(f"{server.url}#{name}" for name in ("bad", "good", "down"))
+        asked = ["diagnose", "--testset", "set.jsonl", "--measures", "Contains"]
+        shown = json.loads(run(project, *asked, "--compare-models", models, "--json").stdout)
+    assert shown["best"] == {}
+    assert f"Not compared: {server.url}#down gave no answer" in shown["verdict"][0]

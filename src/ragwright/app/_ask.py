@@ -13,7 +13,7 @@ from ..flow import Message, TraceEntry
 from ..project import Session
 from ..report import answer_json
 from ..workbench import Asking, Workbench
-from ._console import Console, fail, reported
+from ._console import Console, fail, given_text, reported
 from ._options import (
     HERE,
     DryRun,
@@ -59,7 +59,7 @@ def command(
     """Answer a question from the index, with citations, for one or several personas."""
     if question is None:
         _refuse_in_conversation(trace or dry_run)
-    question = _from_input() if question == "-" else question
+    question = given_text(question, "ask") if question else question
     console = Console(quiet, output)
     names = list(names_of(personas)) or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
@@ -93,22 +93,6 @@ def command(
     else:
         blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
         console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
-
-
-def _from_input() -> str:
-    """The question on standard input.
-
-    Raises:
-        ConfigError: Nothing was written there.
-    """
-    question = sys.stdin.read().strip()
-    if not question:
-        raise ConfigError(
-            "there is no question on standard input",
-            where="ragwright ask -",
-            hint="for example: echo 'How often?' | ragwright ask -",
-        )
-    return question
 
 
 def _refuse_in_conversation(asked: bool) -> None:

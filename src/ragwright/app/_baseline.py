@@ -43,6 +43,8 @@ def command(
     """Compare distances of questions and answers with those of given pairs: smaller, equal or
     larger.
 
+    An embedding model is needed: embed.model, or judge.embedder for the distances alone.
+
     --set is what the experiment changes: chunker, embedding model, chat model, prompt. -o
     FILE.jsonl writes every pair with its vectors and its distance.
     """

@@ -110,4 +110,4 @@ def _show_runs(console: Console, runs: Sequence[KnownRun], as_json: bool) -> Non
             [run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state]
             for run in runs
         ]
-        console.result(table(rows))
+        console.result(table(rows, whole=(0,)))

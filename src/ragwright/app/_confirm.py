@@ -11,8 +11,8 @@ from ..project import Session
 from ..report import verdict_json, verdict_table
 from ..workbench import Workbench
 from ._console import Console, reported
-from ._options import HERE, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
-from ._show import show_progress
+from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
+from ._show import show_forecast, show_progress
 
 
 @reported
@@ -37,11 +37,15 @@ def command(
     output: Output = None,
     jobs: Jobs = None,
     max_cost: MaxCost = None,
+    dry_run: DryRun = False,
 ) -> None:
     """Compare a sweep's winner with the current settings on held-out questions."""
     console = Console(quiet, output)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
     with Workbench.open(project, session) as bench:
+        if dry_run:
+            show_forecast(console, bench.forecast_confirm(sweep, Confirming(top, cluster)), as_json)
+            return
         with show_progress(console, bench):
             found = bench.confirm(sweep, Confirming(top, cluster))
         if found.overrides:

@@ -20,7 +20,14 @@ from typing import Any, ParamSpec, TextIO
 import typer
 
 from .. import report
-from ..core import RagwrightError, SourceError, StoppedError, replace_text, replacing
+from ..core import (
+    ConfigError,
+    RagwrightError,
+    SourceError,
+    StoppedError,
+    replace_text,
+    replacing,
+)
 from ._main import ctrl_c
 
 P = ParamSpec("P")
@@ -114,6 +121,10 @@ def _duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole // 60 % 60:02} min"
 
 
+_NOTE = re.compile(r"(?m)^note: .*(?:\n  .*)*\n*")
+"""A note of a result with its further lines, which are indented."""
+
+
 class Console:
     """Output of a command.
 
@@ -129,7 +140,9 @@ class Console:
         self._drawn = False
 
     def result(self, text: str) -> None:
-        """The result of a command."""
+        """The result of a command; with ``quiet`` a text without its notes."""
+        if self.quiet:
+            text = _NOTE.sub("", text).rstrip("\n")
         if self._output is not None:
             self.make_folder_of(self._output)
             replace_text(self._output, text + "\n")
@@ -283,9 +296,29 @@ def _terminal_width() -> int:
     return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns))
 
 
-def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """A table of the line width; columns in ``right`` are right-aligned."""
-    return report.text_table(rows, right, width())
+def table(
+    rows: Sequence[Sequence[str]], right: Sequence[int] = (), whole: Sequence[int] = ()
+) -> str:
+    """A table of the line width; columns in ``right`` are right-aligned, in ``whole`` unbroken."""
+    return report.text_table(rows, right, width(), whole)
+
+
+def given_text(word: str, command: str) -> str:
+    """A question as it was given; that on standard input where it is ``-``.
+
+    Raises:
+        ConfigError: Nothing was written there.
+    """
+    if word != "-":
+        return word
+    text = sys.stdin.read().strip()
+    if not text:
+        raise ConfigError(
+            "there is no question on standard input",
+            where=f"ragwright {command} -",
+            hint=f"for example: echo 'How often?' | ragwright {command} -",
+        )
+    return text
 
 
 def visible(text: str) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..core import ConfigError
 from ..project import init_project
 from ._console import Console, reported
 from ._options import HERE, Quiet
@@ -18,6 +19,10 @@ _NEXT = {"records": "ragwright records check, then: ragwright records refresh"}
 @reported
 def command(
     folder: Annotated[Path, typer.Argument(help="Folder to make the project in.")] = HERE,
+    project: Annotated[
+        Path | None,
+        typer.Option("--project", "-C", help="The same, as in other commands.", show_default=False),
+    ] = None,
     source: Annotated[
         list[str] | None, typer.Option("--source", help="A source to list in the file.")
     ] = None,
@@ -30,6 +35,13 @@ def command(
     quiet: Quiet = False,
 ) -> None:
     """Write a new project: ragwright.yaml, personas/, prompts/, testsets/."""
+    if project is not None and folder != HERE:
+        raise ConfigError(
+            f"two folders are given: {folder} and {project}",
+            where="ragwright init",
+            hint="give the folder once",
+        )
+    folder = project or folder
     console = Console(quiet)
     for path in init_project(folder, tuple(source or ()), template):
         console.remark(f"wrote {path}")

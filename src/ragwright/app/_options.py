@@ -50,7 +50,7 @@ SoftFilters = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no remarks, no notes.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the result there.")
 ]

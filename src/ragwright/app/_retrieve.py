@@ -10,7 +10,7 @@ import typer
 from ..project import Session
 from ..report import hit_json
 from ..workbench import Workbench
-from ._console import Console, reported
+from ._console import Console, given_text, reported
 from ._options import (
     HERE,
     DryRun,
@@ -30,7 +30,7 @@ from ._show import hits_text, show_forecast
 
 @reported
 def command(
-    query: Annotated[str, typer.Argument(help="The query.")],
+    query: Annotated[str, typer.Argument(help="The query; - reads standard input.")],
     project: Project = HERE,
     overrides: Overrides = None,
     k: Annotated[int | None, typer.Option("-k", min=1, help="Chunks to return.")] = None,
@@ -52,6 +52,7 @@ def command(
     dry_run: DryRun = False,
 ) -> None:
     """Show the chunks that answer a query best, with their scores per channel."""
+    query = given_text(query, "retrieve")
     console = Console(quiet, output)
     session = Session(
         tuple(overrides or ()),

@@ -38,6 +38,7 @@ from .confirmation import (
     confirm as confirm,
     confirmation_body as confirmation_body,
     confirmation_of as confirmation_of,
+    forecast_confirm as forecast_confirm,
     settled as settled,
     stored_verdict as stored_verdict,
 )

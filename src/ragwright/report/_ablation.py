@@ -34,7 +34,7 @@ def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
     tail = [fill(_LEGEND, text)]
     if found.never:
         tail.append(fill(f"not in the prompt of any row: {', '.join(found.never)}", text))
-    tail += [fill(f"note: {note}", text) for note in found.notes]
+    tail += [fill(f"note: {note}", text, subsequent_indent="  ") for note in found.notes]
     tail += [f"run: {run}"] if run else []
     return "\n\n".join([*blocks, "\n".join(tail)])
 

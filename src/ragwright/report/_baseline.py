@@ -49,11 +49,12 @@ def baseline_table(found: BaselineResult, width: int = WIDTH) -> str:
     said.append(f"S_e against S_b: {_verdict(found.shift)}")
     if found.context is not None:
         said.append(f"With the chunk against without it: {_verdict(found.context, pairs=False)}")
-    said += [f"note: {note}" for note in found.notes]
-    said.append(f"run: {found.run}")
-    return "\n".join(
+    said = [
         line if "\n" in line else "\n".join(textwrap.wrap(line, width) or [""]) for line in said
-    )
+    ]
+    said += [textwrap.fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
+    said.append(f"run: {found.run}")
+    return "\n".join(said)
 
 
 def baseline_json(found: BaselineResult) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> s
     for value, part in found.parts.items():
         blocks.append("\n".join([value, *part.verdict, _losses_table(part, width)]))
     tail = [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", width) for note in found.notes]
+    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 

@@ -25,14 +25,20 @@ def generators_table(found: PersonaModelGrid, *, run: str = "", width: int = WID
     if found.facts:
         blocks.append(_pairs("generator", found.facts, width))
     tail = [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", width) for note in found.notes]
+    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
 def reader_verdicts(found: PersonaModelGrid) -> list[str]:
     """The verdict: the best generator for each persona, and whether facts are lost."""
     said = []
-    if len(found.generators) > 1:
+    if found.silent:
+        names = ", ".join(found.silent)
+        said.append(
+            f"Not compared: {names} gave no answer (see the notes). No generator is called the "
+            "best until all have answered."
+        )
+    elif len(found.generators) > 1:
         for persona in found.personas:
             best = found.best.get(persona)
             who = persona or _OWN

@@ -18,12 +18,18 @@ WIDTH = 100
 """Most characters of a line if possible: a terminal, a log, a mail."""
 
 
-def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: int = WIDTH) -> str:
+def text_table(
+    rows: Sequence[Sequence[str]],
+    right: Sequence[int] = (),
+    width: int = WIDTH,
+    whole: Sequence[int] = (),
+) -> str:
     """Columns two spaces apart, the first row underlined; those in ``right`` are right-aligned.
 
-    If lines would exceed ``width``, cells are wrapped: heads first, then texts.
+    If lines would exceed ``width``, cells are wrapped: heads first, then texts. Cells of the
+    columns in ``whole`` are not, so that they can be copied.
     """
-    widths = _column_widths(rows, right, width)
+    widths = _column_widths(rows, right, width, whole)
     lines = []
     for row in rows:
         broken = [_broken(cell, at) for cell, at in zip(row, widths, strict=True)]
@@ -38,14 +44,20 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), width: 
     return "\n".join(lines)
 
 
-def _column_widths(rows: Sequence[Sequence[str]], right: Sequence[int], width: int) -> list[int]:
+def _column_widths(
+    rows: Sequence[Sequence[str]], right: Sequence[int], width: int, whole: Sequence[int]
+) -> list[int]:
     """The width of each column: as needed, with the widest narrowed until all fit."""
     columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
     widths = [max(column) for column in columns]
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
     for floors in (numbers, [min(floor, 10) for floor in numbers]):
         while sum(widths) + 2 * (len(widths) - 1) > width:
-            spare = [(size, at) for at, size in enumerate(widths) if size > floors[at]]
+            spare = [
+                (size, at)
+                for at, size in enumerate(widths)
+                if size > floors[at] and at not in whole
+            ]
             if not spare:
                 break
             widths[max(spare)[1]] -= 1

@@ -436,6 +436,10 @@ class Workbench(AsyncVerbs):
         """Compare the winner of a sweep with the current settings on held-out questions, once."""
         return experiment.confirm(self.project, sweep, how)
 
+    def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
+        """What :meth:`confirm` would call and cost; the confirm split stays closed."""
+        return experiment.forecast_confirm(self.project, sweep, how)
+
     def baseline(self, testset: str | Testset, how: Baselining | None = None) -> BaselineResult:
         """Compare the distances of answers with those of a baseline of question-answer pairs."""
         return experiment.run_baseline(self.project, testset, how)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from ...core import ConfigError
 from ...project import ProjectFolder
 from ...serve import ServeKey, ServeKeys
+from ...workbench import Workbench
 from .._console import Console, reported, table
 from .._options import HERE, Json, Project
 
@@ -62,6 +64,8 @@ def add(
     )
     secret = ServeKeys(ProjectFolder(project).require()).add(key)
     console = Console()
+    for warning in _unknown_fields(project, key):
+        console.remark(warning)
     if as_json:
         console.json({"name": name, "key": secret})
         return
@@ -98,6 +102,23 @@ def revoke(name: Name, project: Project = HERE) -> None:
     """Revoke a key: requests with it are refused from now on."""
     ServeKeys(ProjectFolder(project).require()).revoke(name)
     Console().result(f"revoked {name}")
+
+
+def _unknown_fields(folder: Path, key: ServeKey) -> list[str]:
+    """Warnings of filters on fields that no indexed chunk has: such a key finds nothing."""
+    if not key.filters:
+        return []
+    with Workbench.open(folder) as bench:
+        opened = bench.project
+        if not opened.store.holds(opened.pair):
+            return ["warning: nothing is indexed yet, so the fields of filters are not checked"]
+        known = opened.store.view(opened.pair).fields()
+    wanted = dict.fromkeys(one.field for one in key.conditions if one.field not in known)
+    fields = ", ".join(sorted(known))
+    return [
+        f"warning: no chunk has the field {name!r}: this key finds nothing. Known fields: {fields}"
+        for name in wanted
+    ]
 
 
 def _shown(key: ServeKey) -> dict[str, Any]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 BASELINE = "baseline"
 _MEASURE = "TokenF1"
+_YARDSTICK = "judge."
+"""Settings that measure the experiment and are no part of it."""
 _INDEXED = ("chunk.", "embed.", "keyword.", "store.")
 
 
@@ -83,13 +85,15 @@ def run_baseline(
             raise summary.reason
         found = _answered(variant, name, evaluation, embedder, options)
         sets.append(replace(found, run=summary.run))
+    whole, baseline = baseline, _same_pairs(variant, rows, sets, embedder, options)
+    sets[0] = baseline
     margin = _margin(baseline, options.margin)
     shift = distance_shift(baseline.own, sets[1].own, margin, seed=options.seed)
     return BaselineResult(
-        _kept(variant, rows, embedder, options, sets),
+        _kept(variant, rows, embedder, options, [whole, *sets[1:]]),
         rows.name,
         embedder,
-        options.settings,
+        tuple(text for text in options.settings if not text.startswith(_YARDSTICK)),
         tuple(sets),
         shift,
         _of_context(sets, margin, options),
@@ -229,6 +233,18 @@ def _measured(
     return DistanceSet(name, len(rows), 0, found, kept_pairs(name, rows, found))
 
 
+def _same_pairs(
+    project: Project, rows: Testset, sets: Sequence[DistanceSet], embedder: str, how: Baselining
+) -> DistanceSet:
+    """The baseline over the pairs that the experiment answered, as both sets must be compared."""
+    baseline, experiment = sets[0], sets[1]
+    if len(experiment.own) < 2 or len(experiment.own) == len(baseline.own):
+        return baseline
+    shared = [given_answer(row) for row in rows.rows if row.id in experiment.own]
+    found = _measured(project, BASELINE, shared, embedder, how)
+    return replace(found, asked=baseline.asked)
+
+
 def _margin(baseline: DistanceSet, share: float) -> float:
     found = baseline.distances
     assert found is not None
@@ -259,6 +275,13 @@ def _doubts(sets: Sequence[DistanceSet]) -> list[str]:
                     f"{one.name}: the distances are closer to those of the echoed questions than "
                     "to those of the pairs: the answers repeat the questions' words"
                 )
+        if one.name == BASELINE:
+            if len(one.pairs) < one.asked:
+                notes.append(
+                    f"S_b and S_e are both over the {len(one.pairs)} of {one.asked} pairs that the "
+                    "experiment answered"
+                )
+            continue
         lost = one.asked - one.abstained - len(one.pairs)
         if one.abstained or lost:
             failed = f" and {lost} without an answer" if lost else ""

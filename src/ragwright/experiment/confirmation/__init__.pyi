@@ -2,6 +2,7 @@ from ._confirming import (
     Confirmed as Confirmed,
     Confirming as Confirming,
     confirm as confirm,
+    forecast_confirm as forecast_confirm,
     run_trials as run_trials,
     stored_verdict as stored_verdict,
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...core import StoreError, StudyError, TestsetError
-from ...flow import Run, RunRow, Runs, run_jobs
+from ...flow import Forecast, Run, RunRow, Runs, run_jobs
 from ...measure import Measure, Selection, parse_measures
 from ...project import CONFIRM, at_work, build_like, configuration_of, keep_configuration
 from ...testsets import Openings, Testset, project_testset
@@ -121,7 +121,42 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
     return found if project is own else replace(found, overrides=project.session.overrides)
 
 
-def _confirmed(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
+def forecast_confirm(project: Project, name: str, how: Confirming | None = None) -> Forecast:
+    """What :func:`confirm` would call and cost; no result is shown and no opening is logged.
+
+    Nothing where no candidate leads, or where the trials were confirmed before.
+
+    Raises:
+        StoreError: There is no such sweep.
+        StudyError: The sweep has no candidate with a value, or the project has changed since.
+    """
+    swept = stored_sweep(project, name)
+    project, options = as_swept(project, swept.run.id), how or Confirming()
+    selection, _ = _chosen_on_tune(project, swept, options)
+    found = project.runner.forecast([])
+    if selection.difference <= 0:
+        return found
+    chosen = _chosen(swept, selection.best, options.top)
+    work = _Opening(project, swept, chosen, options.clusters)
+    if project.runs.complete(CONFIRM, work.manifest) is not None:
+        return found
+    testset = _unseen(work.rehearsed(), study_rows(project, swept.study))
+    for one in (swept.incumbent, *chosen):
+        trial = Trial(one.number, one.values)
+        variant = variant_of(project, swept.study, trial)
+        plan = trial_plan(trial, variant, testset, swept.measures, trial_how(swept.study))
+        found += variant.runner.forecast(make for _, make in plan.job.items)
+    return found
+
+
+def _chosen_on_tune(
+    project: Project, swept: _Swept, options: Confirming
+) -> tuple[Selection, Sequence[RowResult]]:
+    """The choice on the tune split, and the rows of the current settings there.
+
+    Raises:
+        StudyError: The project has changed since the sweep.
+    """
     base = variant_of(project, swept.study, Trial(0, {}))
     rows = study_rows(project, swept.study)
     if incumbent_hash(base, swept.study, rows, swept.measures) != swept.run.manifest.get(
@@ -136,7 +171,13 @@ def _confirmed(project: Project, swept: _Swept, options: Confirming) -> Confirme
         )
     incumbent = _results(project, swept.incumbent)
     clusters = _clusters(incumbent, options.clusters)
-    selection = _selection(project, swept, incumbent, clusters)
+    return _selection(project, swept, incumbent, clusters), incumbent
+
+
+def _confirmed(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
+    rows = study_rows(project, swept.study)
+    selection, incumbent = _chosen_on_tune(project, swept, options)
+    clusters = _clusters(incumbent, options.clusters)
     if selection.difference <= 0:
         return Confirmed("", swept.study, StudyVerdict(selection))
     chosen = _chosen(swept, selection.best, options.top)
@@ -201,6 +242,10 @@ class _Opening:
             rehearsal=rehearsal,
         )
         return testset.asked_for(options.personas)
+
+    def rehearsed(self) -> Testset:
+        """The rows of the confirm split, for a forecast: the opening is not logged."""
+        return self._load(rehearsal=True)
 
     def open(
         self, picked: Sequence[Confirmation], tune: Testset

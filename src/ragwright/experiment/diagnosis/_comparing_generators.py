@@ -81,8 +81,11 @@ def compare_generators(
         )
     found = grid_of(rows, work.measures, seed=how.seed)
     lost = len(stored) - len(rows)
-    notes = (f"{lost} of {len(stored)} readings failed and are left out",) if lost else ()
-    return replace(found, notes=(*work.notes, *found.notes, *notes)), summary
+    notes = (f"{lost} of {len(stored)} answers failed and are left out",) if lost else ()
+    silent = tuple(name for name in how.generators if name not in found.generators)
+    best = {} if silent else found.best
+    notes = (*work.notes, *found.notes, *notes)
+    return replace(found, best=best, notes=notes, silent=silent), summary
 
 
 def forecast_generators(

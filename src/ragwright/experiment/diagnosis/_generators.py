@@ -96,6 +96,7 @@ class PersonaModelGrid:
         best: Persona -> the generator proven better than all others.
         facts: Every two personas by each generator: facts kept, on the same questions.
         kept: (persona, generator, name of the share) -> mean share of facts kept.
+        silent: Generators that gave no answer at all; then none is called the best.
     """
 
     personas: tuple[str, ...]
@@ -107,6 +108,7 @@ class PersonaModelGrid:
     facts: tuple[GridComparison, ...]
     kept: Mapping[tuple[str, str, str], Summary]
     notes: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 def readings_of(
