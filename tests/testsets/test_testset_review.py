@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from children import started
 from hypothesis import given, strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
 from ragwright.testsets import (
     SheetOutcome,
     TestsetReview,
+    answer_in_evidence,
     load_testset,
     read_review_sheet,
     read_rows,
@@ -85,11 +88,86 @@ def test_what_somebody_else_changed_is_kept_and_a_clash_is_named(path: Path) -> 
     bob.decide(bob.open[1], "rejected")
     ann.decide(ann.open[0], "accepted")
     assert statuses(path) == ["accepted", "rejected", "", ""]
-    with pytest.raises(TestsetError, match="'r0' was changed by another process"):
-        bob.decide(bob.rows[0], "rejected")
-    assert statuses(path) == ["accepted", "rejected", "", ""]
-    bob.decide(bob.rows[0], "rejected")  # after another look
+    ann.decide(ann.open[0], "accepted", question="A better question?")
+    shown = next(row for row in bob.rows if row.id == "r2")
+    with pytest.raises(TestsetError, match="'r2' was changed by another process"):
+        bob.decide(shown, "rejected")
+    assert statuses(path) == ["accepted", "rejected", "edited", ""]
+    bob.decide(bob.rows[2], "rejected")  # after another look
+    assert statuses(path)[2] == "rejected"
+
+
+def test_two_people_decide_on_the_same_rows_and_their_agreement_is_measured(path: Path) -> None:
+    ann, bob = TestsetReview(path, "ann"), TestsetReview(path, "bob")
+    assert ann.labels().agreement().text == "No row has been reviewed by two people yet."
+    for number, status in enumerate(("accepted", "rejected", "rejected")):
+        ann.decide(ann.rows[number], status)  # type: ignore[arg-type]
+    shown = bob.rows  # as they were before anybody decided
+    bob.decide(shown[0], "accepted", answer="A better answer")
+    bob.decide(shown[1], "rejected")
+    bob.decide(shown[2], "accepted")
+    assert statuses(path) == ["edited", "rejected", "accepted", ""], "the latest decision counts"
+    labels = TestsetReview(path, "eve").labels()
+    assert labels.of("ann") == {"r0": "accepted", "r1": "rejected", "r2": "rejected"}
+    assert labels.of("bob") == {"r0": "edited", "r1": "rejected", "r2": "accepted"}
+    found = labels.agreement()
+    assert (found.rows, found.same, found.disputed) == (3, 2, ("r2",))
+    # Krippendorff's alpha by hand: 6 labels, 3 keep and 3 reject; 1 of 3 rows disputed.
+    # Do = 2/6, De = 2 * 3 * 3 / (6 * 5) = 0.6, alpha = 1 - (1/3) / 0.6.
+    assert found.alpha == pytest.approx(1 - (1 / 3) / 0.6)
+    assert found.low == pytest.approx(0.0943, abs=1e-4)
+    assert found.text.startswith("2 people agree on 2 of 3 rows; Krippendorff's alpha is 0.44")
+    undone = bob.undo()
+    assert undone is not None
+    assert bob.labels().agreement().rows == 2
+    assert statuses(path)[2] == "rejected", "the decision of the other one counts again"
+
+
+def test_an_edit_is_undone_after_somebody_else_decided_and_their_decision_stays(path: Path) -> None:
+    ann, bob = TestsetReview(path, "ann"), TestsetReview(path, "bob")
+    ann.decide(ann.rows[0], "accepted", question="Better?")
+    bob.decide(TestsetReview(path, "bob").rows[0], "rejected")
+    later = TestsetReview(path, "ann")  # as after a restart: the log knows
+    restored = later.undo()
+    assert restored is not None
+    assert restored.user_input == "Question 0?"
     assert statuses(path)[0] == "rejected"
+    assert later.undo() is None
+
+
+def _reviewed(folder: str, by: str) -> None:
+    review = TestsetReview(Path(folder) / "many.jsonl", by)
+    for row in review.rows:
+        review.decide(row, "accepted" if by == "ann" else "rejected")
+
+
+def test_two_reviewers_at_once_lose_no_decision(tmp_path: Path) -> None:
+    rows = [Row(id=f"r{n}", user_input=f"Question {n}?") for n in range(40)]
+    write_rows(rows, tmp_path / "many.jsonl")
+    both = [started(_reviewed, str(tmp_path), by) for by in ("ann", "bob")]
+    for one in both:
+        one.join(60)
+    assert [one.exitcode for one in both] == [0, 0]
+    review = TestsetReview(tmp_path / "many.jsonl", "eve")
+    assert len(review.rows) == 40
+    assert len(review.labels().of("ann")) == len(review.labels().of("bob")) == 40
+    assert review.counts()["open"] == 0
+
+
+def test_a_damaged_log_is_named_with_its_line(path: Path) -> None:
+    path.with_suffix(".reviews.jsonl").write_text('{"row": 3}\n')
+    with pytest.raises(TestsetError, match="not a decision") as error:
+        TestsetReview(path, "ann").labels()
+    assert "reviews.jsonl:1" in str(error.value.where)
+
+
+def test_whether_the_evidence_holds_the_gold_answer() -> None:
+    span = GoldSpan("d", 0, 9, "The fuse is red, and it blows at ten ampere.")
+    row = Row(id="r", user_input="Which?", reference="The red", reference_spans=(span,))
+    assert answer_in_evidence(row) is True
+    assert answer_in_evidence(replace(row, reference="green")) is False
+    assert answer_in_evidence(replace(row, reference="")) is None
+    assert answer_in_evidence(replace(row, reference_spans=())) is None
 
 
 def test_only_jsonl_is_reviewed_and_unknown_words_are_named(tmp_path: Path) -> None:

@@ -81,7 +81,12 @@ from ._kept_files import (
     writable as writable,
 )
 from ._limits import address_space as address_space, bounded_work as bounded_work
-from ._locks import FileLock as FileLock, LockHolder as LockHolder, WorkLock as WorkLock
+from ._locks import (
+    FileLock as FileLock,
+    LockHolder as LockHolder,
+    WorkLock as WorkLock,
+    folder_locked as folder_locked,
+)
 from ._mapping import (
     Mapped as Mapped,
     listed as listed,

@@ -246,6 +246,46 @@ class FileLock:
             time.sleep(_EVERY)
 
 
+@contextmanager
+def folder_locked(folder: Path, what: str, *, wait: float = 30.0) -> Iterator[None]:
+    """Hold the lock of a folder: for short changes of its files by several processes or threads.
+
+    It leaves no file behind. Where there are no locks (Windows, some network file systems), work
+    goes on without it.
+
+    Args:
+        folder: An existing folder.
+        what: What waits for it, for the message.
+        wait: Seconds to wait.
+
+    Raises:
+        StoreBusyError: It is held for longer than ``wait``.
+        OSError: The folder cannot be opened.
+    """
+    if not _LOCKS:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    until = time.monotonic() + wait
+    try:
+        with suppress(OSError):  # a file system without locks
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > until:
+                        raise StoreBusyError(
+                            f"{what}: another process holds the folder",
+                            where=str(folder),
+                            hint=f"waited {wait:g} s; try again",
+                        ) from None
+                    time.sleep(_EVERY / 5)
+        yield
+    finally:
+        os.close(handle)
+
+
 class WorkLock:
     """A lock for many processes and threads that work, or one that must be alone.
 

@@ -111,7 +111,9 @@ from .statistics import (
     confidence_sequence as confidence_sequence,
     drift as drift,
     incomplete_beta as incomplete_beta,
+    krippendorff as krippendorff,
     mean_interval as mean_interval,
     period_alpha as period_alpha,
+    resampled as resampled,
     student_quantile as student_quantile,
 )

@@ -1,4 +1,11 @@
 from ._chat_export import chat_lines as chat_lines, write_chat as write_chat
+from ._labels import (
+    Decision as Decision,
+    ReviewAgreement as ReviewAgreement,
+    ReviewLabels as ReviewLabels,
+    answer_in_evidence as answer_in_evidence,
+    holds_reviews as holds_reviews,
+)
 from ._openings import Opening as Opening, Openings as Openings
 from ._project_testsets import (
     project_testset as project_testset,
@@ -6,6 +13,7 @@ from ._project_testsets import (
 )
 from ._questions import questions_of as questions_of
 from ._review import (
+    ReviewStatus as ReviewStatus,
     SheetOutcome as SheetOutcome,
     TestsetReview as TestsetReview,
     read_review_sheet as read_review_sheet,

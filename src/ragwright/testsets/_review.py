@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from ..core import MetaValue, Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
+from ..core import (
+    MetaValue,
+    Row,
+    TestsetError,
+    csv_lines,
+    folder_locked,
+    replace_text,
+    text_hash,
+    value_hash,
+)
+from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import read_rows, records_of, row_record, write_rows
 
 ReviewStatus: TypeAlias = Literal["accepted", "edited", "rejected"]
@@ -83,9 +94,10 @@ def reviewed(
 class TestsetReview:
     """A testset under review: each decision is on disk before the next row is shown.
 
-    The file itself holds the decisions, so a review can be interrupted and continued. If another
-    process changed the file, it is read again; only a change of the row being decided is a
-    conflict.
+    The file holds the latest decision on each row, and a log beside it (``NAME.reviews.jsonl``)
+    every decision of every person, so a review can be interrupted, continued and undone, and
+    several people can review at once. A change that another process made to the texts of the row
+    being decided is a conflict; a decision that somebody else made on it is not.
 
     Args:
         path: The testset, JSONL.
@@ -106,7 +118,7 @@ class TestsetReview:
                 hint="make one with `ragwright synth --from FILE -o testsets/NAME.jsonl`",
             )
         self.by = by
-        self._undo: list[tuple[Row, Row]] = []
+        self._log = ReviewLog(self.path)
         self._load()
 
     @property
@@ -124,6 +136,10 @@ class TestsetReview:
         found = Counter(review_status(row) or "open" for row in self._rows.values())
         return {name: found[name] for name in (*_STATUSES, "open")}
 
+    def labels(self) -> ReviewLabels:
+        """What each person decided on each row."""
+        return self._log.labels()
+
     def decide(
         self, row: Row, status: ReviewStatus, *, question: str = "", answer: str = ""
     ) -> Row:
@@ -138,42 +154,99 @@ class TestsetReview:
         Raises:
             TestsetError: Another process changed or removed the row meanwhile, or the file cannot
                 be written; the file is left as it is.
+            StoreBusyError: Another process holds the folder.
         """
-        made = reviewed(row, status, self.by, question=question, answer=answer)
-        self._write(row, made)
-        self._undo.append((row, made))
+        with self._alone():
+            now = self._present(row)
+            made = reviewed(now, status, self.by, question=question, answer=answer)
+            # The log first: what is in the file and not in the log could not be undone.
+            self._log.add(
+                made.id, self.by, str(made.metadata["review"]), _changeable(now), _changeable(made)
+            )
+            self._store(made)
         return made
 
     def undo(self) -> Row | None:
-        """Undo the last decision of this session; returns the restored row, None if there is none.
+        """Undo this person's last decision; returns the restored row, None if there is none.
 
         Raises:
             TestsetError: As :meth:`decide`.
         """
-        if not self._undo:
-            return None
-        before, after = self._undo[-1]
-        self._write(after, before)
-        self._undo.pop()
-        return before
+        with self._alone():
+            last = self._log.last(self.by)
+            if last is None:
+                return None
+            now = self._rows.get(last.row)
+            restored = None if now is None else _restored(now, last)
+            if restored is None:
+                raise _changed(last.row, self.path)
+            self._log.undo(last)
+            self._store(restored)
+        return restored
 
     def _load(self) -> None:
         self._rows = {row.id: row for row in read_rows(self.path)}
         self._known = _content(self.path)
 
-    def _write(self, shown: Row, made: Row) -> None:
-        if _content(self.path) != self._known:
-            self._load()
-        if self._rows.get(shown.id) != shown:
-            raise TestsetError(
-                f"row {shown.id!r} was changed by another process; nothing was written",
-                where=str(self.path),
-                hint="review it again",
-            )
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The newest state of the file, which nobody else changes meanwhile."""
+        with folder_locked(self.path.parent, "the review"):
+            if _content(self.path) != self._known:
+                self._load()
+            yield
+
+    def _present(self, shown: Row) -> Row:
+        """The row as it is now, if its texts are those that were shown."""
+        now = self._rows.get(shown.id)
+        if now is None or _unmarked(now) != _unmarked(shown):
+            raise _changed(shown.id, self.path)
+        return now
+
+    def _store(self, made: Row) -> None:
         rows = {**self._rows, made.id: made}
         write_rows(rows.values(), self.path)
         self._rows = rows
         self._known = _content(self.path)
+
+
+def _changed(row: str, path: Path) -> TestsetError:
+    return TestsetError(
+        f"row {row!r} was changed by another process; nothing was written",
+        where=str(path),
+        hint="review it again",
+    )
+
+
+def _unmarked(row: Row) -> Row:
+    """A row without its review."""
+    return replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _MARKS})
+
+
+def _changeable(row: Row) -> dict[str, MetaValue]:
+    """What a decision may change of a row."""
+    marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
+    return {"user_input": row.user_input, "reference": row.reference, **marks}
+
+
+def _restored(now: Row, last: Decision) -> Row | None:
+    """A row without a decision; None if its texts were changed again since.
+
+    A later decision of somebody else stays.
+    """
+    texts = ("user_input", "reference")
+    changed = [name for name in texts if last.before[name] != last.after[name]]
+    if any(getattr(now, name) not in (last.after[name], last.before[name]) for name in changed):
+        return None
+    metadata = dict(now.metadata)
+    if all(metadata.get(name) == last.after.get(name) for name in _MARKS):
+        for name in _MARKS:
+            metadata.pop(name, None)
+        metadata |= {name: last.before[name] for name in _MARKS if name in last.before}
+    question, answer = (
+        str(last.before[name]) if name in changed else getattr(now, name) for name in texts
+    )
+    return replace(now, user_input=question, reference=answer, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
