@@ -27,6 +27,7 @@ STATIC: Mapping[str, str] = {
 _SECTIONS = (
     ("Ask", "/", False),
     ("Sources", "/sources", False),
+    ("Testsets", "/testsets", True),
     ("Experiments", "/experiments", True),
     ("Outputs", "/outputs", True),
     ("Settings", "/settings", True),

@@ -125,3 +125,48 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
   });
   stop.addEventListener("click", () => abort && abort.abort());
 })();
+
+// Review by keyboard. Keys do nothing while a field has the focus, and can be switched off.
+(() => {
+  const shortcuts = document.getElementById("shortcuts"), said = document.getElementById("said");
+  if (!shortcuts) return;
+  const find = (id) => document.getElementById(id);
+  try { shortcuts.checked = localStorage.getItem("ragwright-keys") !== "off"; } catch { /* no storage */ }
+  shortcuts.addEventListener("change", () => {
+    try { localStorage.setItem("ragwright-keys", shortcuts.checked ? "on" : "off"); } catch { /* no storage */ }
+  });
+
+  const edit = (open) => {
+    const box = find("edit");
+    if (!box) return;
+    box.open = open;
+    if (open) find("question").focus();
+    else find("row").focus();
+  };
+
+  const press = (key) => {
+    const name = key.length === 1 ? key.toLowerCase() : key;
+    if (name === "e") return edit(true), true;
+    if (name === "?") return (find("keys").open = !find("keys").open), true;
+    const target = document.querySelector(`#review [data-key="${CSS.escape(name)}"]`);
+    if (target) target.click();
+    return Boolean(target);
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const field = event.target.closest("textarea, input, select, [contenteditable]");
+    if (event.key === "Escape" && find("edit")?.open) return edit(false);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.closest("#editing"))
+      return find("editing").querySelector("button").click();
+    if (field && field.type !== "checkbox") return;
+    if (!shortcuts.checked || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+    if (press(event.key)) event.preventDefault();
+  });
+
+  // The next row has the focus, and is said to those who do not see it.
+  document.body.addEventListener("htmx:afterSettle", () => {
+    const review = find("review");
+    said.textContent = review.dataset.said;
+    (find("edit")?.open ? find("question") : find("row") || review).focus({ preventScroll: false });
+  });
+})();
