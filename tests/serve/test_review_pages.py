@@ -28,7 +28,7 @@ COOLANT = "The coolant must be changed every five years."
 def row(name: str, question: str, answer: str, text: str, leak: float) -> str:
     start = MANUAL.index(text)
     span = {"document_id": "docs/service.md", "start": start, "end": start + len(text)}
-    body = {"id": name, "user_input": question, "reference": answer}
+    body: dict[str, object] = {"id": name, "user_input": question, "reference": answer}
     body |= {"reference_spans": [{**span, "text": text}], "metadata": {"leak": leak}}
     return json.dumps(body)
 
