@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote, unquote, urlencode
 
 from fastapi import APIRouter, Form, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BaseModel, Field
 
 from ...core import RagwrightError, Row, TestsetError, current_user, value_hash
 from ...testsets import (
@@ -269,49 +270,41 @@ def _after(rows: tuple[Row, ...], row: str, waiting: set[str]) -> str:
     return next((name for name in ids[at + 1 :] + ids[: at + 1] if name in waiting), "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
+class Given(BaseModel):
     """A decision as it comes from the form."""
 
-    row: str
-    decision: str
-    question: str
-    answer: str
-    shown: str
+    row: str = ""
+    decision: str = ""
+    question: str = Field("", max_length=_LONGEST)
+    answer: str = Field("", max_length=_LONGEST)
+    shown: str = ""
+    only: str = "open"
 
 
 @router.post("/testsets/{name}/decide")
-async def decide(
-    request: Request,
-    name: str,
-    row: str = Form(""),
-    decision: str = Form(""),
-    question: str = Form("", max_length=_LONGEST),
-    answer: str = Form("", max_length=_LONGEST),
-    shown: str = Form(""),
-    only: str = Form("open"),
-) -> Response:
+async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -> Response:
     """Store a decision and show the next row."""
     service, caller = service_of(request), caller_of(request)
-    queue = _Queue(name, _reviewer(request), only if only in _QUEUES else "open", row)
-    given = _Given(row, decision, question, answer, shown)
+    only = given.only if given.only in _QUEUES else "open"
+    queue = _Queue(name, _reviewer(request), only, given.row)
     try:
         caller.require_owner()
-        if decision not in _DECISIONS:
-            raise ApiError(400, f"unknown decision {decision!r}", "invalid_value")
+        if given.decision not in _DECISIONS:
+            raise ApiError(400, f"unknown decision {given.decision!r}", "invalid_value")
         path = _path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):
             following, made = await asyncio.to_thread(_decided, path, queue, given)
     except TestsetError as error:
-        kept = {"question": question, "answer": answer} if decision == "edited" else {}
+        edits = {"question": given.question, "answer": given.answer}
+        kept = edits if given.decision == "edited" else {}
         return await _page(request, queue, {"conflict": error.what, "kept": kept})
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return RedirectResponse(queue.address(following, said=f"{row}: {made}"), 303)
+    return RedirectResponse(queue.address(following, said=f"{given.row}: {made}"), 303)
 
 
-def _decided(path: Path, queue: _Queue, given: _Given) -> tuple[str, str]:
+def _decided(path: Path, queue: _Queue, given: Given) -> tuple[str, str]:
     """Store a decision; the next row of the queue, and what was decided."""
     review = TestsetReview(path, queue.by)
     row = next((one for one in review.rows if one.id == given.row), None)
