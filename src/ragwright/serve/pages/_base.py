@@ -29,6 +29,7 @@ _SECTIONS = (
     ("Sources", "/sources", False),
     ("Testsets", "/testsets", True),
     ("Experiments", "/experiments", True),
+    ("Drafts", "/drafts", True),
     ("Outputs", "/outputs", True),
     ("Settings", "/settings", True),
 )

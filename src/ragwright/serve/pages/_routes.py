@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from .._api import caller_of, service_of
 from .._door import COOKIE
 from .._errors import ApiError
-from . import _ask, _compare, _experiments, _outputs, _settings, _sources, _testsets
+from . import _ask, _compare, _drafts, _experiments, _outputs, _settings, _sources, _testsets
 from ._base import STATIC, local_path, login_page, static_file
 
 _WEEK = 7 * 24 * 3600
@@ -17,7 +17,7 @@ _WEEK = 7 * 24 * 3600
 def page_routes() -> APIRouter:
     """Every page; none of them is part of the API's description."""
     router = APIRouter(include_in_schema=False)
-    for part in (_ask, _sources, _testsets, _compare, _experiments, _outputs, _settings):
+    for part in (_ask, _sources, _testsets, _compare, _drafts, _experiments, _outputs, _settings):
         router.include_router(part.router)
 
     @router.get("/static/{name}")

@@ -1,0 +1,275 @@
+"""Drafts: a request for texts from records, what was found, and what people keep."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from pydantic import BaseModel, Field
+
+from ...core import ConfigError, RagwrightError, RecordsError, StoreError
+from ...drafting import Drafting, DraftRequest, FeedbackVerdict, OutputQuery
+from .._admission import Wanted, admitted
+from .._api import caller_of, service_of
+from .._errors import ApiError, ClientGoneError, api_error
+from ._base import error_page, page
+
+if TYPE_CHECKING:
+    from ...drafting import DraftBatch, Outputs
+    from ...workbench import Workbench
+    from .._service import Opened
+
+router = APIRouter()
+
+_VERDICTS: Mapping[str, FeedbackVerdict] = {"keep": "accepted", "discard": "rejected"}
+_FIELDS = ("client", "ask_type", "topic", "tone")
+_OFFERED = 300
+"""Values of a field that are offered, the most frequent first."""
+
+_SCANNED = 100_000
+"""Records whose values are looked through."""
+
+_RECENT = 200
+"""Newest texts that are looked through for batches."""
+
+_LONGEST = 4_000
+_Several = Annotated[list[str], Field(max_length=50)]
+
+
+class Given(BaseModel):
+    """A request as it comes from the form."""
+
+    client: Annotated[str, Field(max_length=_LONGEST)] = ""
+    ask_type: Annotated[str, Field(max_length=_LONGEST)] = ""
+    topics: _Several = []
+    tones: _Several = []
+    length: Annotated[str, Field(max_length=100)] = "short"
+    count: Annotated[int, Field(ge=1, le=50)] = 3
+    headlines: Annotated[str, Field(max_length=_LONGEST)] = ""
+    bio: bool = False
+    models: _Several = []
+    action: str = "draft"
+
+    def request(self) -> DraftRequest:
+        """The request; lines of ``headlines`` are one each."""
+        return DraftRequest(
+            self.client.strip(),
+            self.ask_type.strip(),
+            tuple(filter(None, map(str.strip, self.topics))),
+            tuple(filter(None, map(str.strip, self.tones))),
+            self.length,
+            self.count,
+            tuple(filter(None, map(str.strip, self.headlines.splitlines()))),
+            self.bio,
+        )
+
+
+@router.get("/drafts", response_class=HTMLResponse)
+async def drafts(request: Request) -> HTMLResponse:
+    """Show the form and the newest drafts."""
+    return await _page(request, Given(), {})
+
+
+@router.post("/drafts", response_class=HTMLResponse)
+async def draft(request: Request, given: Annotated[Given, Form()]) -> Response:
+    """Write texts, show the prompts, or say what it would cost."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        wanted = Wanted("", "drafts", "drafts", request)
+        async with admitted(service, caller, wanted) as work:
+            how = Drafting(
+                _chosen(work.opened, given.models),
+                preview=given.action == "preview",
+                scope=work.scope,
+                trace=work.trace,
+                filters=work.asking().filters,
+                timeout=work.left,
+            )
+            bench, asked = work.bench, given.request()
+            if given.action == "price":
+                forecast = await service.aside(lambda: bench.forecast_draft(asked, how))
+                return await _page(request, given, {"forecast": forecast})
+            batch = await service.aside(lambda: bench.draft(asked, how))
+            for number in range(1, len(batch.texts) + 1):
+                name = f"{batch.number}.{number}"
+                await asyncio.to_thread(bench.outputs.give_name, name, name, caller.name)
+    except (RagwrightError, ApiError, TimeoutError, ClientGoneError) as error:
+        made = api_error(error)
+        return await _page(request, given, {"fault": made.message}, status=made.status)
+    if given.action == "preview":
+        return await _page(request, given, {"preview": _previewed(batch)})
+    return RedirectResponse(f"/drafts/{batch.number}", 303)
+
+
+def _chosen(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Models of the form, as far as the project names them."""
+    known = _models(opened.bench)
+    return tuple(name for name in wanted if name in known)
+
+
+def _models(bench: Workbench) -> list[str]:
+    """Chat models that the project names; without one nothing can be written."""
+    settings = bench.project.settings
+    written = [name for name in (settings.answer.model,) if name != "extractive"]
+    return list(dict.fromkeys([*settings.answer.draft.models, *written, *settings.models]))
+
+
+async def _page(
+    request: Request, given: Given, more: dict[str, Any], *, status: int = 200
+) -> HTMLResponse:
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            values = await service.aside(lambda: _form(bench))
+        spent = await service.ledger.spent()
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    budget = {"spent": spent, "most": service.options.daily_budget}
+    plain = {"fault": "", "preview": None, "forecast": None, **more}
+    return page(
+        request,
+        "drafts.html",
+        {"title": "Drafts", "given": given, "budget": budget, **values, **plain},
+        status=status,
+    )
+
+
+def _form(bench: Workbench) -> dict[str, Any]:
+    """What can be chosen: values that records have, groups of lengths, models."""
+    records = ""
+    offered: dict[str, list[tuple[str, int]]] = {name: [] for name in _FIELDS}
+    groups = ["short", "medium", "long"]
+    try:
+        spec = bench.records.spec()
+        groups = [group.name for group in spec.rules.length_groups]
+        offered = _offered(bench)
+    except (ConfigError, RecordsError, StoreError) as error:
+        records = error.what
+    return {
+        "offered": offered,
+        "groups": groups,
+        "models": _models(bench),
+        "records": records,
+        "recent": _recent(bench.outputs),
+    }
+
+
+def _offered(bench: Workbench) -> dict[str, list[tuple[str, int]]]:
+    """Values of the fields that soft filters may ask for, and how many records have each."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in _FIELDS}
+    for row in bench.records.rows("gold", _SCANNED):
+        for name in _FIELDS:
+            value = row.get(name)
+            counts[name].update(value if isinstance(value, list) else [value] if value else [])
+    return {name: counted.most_common(_OFFERED) for name, counted in counts.items()}
+
+
+def _recent(outputs: Outputs) -> list[dict[str, Any]]:
+    """The newest batches of drafts."""
+    query = OutputQuery(kind="text", scope=None)
+    batches: dict[int, dict[str, Any]] = {}
+    for one in outputs.find(query, limit=_RECENT, newest=True):
+        if "ask_type" not in one.request:
+            continue  # an answer
+        batch = batches.setdefault(
+            one.batch, {"number": one.batch, "at": one.at, "texts": 0, "kept": 0, "discarded": 0}
+        )
+        batch["asked"] = _asked(one.request)
+        batch["texts"] += 1
+        batch["kept"] += one.verdict == "accepted"
+        batch["discarded"] += one.verdict == "rejected"
+    return [*batches.values()][:20]
+
+
+def _asked(request: Mapping[str, Any]) -> str:
+    parts = [request.get("client"), request.get("ask_type"), request.get("length")]
+    parts += [*request.get("topics", ()), *request.get("tones", ())]
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _previewed(batch: DraftBatch) -> dict[str, Any]:
+    return {
+        "prompts": [
+            {
+                "model": one.model or "no model configured",
+                "turns": one.messages or (("prompt", one.text),),
+            }
+            for one in batch.prompts
+        ],
+        "hits": [
+            {
+                "id": hit.document_id,
+                "text": hit.text,
+                "weight": hit.rung.weight if hit.rung else None,
+                "met": [str(one) for one in hit.rung.met] if hit.rung else [],
+                "missed": [str(one) for one in hit.rung.missed] if hit.rung else [],
+            }
+            for hit in batch.hits
+        ],
+        "notes": batch.notes,
+    }
+
+
+@router.get("/drafts/{number}", response_class=HTMLResponse)
+async def batch(request: Request, number: int) -> HTMLResponse:
+    """Show the texts of a draft with their marks, and the records they were made from."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            values = await asyncio.to_thread(_batch, bench.outputs, number)
+    except StoreError as error:
+        return error_page(request, ApiError(404, error.what, "not_found"))
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    return page(request, "draft.html", values)
+
+
+def _batch(outputs: Outputs, number: int) -> dict[str, Any]:
+    found = outputs.batch(number)
+    texts = [one for one in found.outputs if one.kind == "text"]
+    prompts = [one for one in found.outputs if one.kind == "prompt"]
+    return {
+        "title": f"Draft {number}",
+        "batch": found,
+        "asked": _asked(found.request),
+        "texts": texts,
+        "prompts": prompts,
+        "notes": found.details.get("notes", ()),
+        "left": sum(not one.verdict for one in texts),
+    }
+
+
+@router.post("/drafts/{number}/{text}")
+async def judge(
+    request: Request, number: int, text: int, verdict: str = Form(""), note: str = Form("")
+) -> Response:
+    """Keep or discard a text, as ``ragwright outputs`` does."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        if verdict not in _VERDICTS:
+            raise ApiError(400, f"unknown verdict {verdict!r}", "invalid_value")
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            await asyncio.to_thread(
+                lambda: bench.outputs.respond(
+                    f"{number}.{text}",
+                    by=caller.name or "pages",
+                    verdict=_VERDICTS[verdict],
+                    note=note[:_LONGEST],
+                )
+            )
+    except StoreError as error:
+        return error_page(request, ApiError(404, error.what, "not_found"))
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
+    return RedirectResponse(f"/drafts/{number}#text-{text}", 303)
