@@ -25,6 +25,7 @@ NAMES = (
     "measures",
     "judges",
     "report",
+    "serving",
 )
 
 

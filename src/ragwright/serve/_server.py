@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from .. import __version__
-from ..core import ConfigError
+from ..core import ConfigError, StoreError
 from . import _api, _mcp, _metrics
 from ._door import Door, is_loopback
 from ._errors import documented, install_errors
@@ -142,7 +142,10 @@ def serve(serving: Serving, listening: Listening) -> None:
         if many:
             _Workers(config, sockets=[listener]).run()
         else:
-            uvicorn.Server(config).run([listener])
+            server = uvicorn.Server(config)
+            server.run([listener])
+            if not server.started:
+                raise StoreError("the server did not start", hint="the log above says why")
 
 
 class _Workers(Multiprocess):
