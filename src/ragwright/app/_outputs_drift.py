@@ -150,5 +150,5 @@ def _row(one: MeasureDrift) -> list[str]:
 def _watched(watched: Watched) -> tuple[str, str]:
     if watched.mean is None or watched.low is None or watched.high is None:
         return "", ""
-    low, high = sorted((watched.low, watched.high))
-    return f"{watched.mean:.4f}", f"{low:.4f} .. {high:.4f}"
+    interval = f"{watched.low:.4f} .. {watched.high:.4f}"
+    return f"{watched.mean:.4f}", "moved within it" if watched.moved else interval

@@ -79,5 +79,6 @@ def _body(one: MeasureDrift, report: DriftReport, project: str) -> str:
 def _interval(watched: Watched) -> str:
     if watched.mean is None or watched.low is None or watched.high is None:
         return "no score"
-    low, high = sorted((watched.low, watched.high))
-    return f"{watched.mean:.3f} ({low:.3f} .. {high:.3f}), {watched.n} answers"
+    interval = f"{watched.low:.3f} .. {watched.high:.3f}"
+    interval = "moved within the period" if watched.moved else interval
+    return f"{watched.mean:.3f} ({interval}), {watched.n} answers"

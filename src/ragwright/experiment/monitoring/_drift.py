@@ -226,7 +226,7 @@ class _Looking:
             fell = (before.current.mean or 0.0) < (before.reference.mean or 0.0)
             since = _change_day([one for one in scored if one[0] >= begin], fell)
             mean = float(np.mean([value for day, value in scored if day >= since]))
-        reference = looks[-1].reference if looks else _watched(values[0], scale, self.alpha)
+        reference = (looks or [drift(values[0], (), scale, alpha=self.alpha)])[-1].reference
         return MeasureDrift(
             measure=str(measure),
             verdict=verdict if number else "reference",
@@ -271,12 +271,12 @@ class _Looking:
             some.sort(key=lambda one: one[0])
             values = [value for _, value in some]
             alpha = period_alpha(number, self.alpha)
-            lows, highs = confidence_sequence(values, *scale, alpha)
+            lows, highs = confidence_sequence(values, *scale, alpha, running=False)
             days = [day for day, _ in some]
             for day in dict.fromkeys(days):
                 begin, end = bisect_left(days, day), bisect_left(days, day + 1)
-                ends = sorted((float(lows[end - 1]), float(highs[end - 1])))
                 mean = float(np.mean(values[begin:end]))
+                ends = float(lows[end - 1]), float(highs[end - 1])
                 found.append(DriftDay(_day(day), end - begin, mean, *ends))
         return tuple(found)
 
@@ -324,13 +324,6 @@ def _near(moves: Sequence[Moved], since: int | None) -> tuple[Moved, ...]:
     if since is None:
         return ()
     return tuple(move for move in moves if abs(_number(move.day) - since) <= _NEAR)
-
-
-def _watched(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:
-    if not values:
-        return Watched(0, None, None, None)
-    lows, highs = confidence_sequence(values, *scale, period_alpha(0, alpha))
-    return Watched(len(values), float(np.mean(values)), float(lows[-1]), float(highs[-1]))
 
 
 def _number(at: str) -> int:

@@ -19,7 +19,7 @@ _LARGEST_BET = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The mean of the values so far, with the interval that held at every look before.
+    """The mean of the values so far, with an interval that may be looked at after every value.
 
     ``mean``, ``low`` and ``high`` are None without a value.
     """
@@ -29,13 +29,21 @@ class Watched:
     low: float | None
     high: float | None
 
+    @property
+    def moved(self) -> bool:
+        """True if the mean moved within the period: the interval is of a mean that stays."""
+        if self.mean is None or self.low is None or self.high is None:
+            return False
+        return not self.low <= self.mean <= self.high
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """How the values of now compare with those of a reference period.
 
     Attributes:
-        verdict: ``worse`` or ``better`` where the two intervals are apart, else ``unproven``.
+        verdict: ``worse`` or ``better`` where the two intervals were apart at a look, else
+            ``unproven``.
         reference: Of the reference period.
         current: Of the newest window.
         window: Its number, from 1.
@@ -48,7 +56,7 @@ class Drift:
 
 
 def confidence_sequence(
-    values: Sequence[float], low: float, high: float, alpha: float = 0.05
+    values: Sequence[float], low: float, high: float, alpha: float = 0.05, *, running: bool = True
 ) -> tuple[Bounds, Bounds]:
     """Bounds of a mean after each value that hold at all looks at once.
 
@@ -62,6 +70,8 @@ def confidence_sequence(
         low: Least possible value.
         high: Greatest possible value.
         alpha: Probability of an error at any look, 0 to 1.
+        running: Narrow each interval to what all before it allow. That is valid for a mean that
+            stays; where it moves, the bounds cross. Without it they never do.
 
     Returns:
         Lower and upper bounds, each of the length of ``values``.
@@ -85,8 +95,9 @@ def confidence_sequence(
     total = np.cumsum(bets)
     centre = np.cumsum(bets * x) / total
     width = (math.log(2 / alpha) + np.cumsum(penalty)) / total
-    lows = np.maximum.accumulate(np.clip(centre - width, 0.0, 1.0))
-    highs = np.minimum.accumulate(np.clip(centre + width, 0.0, 1.0))
+    lows, highs = np.clip(centre - width, 0.0, 1.0), np.clip(centre + width, 0.0, 1.0)
+    if running:
+        lows, highs = np.maximum.accumulate(lows), np.minimum.accumulate(highs)
     return low + lows * (high - low), low + highs * (high - low)
 
 
@@ -117,10 +128,11 @@ def drift(
     known = _watched(reference, scale, period_alpha(0, alpha))
     current = _watched(newest, scale, period_alpha(number, alpha))
     verdict: DriftVerdict = "unproven"
-    if None not in (known.low, known.high, current.low, current.high):
-        if current.high < known.low:  # type: ignore[operator]
+    if known.low is not None and known.high is not None and len(newest):
+        lows, highs = confidence_sequence(newest, *scale, period_alpha(number, alpha))
+        if highs[-1] < known.low:  # at any look of this window: it stays proven
             verdict = "better" if lower_is_better else "worse"
-        elif current.low > known.high:  # type: ignore[operator]
+        elif lows[-1] > known.high:
             verdict = "worse" if lower_is_better else "better"
     return Drift(verdict, known, current, number)
 
@@ -136,5 +148,5 @@ def period_alpha(number: int, alpha: float = 0.05) -> float:
 def _watched(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:
     if not len(values):
         return Watched(0, None, None, None)
-    lows, highs = confidence_sequence(values, *scale, alpha)
+    lows, highs = confidence_sequence(values, *scale, alpha, running=False)
     return Watched(len(values), float(np.mean(values)), float(lows[-1]), float(highs[-1]))
