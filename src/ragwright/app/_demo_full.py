@@ -91,7 +91,7 @@ def _testset(bench: Workbench, console: Console) -> Path:
         console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
-        made, _ = bench.synth(Synthesizing(QUESTIONS))
+        made, _ = bench.synth(Synthesizing(QUESTIONS, ("cloze", "heading")))
     write_rows(made.rows, path)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
     first = next(row for row in made.rows if row.reference)

@@ -35,9 +35,15 @@ class SynthFlags(WorkFlags):
     kinds: Annotated[
         str,
         typer.Option(
-            help="model, cloze, heading, separated by commas; without a model: cloze,heading."
+            help="model, template, cloze, heading, separated by commas; without a model: template."
         ),
     ] = ""
+    weak: Annotated[
+        bool,
+        typer.Option(
+            "--weak", help="Without a model: fill up with sentences with a gap and with headings."
+        ),
+    ] = False
     per_chunk: Annotated[
         int, typer.Option(min=1, help="Most questions that a model writes per chunk.")
     ] = 3
@@ -64,6 +70,7 @@ class SynthFlags(WorkFlags):
             levels=names_of(self.levels),
             personas=names_of(self.personas),
             per_chunk=self.per_chunk,
+            weak=self.weak,
             seed=self.seed,
             resume=self.resume,
         )
@@ -134,6 +141,8 @@ def _show(
             "questions": made.questions,
             "made": dict(made.made),
             "rejected": dict(made.rejected),
+            "weak": made.weak,
+            "weak_left_out": made.weak_left_out,
             "splits": splits,
             "leak": list(made.leak_quartiles()),
             "notes": list(made.notes),

@@ -85,5 +85,6 @@ from .synthesis import (
     spread as spread,
     synthesis_of as synthesis_of,
     synthesize as synthesize,
+    template_questions as template_questions,
     without_near_duplicates as without_near_duplicates,
 )

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -346,11 +347,12 @@ def test_without_a_model_the_questions_are_made_offline(tmp_path: Path) -> None:
         bench.ingest()
         with pytest.raises(ConfigError, match="no chat model"):
             bench.synth(Synthesizing(kinds=("model",)))
-    synthesis, run = made(folder, Synthesizing(questions=6))
+    gaps = Synthesizing(questions=6, kinds=("cloze", "heading"))
+    synthesis, run = made(folder, gaps)
     assert run is None
     assert set(synthesis.made) == {"cloze", "heading"}
-    same, _ = made(folder, Synthesizing(questions=6))
-    other, _ = made(folder, Synthesizing(questions=6, seed=1))
+    same, _ = made(folder, gaps)
+    other, _ = made(folder, replace(gaps, seed=1))
     assert same.rows == synthesis.rows != other.rows
 
 

@@ -34,3 +34,4 @@ from ._synthesizing import (
     import_testset as import_testset,
     synthesize as synthesize,
 )
+from ._template_questions import template_questions as template_questions

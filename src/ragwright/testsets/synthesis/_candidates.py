@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from ...core import GoldSpan
 from ...models import TokenSource, detect_language
 
+WEAK = "weak: a sentence with a gap, or a heading (--weak includes them)"
+"""Why a question is left out that no person would ask."""
+
 _ALIKE = 0.75
 """Share of common words from which two questions are near-duplicates."""
 
@@ -27,11 +30,11 @@ class Candidate:
     """A question with its gold, accepted or rejected.
 
     Attributes:
-        kind: Origin: ``model``, ``cloze`` or ``heading``.
+        kind: Origin: ``model``, ``template``, ``cloze`` or ``heading``.
         question: The question.
         answer: Gold answer; empty for headings, whose gold is the span alone.
         span: The evidence; its text is that of the document.
-        level: Requested level: ``fact``, ``idea``, ….
+        level: Requested level: ``fact``, ``idea``, …; of a template the form: ``definition``, ….
         answers: Persona -> its gold answer.
         reason: Why it was rejected, empty if accepted.
     """
@@ -43,6 +46,11 @@ class Candidate:
     level: str = ""
     answers: Mapping[str, str] = field(default_factory=dict, hash=False)
     reason: str = ""
+
+    @property
+    def weak(self) -> bool:
+        """True for questions that no person would ask: a sentence with a gap, a heading."""
+        return self.kind in {"cloze", "heading"}
 
     def rejected(self, reason: str) -> Candidate:
         """The same, rejected."""

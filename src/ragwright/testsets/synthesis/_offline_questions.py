@@ -174,7 +174,7 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
     for place in _shuffled([Span(s, s + 1) for s in starts], document.id, seed):
         section = sections[place.start]
         after = next((s for s in starts if s > section.span.start), section.span.end)
-        body = _body(text, section, min(after, section.span.end))
+        body = body_of(text, section, min(after, section.span.end))
         if body is None:
             continue
         path = _path(document, section)
@@ -190,6 +190,11 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
             yield candidate
 
 
+def heading_text(section: Section) -> str:
+    """The title of a section as plain text."""
+    return plain_text(_HEADING_MARK.sub("", section.title))
+
+
 def _path(document: Document, section: Section) -> str:
     """The headings above a section and its own, outermost first, below the title."""
     titles = [*document.headings_at(section.span.start)]
@@ -198,7 +203,7 @@ def _path(document: Document, section: Section) -> str:
     return ": ".join(plain_text(_HEADING_MARK.sub("", title)) for title in dict.fromkeys(titles))
 
 
-def _body(text: str, section: Section, end: int) -> Span | None:
+def body_of(text: str, section: Section, end: int) -> Span | None:
     """A section's own text below its heading, None if it is too short or mostly code."""
     line = text.find("\n", section.span.start, end)
     if line < 0:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...core import MetaValue, Row, text_hash
 from .._splits import CONFIRM_SHARE
-from ._candidates import Candidate
+from ._candidates import WEAK, Candidate
 from ._survey import Survey
 
 _FEW_DOCUMENTS = 5
@@ -27,6 +27,8 @@ class Synthesis:
         rejected: Reason -> number of candidates.
         leaks: Leak of each question that has one, ascending.
         notes: Notes for the user.
+        weak: Questions in it that no person would ask (a gap, a heading).
+        weak_left_out: Such questions that were made and left out.
     """
 
     rows: tuple[Row, ...]
@@ -34,6 +36,8 @@ class Synthesis:
     rejected: Mapping[str, int]
     leaks: tuple[float, ...]
     notes: tuple[str, ...] = ()
+    weak: int = 0
+    weak_left_out: int = 0
 
     @property
     def questions(self) -> int:
@@ -82,7 +86,8 @@ def synthesis_of(
     made = Counter(" ".join(filter(None, (one.kind, one.level))) for one in chosen)
     told = list(notes)
     if len(chosen) < wanted:
-        told.append(f"{len(chosen)} of {wanted} questions: no more valid ones were found")
+        more = "; --weak adds gaps and headings" if rejected[WEAK] else ""
+        told.append(f"{len(chosen)} of {wanted} questions: no more valid ones were found{more}")
     if chosen and len({one.span.document_id for one in chosen}) < _FEW_DOCUMENTS:
         told.append(
             f"fewer than {_FEW_DOCUMENTS} documents: the splits are parts of their text, so "
@@ -90,7 +95,15 @@ def synthesis_of(
         )
     known = sorted(leak for leak in leaks if leak is not None)
     counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
-    return Synthesis(tuple(rows), dict(sorted(made.items())), counts, tuple(known), tuple(told))
+    return Synthesis(
+        tuple(rows),
+        dict(sorted(made.items())),
+        counts,
+        tuple(known),
+        tuple(told),
+        sum(one.weak for one in chosen),
+        rejected[WEAK],
+    )
 
 
 def planned_splits(chosen: Sequence[Candidate]) -> list[str]:
@@ -135,7 +148,9 @@ def _rows(candidate: Candidate, leak: float | None, split: str) -> list[Row]:
     name = f"{candidate.kind}-{text_hash(place)[:10]}"
     metadata: dict[str, MetaValue] = {"kind": candidate.kind, "split": split}
     if candidate.level:
-        metadata["level"] = candidate.level
+        metadata["form" if candidate.kind == "template" else "level"] = candidate.level
+    if candidate.weak:
+        metadata["weak"] = True
     if leak is not None:
         metadata["leak"] = leak
     answers = candidate.answers or {"": candidate.answer}

@@ -29,7 +29,7 @@ from ...measure import MeasureSetup
 from ...models import ExtractiveReranker
 from ...project import Project, at_work
 from ..rows import read_rows
-from ._candidates import Candidate, without_near_duplicates
+from ._candidates import WEAK, Candidate, without_near_duplicates
 from ._imported import imported_rows
 from ._model_questions import (
     Passage,
@@ -42,8 +42,13 @@ from ._model_questions import (
 from ._offline_questions import cloze_questions, heading_questions, spread
 from ._survey import Survey
 from ._synthesis import Synthesis, synthesis_of
+from ._template_questions import template_questions
 
-_OFFLINE = {"cloze": cloze_questions, "heading": heading_questions}
+_OFFLINE = {
+    "template": template_questions,
+    "cloze": cloze_questions,
+    "heading": heading_questions,
+}
 KINDS = ("model", *_OFFLINE)
 """Origins of questions."""
 
@@ -60,8 +65,9 @@ class Synthesizing:
 
     Attributes:
         questions: Number of questions; each has a row per persona.
-        kinds: ``model``, ``cloze``, ``heading``, in equal shares; by default the model if there is
-            one, else cloze and heading.
+        kinds: ``model``, ``template``, ``cloze``, ``heading``, in equal shares; by default the
+            model if there is one, else template.
+        weak: Without a model, fill up with cloze and heading, which no person would ask.
         model: Chat model that writes; ``answer.model`` if empty.
         levels: Levels to ask the model for; all of its prompt file if empty.
         personas: Readers with a gold answer of their own (of a model's questions).
@@ -76,6 +82,7 @@ class Synthesizing:
     levels: tuple[str, ...] = ()
     personas: tuple[str, ...] = ()
     per_chunk: int = 3
+    weak: bool = False
     seed: int = 0
     resume: bool = False
 
@@ -104,7 +111,10 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         else:
             made = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
             lists.append(list(_until(made, how.questions + 10)))
-    candidates = _distinct(project, _in_turn(lists), survey)
+    ranked = _in_turn(lists) if how.kinds else _strong_first(lists)
+    candidates = _distinct(project, ranked, survey)
+    if not how.kinds and not how.weak:
+        candidates = [one.rejected(WEAK) if _left_out(one) else one for one in candidates]
     texts = reader.texts(candidates)
     stopped = summary is not None and not summary.complete
     notes = ("the run was stopped before its end: continue it with --resume",) if stopped else ()
@@ -113,7 +123,7 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
         raise TestsetError(
             f"no question could be made: {commonest}",
-            hint="ingest more prose, or ask for other --kinds",
+            hint="ingest more prose, add gaps and headings with --weak, or ask for other --kinds",
         )
     return synthesis, summary
 
@@ -230,7 +240,7 @@ def _writing(project: Project, how: Synthesizing) -> Writing:
         raise ConfigError(
             "no chat model is set to write questions",
             where="answer.model",
-            hint="name one with --model, or use --kinds cloze,heading",
+            hint="name one with --model, or use --kinds template",
         )
     writer, checker = _prompt(project, "synth"), _prompt(project, "answerable")
     tokens = max(_MAX_TOKENS, 300 * how.per_chunk * (1 + len(how.personas)))
@@ -340,6 +350,16 @@ def _in_turn(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     accepted = [[one for one in each if not one.reason] for each in lists]
     turns = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
     return [*turns, *(one for each in lists for one in each if one.reason)]
+
+
+def _strong_first(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Questions as a person would ask them, then the weak ones in turn, then the rejected ones."""
+    ordered = _in_turn(lists)
+    return sorted(ordered, key=lambda one: (bool(one.reason), one.weak))
+
+
+def _left_out(candidate: Candidate) -> bool:
+    return candidate.weak and not candidate.reason
 
 
 def _distinct(project: Project, candidates: Sequence[Candidate], survey: Survey) -> list[Candidate]:
