@@ -10,6 +10,7 @@ import venv
 from importlib import metadata
 from pathlib import Path
 
+import httpx2
 import pytest
 from packaging.requirements import Requirement
 
@@ -38,6 +39,26 @@ def test_the_demo_answers_three_questions_for_two_personas(tmp_path: Path) -> No
     assert "Try next" in shown
     again = demo([sys.executable, "-c", "from ragwright.app import main; main()"], tmp_path)
     assert "0 added" in again
+
+
+def test_the_demo_is_served_with_its_pages(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    words = [sys.executable, "-m", "ragwright", "demo", "--serve", "--port", "0"]
+    environment = {k: v for k, v in os.environ.items() if not k.endswith("_API_KEY")}
+    process = subprocess.Popen(
+        words, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        env=environment,
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        told = (re.search(r"pages: (http://127\.0\.0\.1:\d+) ", line) for line in process.stderr)
+        address = next(found[1] for found in told if found)
+        asked = {"q": "How does reciprocal rank fusion combine two rankings?"}
+        page = httpx2.get(f"{address}/", params=asked, timeout=60)
+        assert "Reciprocal rank fusion combines two or more rankings" in page.text
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 def test_the_sample_corpus_is_worth_reading() -> None:

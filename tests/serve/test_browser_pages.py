@@ -54,23 +54,6 @@ def test_answers_stream_side_by_side_and_citations_open_the_passage(
     page.close()
 
 
-@pytest.mark.parametrize(
-    "how", [{"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}]
-)
-@pytest.mark.parametrize("path", ["/?q=brake", "/sources", "/outputs", "/settings", "/experiments"])
-def test_axe_finds_nothing_and_nothing_overflows(
-    browser: Any, running: Running, path: str, how: dict[str, Any]
-) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    faults: list[str] = []
-    page = opened(browser, running.address + path, faults, bypass_csp=True, **how)
-    found = axe.Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    assert not faults
-    page.close()
-
-
 def test_pages_are_small(running: Running) -> None:
     parts = ("/", "/static/pages.css", "/static/pages.js", "/static/htmx.min.js")
     assert sum(len(running.http.get(path).content) for path in parts) < 150_000

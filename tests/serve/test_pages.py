@@ -136,11 +136,52 @@ def test_outputs_take_feedback(project: Path) -> None:
         assert running.http.get("/outputs/9.9").status_code >= 400
 
 
-def test_settings_show_what_differs_and_the_line_to_copy(project: Path) -> None:
+def test_settings_show_value_default_source_effect_and_lines_to_copy(project: Path) -> None:
+    file = project / "ragwright.yaml"
+    file.write_text(
+        file.read_text("utf-8") + "chunk:\n  size: 123\n"
+        "fetch: {proxy: 'http://user:hunter2@proxy.example:3128'}\n",
+        "utf-8",
+    )
     with served(project, "retrieve.top_k=7") as running:
-        shown = running.http.get("/settings").text
-    assert "--set retrieve.top_k=7" in shown
-    assert "rebuilds the index" in shown
+        shown = html.unescape(running.http.get("/settings").text)
+        changed = html.unescape(running.http.get("/settings?show=changed").text)
+
+    def key(page: str, name: str) -> str:
+        found = re.search(rf">{re.escape(name)}</code>.*?</li>", page, re.DOTALL)
+        assert found is not None, name
+        return found[0]
+
+    searched = key(shown, "retrieve.top_k")
+    assert "--set retrieve.top_k=7" in searched
+    assert "retrieve:\n  top_k: 7" in searched
+    assert "--set;" in searched, "where it comes from"
+    assert "query-time" in searched
+    cut = key(shown, "chunk.size")
+    assert "ragwright.yaml:4; default <code>400</code>" in cut
+    assert "index-time" in cut
+    assert ">default<" in key(shown, "chunk.overlap")
+    assert "hunter2" not in shown
+    assert "chunk.overlap" not in changed
+    assert key(changed, "chunk.size")
+
+
+def test_sources_show_the_last_ingest_to_those_who_may_see_all(project: Path) -> None:
+    (project / "docs" / "broken.pdf").write_text("no PDF", "utf-8")
+    with Workbench.open(project) as bench:
+        failed = bench.ingest().failures[0]
+    keys = ServeKeys(ProjectFolder(project))
+    owner = keys.add(ServeKey("owner", "", "owner"))
+    reader = keys.add(ServeKey("reader", "", filters=("source=docs/codes.md",)))
+    with served(project) as running:
+        seen = html.unescape(running.client(owner).get("/sources").text)
+        assert "0 documents added, 0 changed, 3 unchanged, 0 removed, 1 failed" in seen
+        assert failed.source in seen
+        assert "broken.pdf" not in running.client(reader).get("/sources").text
+    with Workbench.open(project) as bench:
+        bench.forget("docs/codes.md")
+    with served(project) as running:
+        assert "Last ingest" not in running.client(owner).get("/sources").text
 
 
 def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> None:

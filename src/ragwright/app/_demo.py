@@ -13,6 +13,7 @@ import typer
 from ..core import SourceError
 from ..project import ProjectFolder, init_project
 from ..workbench import Workbench
+from . import serving
 from ._console import Console, reported
 from ._demo_full import run_full
 from ._options import Quiet
@@ -89,7 +90,20 @@ def command(
         bool,
         typer.Option("--full", help="Make a testset, sweep settings, confirm, write a report."),
     ] = False,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="Then serve it: pages for a browser, API, MCP; Ctrl-C ends."),
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65535, help="Port of --serve; 8321 by default, 0: any."),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
     """Build a demo project over the guide and ask it three questions as two personas."""
-    run_demo(folder, Console(quiet), full)
+    console = Console(quiet)
+    if serve:
+        serving.require_serving()
+    run_demo(folder, console, full)
+    if serve:
+        serving.serve_demo(console, folder, port)

@@ -4,7 +4,11 @@ from ._folder import (
     init_project as init_project,
     project_templates as project_templates,
 )
-from ._ingesting import forecast_ingest as forecast_ingest, ingest_sources as ingest_sources
+from ._ingesting import (
+    forecast_ingest as forecast_ingest,
+    ingest_sources as ingest_sources,
+    last_ingest as last_ingest,
+)
 from ._job_options import JobStep as JobStep, ProjectJob as ProjectJob
 from ._like import (
     StoredDocuments as StoredDocuments,
@@ -43,6 +47,7 @@ from ._settings import (
     load_settings as load_settings,
     project_keys as project_keys,
     project_sections as project_sections,
+    setting_places as setting_places,
     settings_without_file as settings_without_file,
 )
 from ._work import at_work as at_work

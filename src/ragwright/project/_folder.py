@@ -125,6 +125,11 @@ class ProjectFolder:
         return self.data / "ingesting"
 
     @property
+    def ingest_report(self) -> Path:
+        """What the last ingest read, failed to read and warned of, as JSON."""
+        return self.data / "ingested.json"
+
+    @property
     def without_file(self) -> Path:
         """Stands in for the project file of a folder whose runs are of other systems."""
         return self.data / "without-project-file.yaml"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError
+from ..core import ConfigError, replace_text
 from ..ingest import ScanProgress
 from ._again import vectors_again
+from ._folder import ProjectFolder
 from ._settings import SourceEntry
 from ._work import at_work
 from .building import (
@@ -75,8 +78,28 @@ def ingest_sources(
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
         note = f"{others} other combination(s) of settings stay in the index"
-        return replace(report, notes=(*report.notes, note))
+        report = replace(report, notes=(*report.notes, note))
+    _keep_report(project.folder, report)
     return report
+
+
+def _keep_report(folder: ProjectFolder, report: IngestReport) -> None:
+    """Keep it for those who look later; a full disk does not fail the ingest."""
+    body = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **report.as_dict()}
+    with suppress(OSError):
+        replace_text(folder.ingest_report, json.dumps(body, ensure_ascii=False) + "\n")
+
+
+def last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
+    """The report of the last ingest, as ``ingest --json`` prints it, with its time ``at``.
+
+    None if there is none, or it cannot be read.
+    """
+    try:
+        found = json.loads(folder.ingest_report.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:

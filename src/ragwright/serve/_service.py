@@ -46,7 +46,7 @@ T = TypeVar("T")
 Lane: TypeAlias = Literal["answers", "searches", "drafts"]
 """Kinds of work that take turns apart, so that the slow ones cannot hold up the others."""
 
-_UNLIMITED = "budget.max_cost=null"
+UNLIMITED = "budget.max_cost=null"
 """``budget.max_cost`` bounds a command; a server is bounded by the day."""
 
 
@@ -306,7 +306,7 @@ class Service:
             ConfigError: Its settings are wrong, or no question could be answered under them.
         """
         change = None if self.serving.own else Served(self.folder).current()
-        session = Session((_UNLIMITED, *laid, *self.serving.overrides), served=change is not None)
+        session = Session((UNLIMITED, *laid, *self.serving.overrides), served=change is not None)
         try:
             bench = Workbench.open(self.folder.root, session)
             try:

@@ -533,6 +533,7 @@ class Workbench(AsyncVerbs):
             document = project.store.document(document_id)
             removed = project.store.remove([document_id], purge=True)
             opened.forget_glossaries(project.folder.cache)  # mined from the document too
+            project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
             names = {document_id} if document is None else {document_id, document.source}
             return {
                 "documents": removed.removed,

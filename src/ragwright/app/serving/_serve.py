@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -28,16 +29,35 @@ def command(
     reload: Reload = False,
 ) -> None:
     """Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources."""
+    require_serving()
+    console = Console()
+    serving = served.Serving(Path(project), tuple(overrides or ()), own=reload)
+    served.serve(serving, served.Listening(host, port, workers, announced(console, str(project))))
+
+
+def require_serving() -> None:
+    """Check that the packages of the server are installed.
+
+    Raises:
+        MissingExtraError: One is missing; the message says how to install it.
+    """
     for module in ("fastapi", "uvicorn", "mcp", "prometheus_client"):
         require(module, "serve", "serving a project")
-    console = Console()
+
+
+def announced(console: Console, project: str) -> Callable[[str], None]:
+    """Says on which address a project is served, once its port is open."""
 
     def started(address: str) -> None:
         console.remark(f"serving {project} on {address}")
+        console.remark(f"  pages: {address} (in a browser)")
         console.remark(f"  OpenAI-compatible programs: base URL {address}/v1")
         console.remark(f"  agents (MCP): {address}/mcp/")
 
-    served.serve(
-        served.Serving(Path(project), tuple(overrides or ()), own=reload),
-        served.Listening(host, port, workers, started),
-    )
+    return started
+
+
+def serve_demo(console: Console, folder: Path, port: int | None) -> None:
+    """Serve a demo project until it is stopped; its own files are followed."""
+    serving = served.Serving(folder, own=True)
+    served.serve(serving, served.Listening("", port, 1, announced(console, str(folder))))

@@ -4,32 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from ...core import RagwrightError
-from ...project import project_keys
+from ...core import RagwrightError, holds_secret
+from ...project import project_keys, setting_places
 from .._api import caller_of, service_of
 from .._errors import ApiError
+from .._service import UNLIMITED
 from ._base import error_page, page
 
+if TYPE_CHECKING:
+    from .._service import Opened
+
 router = APIRouter()
+
+_HIDDEN = "… (not shown: it holds a password or a key)"
 
 _LISTS = ("models.NAME", "sources.[]", "jobs.NAME")
 
 
 @router.get("/settings", response_class=HTMLResponse)
-async def settings(request: Request, configuration: str = "") -> HTMLResponse:
+async def settings(request: Request, configuration: str = "", show: str = "all") -> HTMLResponse:
     """List the keys; those that differ from their defaults are marked."""
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
         names = [one.name for one in service.configurations(caller.key)]
         opened, _ = service.find(configuration, caller.key)
-        sections = await asyncio.to_thread(_sections, opened.bench.project.settings)
+        sections = await asyncio.to_thread(_sections, opened, show == "changed")
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     values = {
@@ -38,31 +46,61 @@ async def settings(request: Request, configuration: str = "") -> HTMLResponse:
         "configurations": names,
         "configuration": opened.name,
         "served": opened.number,
+        "show": "changed" if show == "changed" else "all",
     }
     return page(request, "settings.html", values)
 
 
-def _sections(found: Any) -> dict[str, list[dict[str, Any]]]:
+def _sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
+    project = opened.bench.project
+    overrides = tuple(text for text in project.session.overrides if text != UNLIMITED)
+    places = setting_places(project.folder.file, overrides)
     sections: dict[str, list[dict[str, Any]]] = {}
     for key, when, default, sentence in project_keys():
         if key.startswith(_LISTS):
             continue
-        value: Any = found
+        value: Any = project.settings
         for part in key.split("."):
             value = getattr(value, part)
+        if key == "budget.max_cost":
+            value = default  # a server has a budget a day instead
+        differs = value != default
+        if changed and not differs:
+            continue
         shown = _plain(value)
         sections.setdefault(key.partition(".")[0], []).append(
             {
                 "key": key,
                 "value": shown,
                 "default": _plain(default),
-                "changed": value != default,
+                "changed": differs,
+                "source": _source(key, places, differs, opened.number),
                 "sentence": sentence,
-                "when": "rebuilds the index" if when == "index" else "takes effect at once",
-                "line": f"--set {key}={shown}",
+                "index": when == "index",
+                "line": "" if _HIDDEN in shown else f"--set {shlex.quote(f'{key}={shown}')}",
+                "yaml": "" if _HIDDEN in shown else _yaml(key, shown),
             }
         )
     return sections
+
+
+def _source(key: str, places: Mapping[str, str], differs: bool, number: int | None) -> str:
+    """Where a value comes from."""
+    parts = key.split(".")
+    for length in range(len(parts), 0, -1):
+        where = places.get(".".join(parts[:length]), "")
+        if where == "--set" or (where and length == len(parts) and number is None):
+            return where
+    if differs and number is not None:
+        return f"promoted configuration {number}"
+    return "project file" if differs else "default"
+
+
+def _yaml(key: str, shown: str) -> str:
+    """The lines of a project file that set a key."""
+    *outer, last = key.split(".")
+    lines = [f"{'  ' * depth}{part}:" for depth, part in enumerate(outer)]
+    return "\n".join([*lines, f"{'  ' * len(outer)}{last}: {shown}"])
 
 
 def _plain(value: Any) -> str:
@@ -77,4 +115,6 @@ def _json(value: Any) -> Any:
         return {str(key): _json(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [_json(one) for one in value]
+    if isinstance(value, str) and holds_secret(value):
+        return _HIDDEN
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError, Span
+from ...project import last_ingest
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from .._links import same_text
@@ -45,7 +47,12 @@ async def sources(request: Request, after: str = "", configuration: str = "") ->
                 found, total = await list_sources(bench, asking, after, _LISTED)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
+    # Names of sources that failed are for those who may see all sources.
+    ingest = None
+    if caller.owner and not caller.narrowed and not after:
+        ingest = await asyncio.to_thread(last_ingest, service.folder)
     values = {
+        "ingest": ingest,
         "title": "Sources",
         "sources": found,
         "total": total,

@@ -170,3 +170,13 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
     (find("edit")?.open ? find("question") : find("row") || review).focus({ preventScroll: false });
   });
 })();
+
+// Lines to copy.
+for (const button of document.querySelectorAll(".copy")) {
+  if (!navigator.clipboard) break;
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(button.previousElementSibling.textContent);
+    button.textContent = "Copied";
+  });
+}

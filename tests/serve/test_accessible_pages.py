@@ -1,0 +1,126 @@
+"""Every page in both colour schemes at two widths: axe finds nothing, nothing overflows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import chdir
+from typing import Any
+
+import pytest
+from browsing import needs_browser, opened
+from served import Running, served
+from small_project import MANUAL, MakeProject
+
+from ragwright import Evaluating, Session, Workbench
+
+pytest.importorskip("fastapi")
+pytestmark = needs_browser
+
+QUESTION = "How often must the brake fluid be changed?"
+SPAN = {"document_id": "docs/service.md", "start": 30, "end": 80, "text": MANUAL[30:80]}
+ROWS = [
+    {
+        "id": f"q{n}",
+        "user_input": question,
+        "reference": reference,
+        "reference_spans": [SPAN],
+        "metadata": {"split": "tune", "leak": 0.7, "kind": "cloze"},
+    }
+    for n, (question, reference) in enumerate(
+        [(QUESTION, "two years"), ("How often must the coolant be changed?", "five years")]
+    )
+]
+PAGES = {
+    "ask": "/?q=brake+fluid&persona=engineer&persona=marketing",
+    "sources": "/sources",
+    "source": "/source?id=docs%2Fservice.md",
+    "chunks": "/source?id=docs%2Fservice.md&chunks=true",
+    "testsets": "/testsets",
+    "review": "/testsets/main.jsonl",
+    "experiments": "/experiments",
+    "sweep": "/experiments/SWEEP",
+    "trial": "/experiments/SWEEP:T001",
+    "run": "/experiments/after",
+    "compare": "/compare?baseline=before&run=after&show=all",
+    "row": "/compare/row?baseline=before&run=after&id=q0",
+    "drafts": "/drafts",
+    "outputs": "/outputs",
+    "output": "/outputs/1.1",
+    "settings": "/settings",
+    "error": "/experiments/nothing",
+}
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
+    folder = MakeProject(tmp_path_factory.mktemp("pages"))("serve: {name: handbook}\n")
+    (folder / "docs" / "broken.pdf").write_text("no PDF")
+    (folder / "testsets").mkdir()
+    rows = "\n".join(map(json.dumps, ROWS))
+    (folder / "testsets" / "main.jsonl").write_text(rows, "utf-8")
+    (folder / "s.yaml").write_text(
+        "study: {testset: testsets/main.jsonl, measures: TokenF1, objective: [TokenF1, "
+        "context_tokens]}\nchunk: {size: [20, 60], overlap: 0}\n"
+    )
+    with chdir(folder):
+        for name, most in (("before", 1), ("after", 4)):
+            with Workbench.open(".", Session((f"retrieve.top_k={most}",))) as bench:
+                bench.ingest()
+                how = Evaluating(answers=True, name=name)
+                bench.evaluate("testsets/main.jsonl", "TokenF1,nDCG@5", how)
+        with Workbench.open(".") as bench:
+            sweep = bench.sweep("s.yaml").run
+    with served(folder) as running:
+        running.ask(QUESTION)
+        yield running, sweep
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_nothing_and_nothing_overflows(
+    browser: Any, pages: tuple[Running, str], name: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    running, sweep = pages
+    faults: list[str] = []
+    address = running.address + PAGES[name].replace("SWEEP", sweep)
+    page = opened(browser, address, faults)
+    assert page.locator("h1").count() == 1
+    assert not [one for one in faults if "404" not in one], "nothing is blocked by the policy"
+    page.close()
+    page = opened(browser, address, [], bypass_csp=True)  # axe is a script of its own
+    page.evaluate(
+        "[...document.querySelectorAll('details:not([open]) > summary')]"
+        ".slice(0, 5).forEach(one => one.click())"
+    )
+    page.wait_for_load_state("networkidle")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = axe.Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page.close()
+
+
+def test_the_page_of_a_key_is_accessible_too(browser: Any, pages: tuple[Running, str]) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = opened(browser, pages[0].address + "/login", [], bypass_csp=True)
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    page.close()
+
+
+def test_no_page_is_heavy(pages: tuple[Running, str]) -> None:
+    running, sweep = pages
+    shared = sum(
+        len(running.http.get(f"/static/{name}").content)
+        for name in ("pages.css", "pages.js", "htmx.min.js")
+    )
+    sizes = {
+        name: len(running.http.get(path.replace("SWEEP", sweep)).content)
+        for name, path in PAGES.items()
+        if name != "settings"  # it lists every key
+    }
+    assert all(shared + size < 150_000 for size in sizes.values()), sizes
