@@ -60,6 +60,7 @@ def _take(address: str, sweep: str) -> None:
         page.goto(f"{address}/?{asked}")
         page.wait_for_selector(".why")
         page.click(".why summary")
+        page.mouse.move(0, 0)
         _keep(page, "pages.png")
         page.goto(f"{address}/experiments/{sweep}/report")
         page.wait_for_selector("#list[data-ready]", state="attached")
