@@ -72,11 +72,12 @@ class TestExtractive:
     def test_a_score_just_under_the_threshold_is_told_apart_from_it(self) -> None:
         question = "What does APP_w304 mean?"
         sure = answer(question, PERSONA, HITS, AnswerSetup(AnswerOptions(threshold=1.0)))
-        (note,) = Driver().run(sure).notes
+        made = Driver().run(sure)
+        (note,) = made.notes
         reached, needed = re.findall(r"\d\.\d+", note)
         assert float(reached) < float(needed) == 1.0
         for above in (1e-2, 1e-3, 1e-4):
-            threshold = float(reached) + above
+            threshold = made.closest[0].score + above
             flow = answer(question, PERSONA, HITS, AnswerSetup(AnswerOptions(threshold=threshold)))
             (note,) = Driver().run(flow).notes
             low, high = re.findall(r"\d\.\d+", note)

@@ -9,9 +9,11 @@ from itertools import groupby
 from ..core import Answer, Hit, Persona
 from ..flow import Flow
 from ..models import ExtractiveReranker, TokenSource
-from ._extract import Selection, Sentence, quoted, score_sentences, select, split_sentences
+from ._extract import CLOSEST, Selection, closest, quoted, ranked, score_sentences, select
 from ._flow import QUOTED, refusal
 from ._options import AnswerOptions
+from ._quotes import Quote, single_quotes
+from ._sentences import Sentence, split_sentences
 
 MOST_SENTENCES = 4_000
 """Sentences scored together; of more, those with the most words of the question."""
@@ -68,14 +70,23 @@ def quote_everything(
     if sentences:
         sources = list(dict.fromkeys(sentence.document_id for sentence in sentences))
         scores = yield from score_sentences(question, sentences, sources, ranked=False)
+    quotes = single_quotes(sentences, scores)
     made = []
     for persona in personas:
-        selection = select_everywhere(sentences, scores, persona, options)
+        selection = select(
+            quotes,
+            threshold=options.threshold,
+            max_words=persona.max_words,
+            most=options.corpus.sentences,
+        )
         left = _left_out(scores, selection, persona, options)
         answer = Answer(
             question, "", persona.name, model=ExtractiveReranker.name, notes=(*notes, *left)
         )
-        made.append(_quoted(answer, persona, quotable, options, selection))
+        if selection.chosen:
+            made.append(_quoted(answer, persona, quotable, selection))
+        else:
+            made.append(_refused(answer, quotable, options, ranked(quotes)))
     return made
 
 
@@ -101,42 +112,34 @@ def _left_out(
     return tuple(notes)
 
 
-def select_everywhere(
-    sentences: Sequence[Sentence],
-    scores: Sequence[float],
-    persona: Persona,
-    options: AnswerOptions,
-) -> Selection:
-    """The best sentences over the threshold, without repetitions, in document order."""
-    chosen = select(
-        sentences,
-        scores,
-        threshold=options.threshold,
-        max_words=persona.max_words,
-        keep=0.0,
-        most=options.corpus.sentences,
-        alike=1.0,  # items of a list may differ in a name only
-    )
-    ordered = sorted(chosen.chosen, key=lambda s: (s.number, s.span.start))
-    return Selection(tuple(ordered), chosen.best, chosen.score)
-
-
-def _quoted(
-    blank: Answer,
-    persona: Persona,
-    quotable: Quotable,
-    options: AnswerOptions,
-    selection: Selection,
+def _refused(
+    blank: Answer, quotable: Quotable, options: AnswerOptions, quotes: Sequence[Quote]
 ) -> Answer:
-    if not selection.chosen:
-        best = f"{selection.score:.2f}" if selection.best else "none"
-        note = f"no sentence reaches {options.threshold:.2f}; the best score is {best}"
-        text = refusal(blank.question)
-        return replace(blank, text=text, abstained=True, notes=(*blank.notes, note))
-    used = list(dict.fromkeys(sentence.number for sentence in selection.chosen))
-    shown = [replace(quotable.hit(number), rank=at) for at, number in enumerate(used, 1)]
-    chosen = tuple(replace(s, number=used.index(s.number) + 1) for s in selection.chosen)
+    best = f"{quotes[0].score:.2f}" if quotes else "none"
+    note = f"no sentence reaches {options.threshold:.2f}; the best score is {best}"
+    near, shown = _renumbered(quotes[: 4 * CLOSEST], quotable)
+    return replace(
+        blank,
+        text=refusal(blank.question),
+        abstained=True,
+        hits=shown,
+        closest=closest(near, shown),
+        notes=(*blank.notes, note),
+    )
+
+
+def _quoted(blank: Answer, persona: Persona, quotable: Quotable, selection: Selection) -> Answer:
+    chosen, shown = _renumbered(selection.chosen, quotable)
     text, citations, more = quoted(replace(selection, chosen=chosen), shown, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
     notes = (label, *blank.notes, *more)
-    return replace(blank, text=text, citations=citations, hits=tuple(shown), notes=notes)
+    return replace(blank, text=text, citations=citations, hits=shown, notes=notes)
+
+
+def _renumbered(
+    quotes: Sequence[Quote], quotable: Quotable
+) -> tuple[tuple[Quote, ...], tuple[Hit, ...]]:
+    """Quotes and their hits, numbered from 1 in the order of first use."""
+    used = list(dict.fromkeys(quote.number for quote in quotes))
+    shown = tuple(replace(quotable.hit(number), rank=at) for at, number in enumerate(used, 1))
+    return tuple(quote.moved(used.index(quote.number) + 1) for quote in quotes), shown

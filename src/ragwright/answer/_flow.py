@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 from ..core import Answer, Hit, ModelReplyError, Persona
 from ..flow import ChatReply, Flow, chat
-from ..models import ExtractiveReranker, Tokenizer, detect_language
+from ..models import ExtractiveReranker, Tokenizer, asks_steps, detect_language
 from ._citations import resolve_citations
 from ._consolidate import ConsolidateOptions, consolidate
-from ._extract import quoted, score_sentences, select, split_sentences
+from ._extract import closest, quoted, score_sentences, select_for
 from ._options import AnswerOptions, PromptOptions
 from ._prompt import read_prompt
+from ._quotes import make_quotes
+from ._sentences import split_sentences
 from ._window import PromptFrame, Window
 
 
@@ -64,6 +66,10 @@ REFUSALS = {
 QUOTED = "quoted offline: sentences of the sources, chosen by their words; no model wrote this"
 
 
+UNCHANGED = "same text as without a persona: quotes are not reworded"
+"""Note of an answer that is the same for no persona."""
+
+
 def answer(
     question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup | None = None
 ) -> Flow[Answer]:
@@ -96,22 +102,19 @@ def extract(
         return _refused(made, "nothing was retrieved" if not hits else "no sentence to quote")
     sources = list(dict.fromkeys(hit.document_id for hit in hits))
     scores = yield from score_sentences(question, sentences, sources)
-    selection = select(
-        sentences,
-        scores,
-        threshold=options.threshold,
-        max_words=persona.max_words,
-        most=options.sentences,
-    )
+    quotes = make_quotes(question, sentences, scores, hits)
+    steps = asks_steps(question)
+    selection = select_for(persona, quotes, hits, options, steps=steps)
     if not selection.chosen and selection.best:
-        near = selection.best
         reached, needed = _apart(selection.score, options.threshold)
-        return _refused(
-            made,
-            f"closest sentence, score {reached} of {needed} needed: {near.text} [{near.number}]",
-        )
+        note = f"the closest passage has score {reached} of {needed} needed (answer.threshold)"
+        return replace(_refused(made, note), closest=closest(quotes, hits))
     text, citations, notes = quoted(selection, hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
+    if persona.name:
+        plain = Persona("")
+        if quoted(select_for(plain, quotes, hits, options, steps=steps), hits, plain)[0] == text:
+            notes += (UNCHANGED,)
     return replace(made, text=text, citations=citations, notes=(label, *notes))
 
 

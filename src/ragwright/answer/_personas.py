@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 from ..core import Mapped, Persona, PromptError, near, read_mapping, shipped_mapping
 
@@ -62,15 +63,42 @@ def pick_persona(name: str, personas: Mapping[str, Persona]) -> Persona:
     return personas[name]
 
 
+_CHOICES = {"first": ("", "definition", "procedure"), "layout": ("lists", "prose")}
+_LISTS = ("sections", "documents")
+
+
 def _persona(data: Mapped, name: str) -> Persona:
-    known = [f.name for f in fields(Persona)]
-    data.check_keys(known, "a persona")
-    texts = {key: data.text(key) for key in known if key != "max_words"}
-    texts["name"] = texts["name"] or name
-    limit = data.values.get("max_words", Persona("").max_words)
+    data.check_keys([f.name for f in fields(Persona)], "a persona")
+    plain = Persona(data.text("name") or name)
+    given: dict[str, Any] = {}
+    for key in data.values:
+        if key in _LISTS:
+            given[key] = _names(data, key)
+        elif key == "max_words":
+            given[key] = _limit(data, key)
+        elif key != "name":
+            given[key] = data.text(key)
+    for key, known in _CHOICES.items():
+        if given.get(key, known[0]) not in known:
+            raise PromptError(
+                f"{key!r} must be {' or '.join(filter(None, known))}, not {given[key]!r}",
+                where=data.place(key),
+            )
+    return replace(plain, **given)
+
+
+def _limit(data: Mapped, key: str) -> int:
+    limit = data.values[key]
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise PromptError(
-            f"'max_words' must be a whole number from 1, not {limit!r}",
-            where=data.place("max_words"),
+            f"{key!r} must be a whole number from 1, not {limit!r}", where=data.place(key)
         )
-    return Persona(max_words=limit, **texts)
+    return limit
+
+
+def _names(data: Mapped, key: str) -> tuple[str, ...]:
+    listed = data.values[key]
+    texts = [listed] if isinstance(listed, str) else listed
+    if not isinstance(texts, list) or not all(isinstance(t, str) and t.strip() for t in texts):
+        raise PromptError(f"{key!r} must be a list of texts, not {listed!r}", where=data.place(key))
+    return tuple(text.strip() for text in texts)

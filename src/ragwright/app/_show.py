@@ -119,15 +119,32 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
     lines = [head]
     if not streamed:
-        lines.append("\n".join(textwrap.fill(line, width()) for line in answer.text.splitlines()))
+        lines.append(_wrapped(answer.text))
     shown: dict[tuple[int, str], str] = {}
     for citation in answer.citations:
         where = place(citation)
         shown.setdefault((citation.marker, where), f"  [{citation.marker}] {where}")
     if shown:
         lines += ["sources:", *shown.values()]
+    if answer.closest:
+        lines.append("closest passages:")
+    for near in answer.closest:
+        cited = near.citation
+        text = textwrap.shorten(" ".join(near.text.split()), 320, placeholder=" …")
+        lines.append(textwrap.fill(text, width(), initial_indent="  - ", subsequent_indent="    "))
+        lines.append(f"    {place(cited.source, cited.page, cited.start, cited.end)}")
     # the first line already says how a quoted answer was made
     lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
+    return "\n".join(lines)
+
+
+def _wrapped(text: str) -> str:
+    """A text in lines that fit the terminal; lines of code stay as they are."""
+    lines, fenced = [], False
+    for line in text.splitlines():
+        fence = line.startswith(("```", "~~~"))
+        lines.append(line if fenced or fence else textwrap.fill(line, width()))
+        fenced ^= fence
     return "\n".join(lines)
 
 

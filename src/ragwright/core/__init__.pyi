@@ -108,6 +108,7 @@ from ._records import (
     ChannelScore as ChannelScore,
     Chunk as Chunk,
     Citation as Citation,
+    ClosestPassage as ClosestPassage,
     Document as Document,
     Filter as Filter,
     GoldSpan as GoldSpan,

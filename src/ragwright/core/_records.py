@@ -306,10 +306,16 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """A reader to write for; every field except the name is text inserted into the prompt.
+    """A reader to write for; the text fields from ``audience`` on are inserted into the prompt.
 
-    ``max_words`` bounds answers that are extracted offline; ``model`` overrides the
-    project's generator for this persona.
+    Attributes:
+        max_words: Bounds answers that are quoted offline, as do all that follow but ``model``.
+        model: Overrides the project's generator for this persona.
+        first: Which comes first where a page offers both: the definition, or what to do.
+        layout: Lists line by line, or as running text.
+        sections: Words of headings; quotes under such a heading are preferred.
+        documents: Patterns such as ``*.pdf`` or ``manuals/*``; quotes of documents whose source
+            matches are preferred.
     """
 
     name: str
@@ -321,6 +327,10 @@ class Persona:
     extra_instructions: str = ""
     max_words: int = 120
     model: str = ""
+    first: Literal["", "definition", "procedure"] = ""
+    layout: Literal["lists", "prose"] = "lists"
+    sections: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +350,15 @@ class Citation:
     start: int
     end: int
     ocr: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClosestPassage:
+    """A passage that an abstention did not quote, with its place and its score from 0 to 1."""
+
+    citation: Citation
+    text: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,6 +402,8 @@ class Answer:
     Attributes:
         text: Answer with ``[n]`` marks; a sentence that says so if it abstains.
         abstained: True if nothing in the context answers the question.
+        closest: Where the offline model abstains: its best passages, best first, none of them good
+            enough to be quoted as an answer.
         citations: Resolved marks, in order of first use.
         hits: The context, in prompt order.
         route: How the context was found (``index`` for now) and ``route_reason`` why.
@@ -408,6 +429,7 @@ class Answer:
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
     finish: str = "stop"
+    closest: tuple[ClosestPassage, ...] = ()
 
     def __repr__(self) -> str:
         """How the text begins, the persona, and the number of citations."""

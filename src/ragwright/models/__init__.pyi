@@ -16,7 +16,11 @@ from ._embedding import (
     family_prefixes as family_prefixes,
     usable_vectors as usable_vectors,
 )
-from ._extractive import ExtractiveReranker as ExtractiveReranker, pack_sentence as pack_sentence
+from ._extractive import (
+    ExtractiveReranker as ExtractiveReranker,
+    names_subject as names_subject,
+    pack_sentence as pack_sentence,
+)
 from ._hf_tokenizer import HFTokenizer as HFTokenizer
 from ._hub import LOCK_FILE as LOCK_FILE, Hub as Hub, cached_models as cached_models
 from ._limits import TimeLimits as TimeLimits
@@ -36,6 +40,12 @@ from ._options import (
     ModelSettings as ModelSettings,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
+from ._questions import (
+    AnswerKind as AnswerKind,
+    answer_kind as answer_kind,
+    asks_steps as asks_steps,
+    instructs as instructs,
+)
 from ._registry import Models as Models
 from ._rerank import CrossEncoderReranker as CrossEncoderReranker
 from ._seams import (

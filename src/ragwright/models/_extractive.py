@@ -16,9 +16,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import value_hash
-from ._analysis import Analyzer, detect_language, words
+from ._analysis import Analyzer, detect_language, is_code, words
 from ._options import AnalyzerOptions
-from ._questions import AnswerKind, answer_kind, focus, insists, names, offers
+from ._questions import (
+    AnswerKind,
+    answer_kind,
+    asks_steps,
+    focus,
+    insists,
+    instructs,
+    names,
+    offers,
+    subject,
+)
 from ._seams import Reranker
 
 _UNRANKED = "unranked"
@@ -45,6 +55,9 @@ FEATURES = (
     "no_date",
     "no_person",
     "definition",
+    "lead",
+    "steps",
+    "terms",
     "length",
     "question",
     "rank",
@@ -72,25 +85,31 @@ _WEIGHTS = {
     "no_date": -1.17,
     "no_person": -0.73,
     "definition": 0.8,
+    "lead": 4.0,
+    "steps": 2.5,
+    "terms": 2.5,
     "length": 0.61,
     "question": -1.12,
     "rank": 2.84,
     "bias": -6.52,
 }
-"""Fitted by ``benchmarks/extractive.py --fit``; ``definition`` alone is set by hand, since the
-development splits hold only 25 questions that ask for one."""
+"""Fitted by ``benchmarks/extractive.py --fit``; ``definition``, ``lead`` and ``steps`` are set
+by hand, since the development splits hold only 25 questions that ask for a definition, and neither
+headings nor instructions. ``terms`` is the same for all sentences of a question; it was chosen on
+the development splits by how well the best score tells answerable questions from others."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A sentence: its tokens, those of its heading, and its chunk."""
+    """A sentence: its tokens, those of its heading, its chunk, and the heading it opens."""
 
     text: str
     tokens: tuple[str, ...]
     held: frozenset[str]
     heading: frozenset[str]
     chunk: str
-    ranked: bool = True
+    ranked: bool
+    opens: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,23 +118,43 @@ class _Asked:
 
     terms: tuple[str, ...]
     weights: NDArray[np.float64]
+    codes: list[int]
     named: list[int]
     numeric: list[int]
     focus: list[int]
     kind: AnswerKind
+    steps: bool
     insists: bool
     words: frozenset[str]
 
 
-def pack_sentence(sentence: str, *, heading: str = "", chunk: str = "", ranked: bool = True) -> str:
+def pack_sentence(
+    sentence: str, *, heading: str = "", chunk: str = "", ranked: bool = True, opens: str = ""
+) -> str:
     """A passage for :class:`ExtractiveReranker`: one sentence, its heading, its chunk's name.
+
+    ``opens`` is the heading directly above the sentence, empty if other text is between.
 
     Passages of one chunk must be adjacent and in text order, so that a sentence is read with its
     neighbours; chunks come best first. If they are not ranked, ``ranked`` is off, and each counts
     as the best one. Text without this packing is scored as a chunk of one sentence.
     """
-    parts = (sentence, heading, chunk)
-    return _MARK.join(parts if ranked else (*parts, _UNRANKED))
+    parts = (sentence, heading, chunk, "" if ranked else _UNRANKED, opens)
+    return _MARK.join(parts).rstrip(_MARK)
+
+
+_ANALYZER = Analyzer(AnalyzerOptions())
+
+
+def names_subject(question: str, heading: str) -> bool:
+    """True if a heading names what a question asks to define, in any language.
+
+    It holds half of the question's terms, and one of its codes if it has any.
+    """
+    terms = list(dict.fromkeys(_ANALYZER.query_tokens(subject(question))))
+    held = set(_ANALYZER.tokens(heading)).intersection(terms)
+    codes = {t for t in terms if is_code(t) and not _within(t, terms)}
+    return bool(terms) and 2 * len(held) >= len(terms) and (not codes or bool(codes & held))
 
 
 class ExtractiveReranker(Reranker):
@@ -157,15 +196,20 @@ class ExtractiveReranker(Reranker):
 
 
 def _unit(analyzer: Analyzer, passage: str, number: int) -> _Unit:
-    text, heading, chunk, order = (*passage.split(_MARK), "", "", "")[:4]
+    text, heading, chunk, order, opens = (*passage.split(_MARK), "", "", "", "")[:5]
     tokens = tuple(analyzer.tokens(text))
     held, above = frozenset(tokens), frozenset(analyzer.tokens(heading))
-    return _Unit(text, tokens, held, above, chunk or f"#{number}", order != _UNRANKED)
+    led = frozenset(analyzer.tokens(opens))
+    return _Unit(text, tokens, held, above, chunk or f"#{number}", order != _UNRANKED, led)
 
 
 def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
     kind = answer_kind(query)
-    terms = tuple(dict.fromkeys(analyzer.query_tokens(query)))
+    steps = asks_steps(query)
+    told = query
+    if kind == "definition" or steps:
+        told = subject(query)
+    terms = tuple(dict.fromkeys(analyzer.query_tokens(told) or analyzer.query_tokens(query)))
     # German capitalises every noun, so capitals do not show names.
     found = [] if analyzer.options.language == "de" else names(query)
     wanted = {t for n in found for t in analyzer.tokens(n)}
@@ -173,10 +217,12 @@ def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
     return _Asked(
         terms,
         _rarity(terms, units),
+        [i for i, t in enumerate(terms) if is_code(t) and not _within(t, terms)],
         [i for i, t in enumerate(terms) if t in wanted],
         [i for i, t in enumerate(terms) if t[:1].isdigit()],
         [i for i, t in enumerate(terms) if t in about],
         kind,
+        steps,
         insists(kind, query),
         frozenset(w.casefold() for w in words(query)),
     )
@@ -223,14 +269,18 @@ def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float6
     defines = np.zeros(len(units))
     if kind == "definition":
         opens = np.array([_opens_with(u.tokens, asked.terms) for u in units], float)
-        defines = np.maximum(offered * opens, _leads(units, asked.terms))
+        defines = offered * opens
     return columns | {
         "no_kind": strict - offered,
         "no_date": (strict - offered) * (kind == "time" and asked.insists),
         "no_person": (strict - offered) * (kind == "person" and asked.insists),
         "definition": defines,
+        "lead": _named_above(units, asked, lead=True) * (1.0 if kind == "definition" else 0.5),
+        "steps": _named_above(units, asked, lead=False) * [float(instructs(u.text)) for u in units],
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": _bm25(units, asked.terms, asked.weights),
+        # A sentence that covers a long question as well as a short one is better evidence.
+        "terms": np.full(len(units), (min(max(len(asked.terms), 5), 12) - 5) / 10),
         "length": np.array([min(len(u.tokens), 40) / 40 for u in units]),
         "question": np.array([float(u.text.rstrip("»\"' ").endswith("?")) for u in units]),
     }
@@ -256,6 +306,11 @@ def _holds(held: frozenset[str], term: str) -> float:
     return 0.6 if any(h.startswith(stem) and abs(len(h) - len(term)) < 5 for h in held) else 0.0
 
 
+def _within(term: str, terms: Sequence[str]) -> bool:
+    """True for a piece of another term: ``2065`` of ``c2065``."""
+    return any(term != other and term in other for other in terms)
+
+
 def _missing(
     around: NDArray[np.float64], weights: NDArray[np.float64], which: list[int]
 ) -> NDArray[np.float64]:
@@ -275,13 +330,31 @@ def _pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
     return near / (len(terms) - 1)
 
 
-def _leads(units: Sequence[_Unit], terms: Sequence[str]) -> NDArray[np.float64]:
-    """1 for the first sentence under a heading that holds all that a question asks about."""
+def _named_above(units: Sequence[_Unit], asked: _Asked, *, lead: bool) -> NDArray[np.float64]:
+    """How far the heading above a sentence names what a question asks about, 0 to 1.
+
+    The weighted share of the question's terms in the heading, 0 if that is under one half or holds
+    no code of a question with codes. Without codes, a heading that says more counts less. Only for
+    questions that ask for a definition or for steps.
+
+    Args:
+        units: The sentences.
+        asked: The question.
+        lead: Only the heading that a sentence opens counts; else all headings above it, for
+            questions that ask for steps.
+    """
     marks = np.zeros(len(units))
+    if not (asked.steps or (lead and asked.kind == "definition")):
+        return marks
+    total = float(asked.weights.sum()) or 1.0
     for i, unit in enumerate(units):
-        last = units[i - 1] if i else None
-        new = last is None or (last.chunk, last.heading) != (unit.chunk, unit.heading)
-        marks[i] = float(new and bool(terms) and unit.heading.issuperset(terms))
+        above = unit.opens if lead else unit.heading
+        named = [j for j, term in enumerate(asked.terms) if term in above]
+        share = float(asked.weights[named].sum()) / total
+        if share < 0.5 or (asked.codes and not set(asked.codes) & set(named)):
+            continue
+        exact = 1.0 if asked.codes else 0.5 + 0.5 * len(named) / len(above)
+        marks[i] = share * exact
     return marks
 
 

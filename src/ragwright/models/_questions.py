@@ -10,12 +10,15 @@ import re
 from typing import Literal, TypeAlias
 
 from ..core import late_pattern
+from ._analysis import is_code, words
+from ._stopwords import stop_words
 
 AnswerKind: TypeAlias = Literal[
     "person", "time", "place", "number", "reason", "manner", "definition", "name", "other"
 ]
 
 _I = re.IGNORECASE
+_SMALL = stop_words("auto") | {"do", "what", "why", "how", "when", "where", "que", "qué", "was"}
 
 
 _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
@@ -66,8 +69,12 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
         "definition",
         late_pattern(
             r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?(?:\w+[ -]?){1,3}\??$|define\b"
-            r"|what does .{1,60} mean|qu['’]est[- ]ce qu(?:e|['’])|c['’]est quoi"
-            r"|que signifie|was (?:ist|sind)|qué es|cos['’]è|o que é|wat is)",
+            r"|(?:explain|describe) (?!how|why|when|where|which|who)"
+            r"|qu['’]est[- ]ce qu(?:e|['’])|c['’]est quoi"
+            r"|que signifie|was (?:ist|sind)|qué es|cos['’]è|o que é|wat is)"
+            r"|\bwhat (?:does|do) .{1,60} mean\b|\bmeaning of\b|\bque (?:veut|veulent) dire\b"
+            r"|\bwas (?:bedeutet|heißt)\b|\bqué significa\b|\b(?:che )?cosa significa\b"
+            r"|\bo que significa\b|\bwat betekent\b",
             _I,
         ),
     ),
@@ -127,11 +134,68 @@ _DOUBLE_NAME = late_pattern(
 
 
 def answer_kind(question: str) -> AnswerKind:
-    """Kind of answer that a question asks for, ``other`` if no question word shows it."""
+    """Kind of answer that a question asks for, ``other`` if no question word shows it.
+
+    A question about a code and nothing else asks for its definition, unless it asks for steps.
+    """
+    if about_codes(question):
+        return "manner" if asks_steps(question) else "definition"
     for kind, pattern in _KINDS:
         if pattern.search(question):
             return kind
     return "other"
+
+
+_ASKING = late_pattern(
+    r"\bI(?: am|['’]m)? (?:see|saw|get|got|have|had|getting|seeing)\b"
+    r"|\b(?:mean(?:s|ing)?|explain|describe|define|definition|signifie|veut dire|veulent dire"
+    r"|bedeutet|heißt|significa|betekent)\b",
+    _I,
+)
+_ABOUT = late_pattern(
+    r"\b(?:get|see|having|occurs?|happens?|appears?|raised|caused?|causes|cause|fix|solve|resolve"
+    r"|avoid|correct|remove|handle|help|errors?|warnings?|messages?|codes?|faults?|alarms?"
+    r"|erreurs?|corriger|résoudre|éviter|fehler|beheben|vermeiden|corregir|evitar|errore"
+    r"|correggere|erro|corrigir|fout|oplossen)\b",
+    _I,
+)
+_STEPS = late_pattern(
+    r"\bhow (?:do|can|should|could|would) (?:I|we|you|one|they)\b|\bhow to\b"
+    r"|\bwhat (?:should|must|can|do|could) (?:I|we|you|one) do\b|\bways? to\b"
+    r"|^\W*(?:fix|solve|resolve)\b|\bcomment (?:faire|puis|peut|dois|doit|on|corriger|résoudre)\b"
+    r"|\bque (?:faire|dois|puis)\b|\bwie (?:kann|muss|soll|behebe) ich\b|\bwas (?:soll|kann) ich\b"
+    r"|\bcómo (?:puedo|se|debo)\b|\bcome (?:posso|si)\b|\bcomo (?:posso|se)\b|\bhoe kan ik\b",
+    _I,
+)
+_INSTRUCTS = late_pattern(
+    r"^(?:to|pour|um|para|per|om) \w+.*?,|\byou (?:can|must|should|need to|have to)\b"
+    r"|\b(?:use|try|make sure|be sure|ensure|check|verify|consider|remove|replace) "
+    r"|\b(?:must be|should be|has to be|il faut|devez|vérifiez)\b",
+    _I,
+)
+
+
+def subject(question: str) -> str:
+    """A question for a definition or for steps without the words that only ask: *mean*, *fix*."""
+    asked = _ASKING.sub(" ", question)
+    return _ABOUT.sub(" ", asked) if about_codes(question) else asked
+
+
+def asks_steps(question: str) -> bool:
+    """True where a question asks what to do: *how do I*, *what should I do*."""
+    return bool(_STEPS.search(question))
+
+
+def instructs(sentence: str) -> bool:
+    """True where a sentence looks like an instruction."""
+    return bool(_INSTRUCTS.search(sentence))
+
+
+def about_codes(question: str) -> bool:
+    """True where a question names codes and nothing else: *Why do I get C2065?*."""
+    rest = words(_ABOUT.sub(" ", _ASKING.sub(" ", question)))
+    kept = [word for word in rest if word.casefold() not in _SMALL and len(word) > 1]
+    return bool(kept) and all(is_code(word, written=True) for word in kept)
 
 
 def names(text: str) -> list[str]:

@@ -25,6 +25,10 @@ def answer_json(answer: Answer) -> dict[str, Any]:
         "text": answer.text,
         "abstained": answer.abstained,
         "citations": [asdict(citation) for citation in answer.citations],
+        "closest": [
+            asdict(near.citation) | {"text": near.text, "score": near.score}
+            for near in answer.closest
+        ],
         "route": answer.route,
         "route_reason": answer.route_reason,
         "model": answer.model,

@@ -20,7 +20,15 @@ from ._admission import Admitted, Wanted, admitted, while_connected
 from ._answers import answered, answering, delivered, new_id, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import api_error
-from ._links import Marks, PlacedMark, citation_json, link_lines, marks_for_hits, marks_of_answer
+from ._links import (
+    Marks,
+    PlacedMark,
+    citation_json,
+    closest_spans,
+    link_lines,
+    marks_for_hits,
+    marks_of_answer,
+)
 from ._wire import ChatRequest
 
 if TYPE_CHECKING:
@@ -263,6 +271,7 @@ def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
         "persona": answer.persona,
         "abstained": answer.abstained,
         "citations": [citation_json(span) for span in marks.spans],
+        "closest": [citation_json(span) for span in closest_spans(answer, marks.base)],
         "route": answer.route,
         "route_reason": answer.route_reason,
         "model": answer.model,

@@ -99,7 +99,7 @@ class Marks:
         resolve: The citation of the n-th mark (from 0) that names the passage of a number (from
             1), None where it names none.
         quote: The text of a citation's span.
-        base: Address of the server.
+        base: Address of the server; also an attribute.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Marks:
     ) -> None:
         self._resolve = resolve
         self._quote = quote
-        self._base = base
+        self.base = base
         self._raw = ""
         self._done = 0
         self._seen = 0
@@ -174,7 +174,7 @@ class Marks:
         key = (cited.document_id, cited.start, cited.end)
         if key not in self._spans:
             quote = self._quote(cited)
-            url = source_url(self._base, cited.document_id, cited.start, cited.end, quote)
+            url = source_url(self.base, cited.document_id, cited.start, cited.end, quote)
             self._spans[key] = CitedSpan(len(self._spans) + 1, url, cited, quote)
         return self._spans[key]
 
@@ -204,6 +204,17 @@ def marks_of_answer(answer: Answer, base: str) -> Marks:
         marks = Marks(resolve, lambda cited: _quoted(answer.hits, cited), base)
     marks.feed(answer.text, last=True)
     return marks
+
+
+def closest_spans(answer: Answer, base: str) -> list[CitedSpan]:
+    """The passages that an abstention did not quote, best first, each with its link."""
+    spans = []
+    for number, near in enumerate(answer.closest, 1):
+        cited = near.citation
+        quote = _quoted(answer.hits, cited)
+        url = source_url(base, cited.document_id, cited.start, cited.end, quote)
+        spans.append(CitedSpan(number, url, cited, quote))
+    return spans
 
 
 def _quoted(hits: Sequence[Hit], cited: Citation) -> str:

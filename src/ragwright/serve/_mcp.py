@@ -22,7 +22,7 @@ from ..core import Citation, RagwrightError
 from ._admission import Admitted, Caller, Wanted, admitted
 from ._answers import answered
 from ._errors import ApiError, api_error, error_reply
-from ._links import citation_json, source_url
+from ._links import citation_json, closest_spans, source_url
 from ._reading import VisibleSource, list_sources, visible_source
 from ._service import Service, Serving
 
@@ -157,10 +157,18 @@ class _Tools:
             f"[{one['number']}] {one['title'] or one['source']}: {one['url']}\n> {one['quote']}"
             for one in spans
         ]
+        near = [
+            citation_json(span) | {"url": self._url(work, span.citation, span.quote)}
+            for span in closest_spans(answer, marks.base)
+        ]
+        lines += [
+            f"closest passage: {one['title']}: {one['url']}\n> {one['quote']}" for one in near
+        ]
         body = {
             "answer": marks.text,
             "abstained": answer.abstained,
             "citations": spans,
+            "closest": near,
             "notes": list(answer.notes),
         }
         text = TextContent(type="text", text="\n\n".join([marks.text, *lines]))

@@ -14,7 +14,7 @@ from .._admission import Wanted, admitted
 from .._answers import answered
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
-from .._links import CitedSpan, Marks, source_url
+from .._links import CitedSpan, Marks, closest_spans, source_url
 from ._base import error_page, page
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def _shown(done: Delivered) -> dict[str, Any]:
         "persona": answer.persona,
         "parts": _parts(done.marks),
         "spans": done.marks.spans,
+        "closest": closest_spans(answer, done.marks.base),
         "abstained": answer.abstained,
         "model": answer.model,
         "notes": answer.notes,

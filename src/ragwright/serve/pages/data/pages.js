@@ -79,16 +79,22 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
     return notes.map((n) => ({ ...n, start_index: units(n.start_index), end_index: units(n.end_index) }));
   };
 
-  const finish = (card, details) => {
+  const passages = (found) => {
     const list = element("ol", "", { class: "cited" });
-    for (const one of details.citations) {
+    for (const one of found) {
       const item = element("li");
       const page = one.page ? `, page ${one.page}` : "";
       item.append(element("a", (one.title || one.source) + page, { href: local(one.url) }));
       item.append(element("q", one.quote.length > 240 ? one.quote.slice(0, 239) + "…" : one.quote));
       list.append(item);
     }
-    if (details.citations.length) card.append(list);
+    return list;
+  };
+
+  const finish = (card, details) => {
+    if (details.citations.length) card.append(passages(details.citations));
+    if (details.closest.length)
+      card.append(element("h3", "Closest passages"), passages(details.closest));
     card.append(element("p", [details.model, ...details.notes].join(" · "), { class: "note" }));
   };
 

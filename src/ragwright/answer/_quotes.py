@@ -1,0 +1,289 @@
+"""What is quoted whole: a definition, a lead-in with its list, a table row, code, or a sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from ..core import Citation, Hit, Span, citation_marks, late_pattern
+from ..models import WordTokenizer, answer_kind, asks_steps, instructs, names_subject
+from ._citations import citation
+from ._sentences import Sentence
+
+QuoteKind: TypeAlias = Literal["sentence", "definition", "list", "row", "code"]
+Layout: TypeAlias = Literal["prose", "lists"]
+
+_FORM = 1.2
+"""Factor for a list or steps where the question asks for them; set by hand."""
+_LEAD_WORDS = 40
+"""Words from which no further sentence joins a definition."""
+
+_WANTS_CODE = late_pattern(
+    r"\b(?:examples?|samples?|snippets?|code|syntax|commands?|exemples?|commandes?|beispiele?"
+    r"|befehle?|ejemplos?|comandos?|esemp[io]|exemplos?|voorbeeld)\b",
+    re.IGNORECASE,
+)
+_WANTS_LIST = late_pattern(
+    r"^\W*(?:list\b|name (?:all|the)\b|what (?:are|were|causes?|caused)\b|which .*\bare\b"
+    r"|quel(?:le)?s sont\b|welche .*\bsind\b|cuáles son\b|quali sono\b|quais são\b)",
+    re.IGNORECASE,
+)
+_STEPS_ABOVE = late_pattern(
+    r"\b(?:how to|fix\w*|resol\w+|solutions?|steps?|procedures?|troubleshoot\w*|remed\w+"
+    r"|install\w*|configur\w+|comment|étapes|lösung\w*|schritte|pasos|solución)\b",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r"\d{1,3}[.)]")
+_ASIDE = late_pattern(r"^(?:for more|see|voir|siehe|véase|vedi|veja|zie)\b", re.IGNORECASE)
+_COUNTER = WordTokenizer()
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Sentences of one hit that are quoted together, in text order.
+
+    Attributes:
+        at: Number of its first sentence among all sentences.
+        score: 0 to 1; comparable between kinds.
+        code: For code with its caption: the fenced lines.
+    """
+
+    kind: QuoteKind
+    sentences: tuple[Sentence, ...]
+    score: float
+    at: int
+    code: str = ""
+
+    @property
+    def first(self) -> Sentence:
+        """Its first sentence."""
+        return self.sentences[0]
+
+    @property
+    def number(self) -> int:
+        """The hit's number from 1."""
+        return self.first.number
+
+    @property
+    def span(self) -> Span:
+        """From its first to its last character in the document."""
+        last = self.sentences[-1]
+        end = last.code.end if self.code and last.code else last.span.end
+        return Span(self.first.span.start, end)
+
+    @property
+    def words(self) -> int:
+        """Words of its text."""
+        return _COUNTER.count(self.text())
+
+    @property
+    def steps(self) -> bool:
+        """True where it says what to do."""
+        if self.kind == "definition":
+            return False
+        numbered = any(_NUMBERED.match(s.bullet) for s in self.sentences)
+        above = bool(_STEPS_ABOVE.search(self.first.heading))
+        return numbered or above or any(instructs(s.text) for s in self.sentences)
+
+    def text(self, layout: Layout = "prose") -> str:
+        """The quoted text; a list has a line for each item in the layout ``lists``."""
+        if self.code:
+            return f"{self.first.text}\n{self.code}\n"
+        if self.first.kind == "row":
+            return _row(self.first)
+        if self.kind != "list":
+            return " ".join(s.text for s in self.sentences)
+        if layout == "lists":
+            return "".join(_item_line(s, i > 0) for i, s in enumerate(self.sentences))
+        return _run_on([s.text for s in self.sentences])
+
+    def fitted(self, room: int) -> Quote:
+        """The same with as many sentences as fit a number of words; the first one always stays.
+
+        A lead-in keeps its first item too.
+        """
+        kept = 2 if self.kind == "list" else 1
+        if self.code or len(self.sentences) <= kept:
+            return self
+        used = sum(_COUNTER.count(s.text) for s in self.sentences[:kept])
+        for sentence in self.sentences[kept:]:
+            used += _COUNTER.count(sentence.text)
+            if used > room:
+                break
+            kept += 1
+        return replace(self, sentences=self.sentences[:kept])
+
+    def moved(self, number: int) -> Quote:
+        """The same from a hit with another number."""
+        return replace(self, sentences=tuple(replace(s, number=number) for s in self.sentences))
+
+    def citations(self, hit: Hit) -> list[Citation]:
+        """Its exact span; for a row with a header also the header's, each with its own mark."""
+        cited = [citation(self.number, hit, self.span.start, self.span.end)]
+        if self.first.header:
+            span, _ = self.first.header
+            cited.append(citation(self.number, hit, span.start, span.end))
+        return cited
+
+
+def single_quotes(sentences: Sequence[Sentence], scores: Sequence[float]) -> list[Quote]:
+    """One quote for each sentence."""
+    return [
+        Quote("row" if s.kind == "row" else "sentence", (s,), score, at)
+        for at, (s, score) in enumerate(zip(sentences, scores, strict=True))
+    ]
+
+
+def make_quotes(
+    question: str, sentences: Sequence[Sentence], scores: Sequence[float], hits: Sequence[Hit]
+) -> list[Quote]:
+    """All that may be quoted: every sentence, and the larger units that they belong to.
+
+    A unit has the score of its first sentence without the weight of a fragment: a lead-in is whole
+    with its list. Where the question asks for steps or a list, units of that form gain a fifth.
+
+    Args:
+        question: The form of its answer decides which units there are.
+        sentences: Of all hits, in order.
+        scores: One per sentence, times its weight.
+        hits: Where the sentences are from.
+    """
+    kind = answer_kind(question)
+    steps, listed = asks_steps(question), bool(_WANTS_LIST.search(question))
+    coded = bool(_WANTS_CODE.search(question))
+    found = []
+    for quote in single_quotes(sentences, scores):
+        first, at = quote.first, quote.at
+        raw = quote.score / first.weight
+        units = [quote]
+        defines = kind == "definition" and first.opens and first.kind == "prose"
+        if defines and names_subject(question, first.opens):
+            units = [Quote("definition", _paragraph(sentences, at), raw, at)]
+        following = _items_below(sentences, at)
+        if following:
+            units.append(Quote("list", (first, *following), raw, at))
+        if first.code and (coded or (steps and not _WANTS_CODE.search(first.text))):
+            code = _code(hits[first.number - 1], first.code)
+            units += [Quote("code", (first,), raw, at, code)] if code else []
+        for unit in units:
+            wanted = (steps and unit.steps) or (listed and unit.kind == "list")
+            score = min(1.0, unit.score * _FORM) if wanted else unit.score
+            found.append(replace(unit, score=round(score, 6)))
+    return found
+
+
+def details(best: Quote, quotes: Sequence[Quote], room: int, *, steps: bool) -> list[Quote]:
+    """What follows a definition in its passage, up to a number of words.
+
+    It ends with the section, at a table, at a list without a lead-in, and at code; references to
+    other pages are passed over. With ``steps``, only what says what to do, if anything does.
+    """
+    found = list(_following(best, quotes, room))
+    if steps:
+        told = [q for q in quotes if q.steps]
+        found = list(_following(best, told, room)) or found
+    return found
+
+
+def rest_of_paragraph(best: Quote, quotes: Sequence[Quote], room: int) -> list[Quote]:
+    """The sentences that follow a quote in its paragraph, up to a number of words."""
+    own = [q for q in quotes if q.first.block == best.first.block]
+    return list(_following(best, own, room))
+
+
+def _following(best: Quote, quotes: Sequence[Quote], room: int) -> Iterator[Quote]:
+    end = best.span.end
+    for quote in sorted(quotes, key=lambda q: (q.first.span.start, -len(q.sentences))):
+        first = quote.first
+        if quote.number != best.number or first.span.start < end:
+            continue
+        if not first.heading.startswith(best.first.heading):
+            return
+        if first.kind != "prose" or first.code:
+            return
+        if _ASIDE.match(first.text) or (quote.kind != "list" and first.text.endswith((":", "："))):
+            continue
+        quote = quote.fitted(room)
+        room -= quote.words
+        if room < 0:
+            return
+        end = quote.span.end
+        yield quote
+
+
+def definition_above(best: Quote, quotes: Sequence[Quote], room: int) -> list[Quote]:
+    """The sentence that opens the page of some steps, if it fits a number of words."""
+    for quote in quotes:
+        first = quote.first
+        if first.document_id != best.first.document_id or quote.kind != "sentence":
+            continue
+        if first.opens and first.kind == "prose" and first.span.end <= best.span.start:
+            return [quote] if quote.words <= room else []
+    return []
+
+
+def _paragraph(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
+    """A sentence and those that follow it in its paragraph, and the list that they lead to."""
+    first = sentences[at]
+    taken = [first]
+    size = _COUNTER.count(first.text)
+    for sentence in sentences[at + 1 :]:
+        size += _COUNTER.count(sentence.text)
+        same = (sentence.number, sentence.block) == (first.number, first.block)
+        if not same or size > _LEAD_WORDS or sentence.code:
+            break
+        taken.append(sentence)
+    return tuple(taken)
+
+
+def _items_below(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
+    """The items of the list that a sentence leads to; none if it leads to no list."""
+    lead = sentences[at]
+    if lead.kind != "prose" or not lead.text.endswith((":", "：")):
+        return ()
+    items: list[Sentence] = []
+    for sentence in sentences[at + 1 :]:
+        same = sentence.number == lead.number and sentence.block == lead.block + 1
+        if not same or sentence.kind != "item":
+            break
+        items.append(sentence)
+    return tuple(items)
+
+
+def _code(hit: Hit, span: Span) -> str:
+    """The fenced lines, empty if something in them reads as a citation mark."""
+    code = hit.text[span.start - hit.start : span.end - hit.start].strip()
+    return "" if any(citation_marks(code)) else code
+
+
+def _row(sentence: Sentence) -> str:
+    """The cells of a row, each with the name of its column where the table has a header."""
+    cells = _cells(sentence.text)
+    names = _cells(sentence.header[1]) if sentence.header else []
+    if len(names) != len(cells):
+        return "; ".join(cell for cell in cells if cell)
+    pairs = zip(names, cells, strict=True)
+    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
+
+
+def _cells(row: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+
+
+def _item_line(sentence: Sentence, below: bool) -> str:
+    if not sentence.bullet:
+        return f" {sentence.text}" if below else sentence.text
+    mark = sentence.bullet if _NUMBERED.match(sentence.bullet) else "-"
+    return f"\n{mark} {sentence.text}"
+
+
+def _run_on(texts: Sequence[str]) -> str:
+    """A lead-in and its items as running text."""
+    joined = texts[0]
+    for before, text in pairwise(texts):
+        ends = before.endswith((".", ":", ";", ",", "!", "?", "：", "。", " and", " or"))
+        joined += f"{'' if ends else ';'} {text}"
+    return joined

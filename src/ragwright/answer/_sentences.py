@@ -1,0 +1,256 @@
+"""Sentences of hits, and their place in the layout: heading, paragraph, list, table, code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from ..core import Hit, Span
+from ..models import sentence_spans
+
+SentenceKind: TypeAlias = Literal["prose", "item", "row"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A sentence of a hit that may be quoted.
+
+    Attributes:
+        number: The hit's number from 1.
+        span: Its position in the document.
+        text: The quoted text: one line, without links and footnote numbers of the source.
+        heading: Title and headings above it; for a row of a table also the header row.
+        weight: Share of its score that counts: 1 for a whole sentence of prose, less for a
+            table row, a list item, a fragment, or a sentence cut by a chunk's border.
+        kind: What it is part of.
+        block: Number of its paragraph, list or table in its hit.
+        bullet: The number or mark of a list item, empty for its further sentences.
+        opens: The headings directly above it, without other text between.
+        header: Header row of a table's row, as span and text.
+        code: Span of the fenced code that directly follows.
+    """
+
+    number: int
+    document_id: str
+    span: Span
+    text: str
+    heading: str
+    weight: float = 1.0
+    kind: SentenceKind = "prose"
+    block: int = 0
+    bullet: str = ""
+    opens: str = ""
+    header: tuple[Span, str] | None = None
+    code: Span | None = None
+
+
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
+_FENCE = re.compile(r"```|~~~")
+_FENCE_LINE = re.compile(r"^[ \t]*(?:```+|~~~+)[ \t]*(\w*).*$", re.MULTILINE)
+_FRONT = re.compile(r"\ufeff?---\n.*?\n(?:---|\.\.\.)\s*(?:\n|$)", re.DOTALL)
+_RULE = re.compile(r"[\s|:=_*~+>-]*$")
+_CODE = re.compile(r"(?://|#include|/\*|\*/|<\?|@\w+\()|.*[{};]\s*$|.*\)\s*//", re.DOTALL)
+_BULLET = re.compile(r"(?:>\s*)*(?:(?:[-*•◦▪‣]|\d{1,3}[.)])\s+)?")
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:\s+\"[^\"]*\")?\)")
+_FOOTNOTE = re.compile(r"\s?\[(?:\d{1,3}|note \d+|citation needed)\]")
+_STOP = re.compile(r"[.!?…。！？][\"'”’»)\]*_`]*$")
+_QUOTE_MARK = re.compile(r"\\?\n[ \t]*(?:>[ \t]?)*")
+_TABLE_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t:-]*)+$")
+_BLANK = re.compile(r"\n[ \t>]*\n")
+_CAPTION = re.compile(
+    r"[:：]$|\b(?:following|below|examples?|samples?|exemples?|suivante?s?|folgende[nrs]?"
+    r"|beispiele?|siguientes?|ejemplos?|seguent[ei]|esemp[io]|seguintes?|exemplos?|volgende"
+    r"|voorbeeld)\b",
+    re.IGNORECASE,
+)
+_CAPTION_WEIGHT = 0.4
+
+
+def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
+    """Sentences of the hits in hit order; one in several overlapping hits is taken once.
+
+    Headings, rules, code and front matter are context, not sentences.
+    """
+    found: list[Sentence] = []
+    seen: list[tuple[Hit, list[Sentence]]] = []
+    for number, hit in enumerate(hits, 1):
+        shared = [
+            other.span
+            for before, sentences in seen
+            if before.document_id == hit.document_id and hit.start < before.end
+            if before.start < hit.end
+            for other in sentences
+        ]
+        own = [s for s in _Reader(number, hit).read() if not any(_same(s.span, o) for o in shared)]
+        seen.append((hit, own))
+        found += own
+    return found
+
+
+class _Reader:
+    """Reads one hit from top to bottom, with the headings and the table above each sentence."""
+
+    def __init__(self, number: int, hit: Hit) -> None:
+        self._number, self._hit = number, hit
+        # Levels of the headings above the hit are not stored; those of Markdown start at the title.
+        first = 1 if hit.headings[:1] == (hit.title,) else 2
+        self._path = list(enumerate(hit.headings, first))
+        self._opened = [hit.title] if hit.start == 0 else []
+        self._header: tuple[Span, str] | None = None
+        self._block, self._end = 0, 0
+        self._fence: int | None = None
+        self._found: list[Sentence] = []
+
+    def read(self) -> list[Sentence]:
+        """The sentences of the hit, in text order."""
+        text = self._hit.text
+        skip = _code_before(text) if self._hit.start else 0
+        spans = [Span(skip + s.start, skip + s.end) for s in sentence_spans(text[skip:])]
+        front = _FRONT.match(text)
+        begin = front.end() if front and self._hit.start == 0 else 0
+        for i, span in enumerate(spans):
+            raw = text[span.start : span.end]
+            title = _HEADING.match(raw)
+            if _FENCE.match(raw):
+                self._fenced(span)
+            elif self._fence is not None or span.end <= begin:
+                continue
+            elif title:
+                self._headed(len(title[1]), title[2])
+            elif _RULE.match(raw):
+                self._ruled(raw)
+            elif not _CODE.match(raw):
+                first = i == 0 and self._hit.start > 0
+                self._sentence(span, first, last=i == len(spans) - 1 and i > 0)
+        return self._found
+
+    def _headed(self, level: int, title: str) -> None:
+        """A heading closes those of its level and below."""
+        self._path = [(above, name) for above, name in self._path if above < level]
+        self._path.append((level, title))
+        self._opened.append(title)
+        self._next_block()
+
+    def _next_block(self) -> None:
+        self._block += 1
+        self._header = None
+
+    def _fenced(self, span: Span) -> None:
+        """A fence: the sentence before the first one is a caption of the code up to the second."""
+        caption = self._found[-1] if self._found else None
+        if caption is not None and caption.block != self._block:
+            caption = None
+        if self._fence is None:
+            self._fence = span.start
+            if caption is not None and _CAPTION.search(caption.text):
+                weight = min(caption.weight, _CAPTION_WEIGHT)
+                self._found[-1] = replace(caption, weight=weight)
+            return
+        if caption is not None:
+            start = self._hit.start
+            self._found[-1] = replace(caption, code=Span(start + self._fence, start + span.end))
+        self._fence = None
+        self._opened = []
+        self._next_block()
+
+    def _ruled(self, raw: str) -> None:
+        """The rule of a table: the row before it is the header of the rows below."""
+        last = self._found[-1] if self._found else None
+        if _TABLE_RULE.match(raw) and last and last.kind == "row" and last.block == self._block:
+            self._found.pop()
+            self._header = last.span, last.text
+
+    def _sentence(self, span: Span, first: bool, last: bool) -> None:
+        """A sentence, unless nothing of it can be shown."""
+        hit = self._hit
+        raw = hit.text[span.start : span.end]
+        bullet = _BULLET.match(raw)
+        skipped = len(bullet[0]) if bullet else 0
+        text = _shown(raw[skipped:])
+        if not text:
+            return
+        mark = bullet[0].strip("> \t") if bullet else ""
+        kind = self._place(span, text, mark)
+        torn = (first and text[0].islower()) or (last and not (_STOP.search(text) or "|" in text))
+        opens = " ".join(dict.fromkeys(self._opened))
+        self._opened, self._end = [], span.end
+        above = [hit.title, *(name for _, name in self._path)]
+        above += [self._header[1]] if self._header else []
+        sentence = Sentence(
+            self._number,
+            hit.document_id,
+            Span(hit.start + span.start + skipped, hit.start + span.end),
+            text,
+            " ".join(dict.fromkeys(above)),
+            _weight(text, torn, kind, opens),
+            kind,
+            self._block,
+            mark,
+            opens,
+            self._header,
+        )
+        self._found.append(sentence)
+
+    def _place(self, span: Span, text: str, mark: str) -> SentenceKind:
+        """The kind of a sentence; another kind or an empty line begins a block."""
+        before = self._found[-1] if self._found else None
+        if before is not None and before.block != self._block:
+            before = None
+        gap = self._hit.text[self._end : span.start]
+        blank = bool(_BLANK.search(gap))
+        kind: SentenceKind = "row" if text.startswith("|") else "item" if mark else "prose"
+        if before is None:
+            return kind
+        if kind == "prose" and before.kind == "item" and (not blank or gap[-1:] in " \t"):
+            kind = "item"
+        if kind != before.kind or (blank and kind != "item"):
+            self._next_block()
+        return kind
+
+
+def _code_before(text: str) -> int:
+    """Start of the prose in a chunk that begins inside fenced code; 0 in any other chunk.
+
+    The first fence is then a closing one: the next one opens with a language, or, without one, most
+    lines before it look like code.
+    """
+    fences = list(_FENCE_LINE.finditer(text))
+    named = next((n for n, fence in enumerate(fences) if fence[1]), None)
+    if not fences or named == 0:
+        return 0
+    if named is not None:
+        torn = named % 2 == 1
+    else:
+        lines = [line for line in text[: fences[0].start()].splitlines() if line.strip()]
+        torn = 2 * sum(bool(_CODE.match(line.strip())) for line in lines) > len(lines)
+    return fences[0].end() if torn else 0
+
+
+def _shown(raw: str) -> str:
+    """A sentence as it is quoted: one line, without link targets and footnote numbers.
+
+    A footnote's ``[3]`` in a quote would read as a citation of the third passage.
+    """
+    flat = _QUOTE_MARK.sub("\n", raw) if "\n" in raw else raw
+    return " ".join(_FOOTNOTE.sub("", _LINK.sub(r"\1", flat)).split())
+
+
+def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
+    """Weight of a unit's score; set by hand, since the fitted data is prose."""
+    if torn:
+        return 0.7
+    if _STOP.search(text):
+        return 1.0
+    if kind == "row":
+        return 0.9
+    if text.endswith((":", "：")):
+        return 0.6
+    if kind == "prose" and opens:
+        return 0.9
+    return 0.8 if kind == "item" else 0.5
+
+
+def _same(one: Span, other: Span) -> bool:
+    return one.overlap(other) * 2 > min(one.length, other.length)
