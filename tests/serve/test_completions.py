@@ -253,8 +253,9 @@ def test_links_are_added_where_asked_for(offline: Path) -> None:
     with served(offline) as running:
         made = asked(running, extra_body={"ragwright": {"source_links": True}})
     content = made.choices[0].message.content or ""
-    url = made.model_extra["ragwright"]["citations"][0]["url"]  # type: ignore[index]
-    assert content.endswith(f"]({url})")
+    cited = made.model_extra["ragwright"]["citations"]  # type: ignore[index]
+    assert all(f"]({one['url']})" in content for one in cited)
+    assert content.endswith(f"]({cited[-1]['url']})")
 
 
 def test_filters_of_a_request_narrow_it(offline: Path) -> None:

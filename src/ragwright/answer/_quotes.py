@@ -170,8 +170,9 @@ def make_quotes(
             units += [Quote("code", (first,), raw, at, code)] if code else []
         for unit in units:
             wanted = (steps and unit.steps) or (listed and unit.kind == "list")
-            score = min(1.0, unit.score * _FORM) if wanted else unit.score
-            found.append(replace(unit, score=round(score, 6)))
+            if wanted:
+                unit = replace(unit, score=round(min(1.0, unit.score * _FORM), 6))
+            found.append(unit)
     return found
 
 

@@ -82,6 +82,7 @@ def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
             if before.document_id == hit.document_id and hit.start < before.end
             if before.start < hit.end
             for other in sentences
+            if other.span.end > hit.start
         ]
         own = [s for s in _Reader(number, hit).read() if not any(_same(s.span, o) for o in shared)]
         seen.append((hit, own))
@@ -97,6 +98,7 @@ class _Reader:
         # Levels of the headings above the hit are not stored; those of Markdown start at the title.
         first = 1 if hit.headings[:1] == (hit.title,) else 2
         self._path = list(enumerate(hit.headings, first))
+        self._above = self._joined_path()
         self._opened = [hit.title] if hit.start == 0 else []
         self._header: tuple[Span, str] | None = None
         self._block, self._end = 0, 0
@@ -130,8 +132,12 @@ class _Reader:
         """A heading closes those of its level and below."""
         self._path = [(above, name) for above, name in self._path if above < level]
         self._path.append((level, title))
+        self._above = self._joined_path()
         self._opened.append(title)
         self._next_block()
+
+    def _joined_path(self) -> str:
+        return " ".join(dict.fromkeys((self._hit.title, *(name for _, name in self._path))))
 
     def _next_block(self) -> None:
         self._block += 1
@@ -174,16 +180,14 @@ class _Reader:
         mark = bullet[0].strip("> \t") if bullet else ""
         kind = self._place(span, text, mark)
         torn = (first and text[0].islower()) or (last and not (_STOP.search(text) or "|" in text))
-        opens = " ".join(dict.fromkeys(self._opened))
+        opens = " ".join(dict.fromkeys(self._opened)) if self._opened else ""
         self._opened, self._end = [], span.end
-        above = [hit.title, *(name for _, name in self._path)]
-        above += [self._header[1]] if self._header else []
         sentence = Sentence(
             self._number,
             hit.document_id,
             Span(hit.start + span.start + skipped, hit.start + span.end),
             text,
-            " ".join(dict.fromkeys(above)),
+            f"{self._above} {self._header[1]}" if self._header else self._above,
             _weight(text, torn, kind, opens),
             kind,
             self._block,
@@ -199,7 +203,7 @@ class _Reader:
         if before is not None and before.block != self._block:
             before = None
         gap = self._hit.text[self._end : span.start]
-        blank = bool(_BLANK.search(gap))
+        blank = gap.count("\n") > 1 and bool(_BLANK.search(gap))
         kind: SentenceKind = "row" if text.startswith("|") else "item" if mark else "prose"
         if before is None:
             return kind

@@ -8,8 +8,9 @@ and a linear model over them. The weights were fitted on development splits only
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -180,7 +181,9 @@ class ExtractiveReranker(Reranker):
     def features(self, query: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Feature matrix, shape (passages, len(FEATURES)); all values within about -2..2."""
         analyzer = self._analyzer(query, passages)
-        units = [_unit(analyzer, p, number) for number, p in enumerate(passages)]
+        # Sentences of a section share their heading.
+        above = cache(lambda heading: frozenset(analyzer.tokens(heading)))
+        units = [_unit(analyzer, p, number, above) for number, p in enumerate(passages)]
         asked = _asked(analyzer, query, units)
         columns = {**_overlap(units, asked), **_shape(units, asked)}
         columns["bias"] = np.ones(len(units))
@@ -195,12 +198,14 @@ class ExtractiveReranker(Reranker):
         return self._analyzers[language]
 
 
-def _unit(analyzer: Analyzer, passage: str, number: int) -> _Unit:
+def _unit(
+    analyzer: Analyzer, passage: str, number: int, above: Callable[[str], frozenset[str]]
+) -> _Unit:
     text, heading, chunk, order, opens = (*passage.split(_MARK), "", "", "", "")[:5]
     tokens = tuple(analyzer.tokens(text))
-    held, above = frozenset(tokens), frozenset(analyzer.tokens(heading))
-    led = frozenset(analyzer.tokens(opens))
-    return _Unit(text, tokens, held, above, chunk or f"#{number}", order != _UNRANKED, led)
+    ranked = order != _UNRANKED
+    place = chunk or f"#{number}"
+    return _Unit(text, tokens, frozenset(tokens), above(heading), place, ranked, above(opens))
 
 
 def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
@@ -276,7 +281,7 @@ def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float6
         "no_person": (strict - offered) * (kind == "person" and asked.insists),
         "definition": defines,
         "lead": _named_above(units, asked, lead=True) * (1.0 if kind == "definition" else 0.5),
-        "steps": _named_above(units, asked, lead=False) * [float(instructs(u.text)) for u in units],
+        "steps": _steps(units, asked),
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": _bm25(units, asked.terms, asked.weights),
         # A sentence that covers a long question as well as a short one is better evidence.
@@ -323,9 +328,13 @@ def _missing(
 
 def _pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
     """Share of neighbouring question terms that are within three words of each other."""
-    if len(terms) < 2:
+    held = set(terms).intersection(tokens)
+    if len(held) < 2:
         return 0.0
-    where = {t: [i for i, token in enumerate(tokens) if token == t] for t in terms}
+    where: dict[str, list[int]] = {term: [] for term in terms}
+    for i, token in enumerate(tokens):
+        if token in held:
+            where[token].append(i)
     near = sum(any(abs(i - j) <= 3 for i in where[a] for j in where[b]) for a, b in pairwise(terms))
     return near / (len(terms) - 1)
 
@@ -355,6 +364,14 @@ def _named_above(units: Sequence[_Unit], asked: _Asked, *, lead: bool) -> NDArra
             continue
         exact = 1.0 if asked.codes else 0.5 + 0.5 * len(named) / len(above)
         marks[i] = share * exact
+    return marks
+
+
+def _steps(units: Sequence[_Unit], asked: _Asked) -> NDArray[np.float64]:
+    """For a question that asks for steps: instructions under a heading that names the subject."""
+    marks = _named_above(units, asked, lead=False)
+    if marks.any():
+        marks *= [float(instructs(unit.text)) for unit in units]
     return marks
 
 

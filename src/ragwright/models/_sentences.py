@@ -117,7 +117,11 @@ def _alone(line: str, after: str) -> bool:
 
 def _setext(line: str) -> bool:
     stripped = line.strip()
-    return len(stripped) > 2 and (set(stripped) == {"="} or set(stripped) == {"-"})
+    return (
+        stripped[:1] in {"=", "-"}
+        and len(stripped) > 2
+        and (set(stripped) == {"="} or set(stripped) == {"-"})
+    )
 
 
 def _breaks(before: str, line: str) -> bool:
