@@ -23,6 +23,7 @@ from ._questions import (
     AnswerKind,
     answer_kind,
     asks_steps,
+    denies,
     focus,
     insists,
     instructs,
@@ -58,7 +59,7 @@ FEATURES = (
     "definition",
     "lead",
     "steps",
-    "terms",
+    "polarity",
     "length",
     "question",
     "rank",
@@ -88,7 +89,7 @@ _WEIGHTS = {
     "definition": 0.8,
     "lead": 4.0,
     "steps": 2.5,
-    "terms": 2.5,
+    "polarity": -1.5,
     "length": 0.61,
     "question": -1.12,
     "rank": 2.84,
@@ -96,8 +97,8 @@ _WEIGHTS = {
 }
 """Fitted by ``benchmarks/extractive.py --fit``; ``definition``, ``lead`` and ``steps`` are set
 by hand, since the development splits hold only 25 questions that ask for a definition, and neither
-headings nor instructions. ``terms`` is the same for all sentences of a question; it was chosen on
-the development splits by how well the best score tells answerable questions from others."""
+headings nor instructions. ``polarity`` was set on the development splits, by how well the best
+score tells answerable questions from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class _Asked:
     kind: AnswerKind
     steps: bool
     insists: bool
+    denies: bool
     words: frozenset[str]
 
 
@@ -229,6 +231,7 @@ def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
         kind,
         steps,
         insists(kind, query),
+        denies(query),
         frozenset(w.casefold() for w in words(query)),
     )
 
@@ -284,8 +287,8 @@ def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float6
         "steps": _steps(units, asked),
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": _bm25(units, asked.terms, asked.weights),
-        # A sentence that covers a long question as well as a short one is better evidence.
-        "terms": np.full(len(units), (min(max(len(asked.terms), 5), 12) - 5) / 10),
+        # What is not so is hardly answered by what is so.
+        "polarity": np.array([float(asked.denies and not denies(u.text)) for u in units]),
         "length": np.array([min(len(u.tokens), 40) / 40 for u in units]),
         "question": np.array([float(u.text.rstrip("»\"' ").endswith("?")) for u in units]),
     }

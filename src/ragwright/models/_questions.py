@@ -191,6 +191,19 @@ def instructs(sentence: str) -> bool:
     return bool(_INSTRUCTS.search(sentence))
 
 
+_DENIES = late_pattern(
+    r"\b(?:not|never|no|without|neither|nor|cannot|none|nobody|nothing|except|lack\w*|fail\w*"
+    r"|ne|pas|jamais|sans|aucune?|ni|nicht|kein\w*|nie|ohne|nunca|non|senza|não|sem|niet|geen"
+    r"|nooit|zonder)\b|\bn['’]|n['’]t\b",
+    _I,
+)
+
+
+def denies(text: str) -> bool:
+    """True where a text holds a negation."""
+    return bool(_DENIES.search(text))
+
+
 def about_codes(question: str) -> bool:
     """True where a question names codes and nothing else: *Why do I get C2065?*."""
     rest = words(_ABOUT.sub(" ", _ASKING.sub(" ", question)))
