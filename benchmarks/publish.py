@@ -66,6 +66,13 @@ PAGES = {
         "beside the page. The judges are scripted: the page says what the program does with a "
         "judge's replies and how fast, not how well any judge judges.",
     ),
+    "offline": Page(
+        "Answers without a model, measured",
+        "What the offline answerer quotes: messages of codes, answers of reading tests, time.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. Rules and weights were chosen on development splits; the tables show the "
+        "others unless they say so.",
+    ),
     "records": Page(
         "Records, measured",
         "Time and memory of a refresh of records, beside PySpark and a plain loop.",

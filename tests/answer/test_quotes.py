@@ -49,17 +49,15 @@ To replace the filter, follow these steps:
 NEUTRAL = Persona("")
 
 
-def ask(
-    question: str, *texts: str, persona: Persona = NEUTRAL, threshold: float = 0.25, **more: object
-) -> Answer:
-    hits = [page(n, text, **more) for n, text in enumerate(texts, 1)]
+def ask(question: str, *texts: str, persona: Persona = NEUTRAL, threshold: float = 0.25) -> Answer:
+    hits = [page(n, text) for n, text in enumerate(texts, 1)]
     setup = AnswerSetup(AnswerOptions(threshold=threshold))
     return Driver().run(answer(question, persona, hits, setup))
 
 
-def page(number: int, text: str, **more: object) -> Hit:
+def page(number: int, text: str) -> Hit:
     title = text.partition("\n")[0].lstrip("# ")
-    return hit(number, text, title=title, headings=(title,), **more)
+    return hit(number, text, title=title, headings=(title,))
 
 
 def cited(made: Answer, *texts: str) -> list[str]:

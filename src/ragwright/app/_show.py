@@ -132,7 +132,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
         cited = near.citation
         text = textwrap.shorten(" ".join(near.text.split()), 320, placeholder=" …")
         lines.append(textwrap.fill(text, width(), initial_indent="  - ", subsequent_indent="    "))
-        lines.append(f"    {place(cited.source, cited.page, cited.start, cited.end)}")
+        lines.append(f"    {place(cited)}")
     # the first line already says how a quoted answer was made
     lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
     return "\n".join(lines)

@@ -59,7 +59,6 @@ FEATURES = (
     "definition",
     "lead",
     "steps",
-    "polarity",
     "length",
     "question",
     "rank",
@@ -89,7 +88,6 @@ _WEIGHTS = {
     "definition": 0.8,
     "lead": 4.0,
     "steps": 2.5,
-    "polarity": -1.5,
     "length": 0.61,
     "question": -1.12,
     "rank": 2.84,
@@ -97,8 +95,12 @@ _WEIGHTS = {
 }
 """Fitted by ``benchmarks/extractive.py --fit``; ``definition``, ``lead`` and ``steps`` are set
 by hand, since the development splits hold only 25 questions that ask for a definition, and neither
-headings nor instructions. ``polarity`` was set on the development splits, by how well the best
-score tells answerable questions from others."""
+headings nor instructions."""
+
+_DENIED = 1.5
+"""Taken from the scores of a question with a negation if the best sentence holds none: what is not
+so is hardly answered by what is so. Set on the development splits, by how well the best score tells
+answerable questions from others. The order of the sentences stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,6 @@ class _Asked:
     kind: AnswerKind
     steps: bool
     insists: bool
-    denies: bool
     words: frozenset[str]
 
 
@@ -165,7 +166,7 @@ class ExtractiveReranker(Reranker):
 
     name = "extractive"
 
-    identity = f"extractive/{value_hash(_WEIGHTS)[:8]}"
+    identity = f"extractive/{value_hash([_WEIGHTS, _DENIED])[:8]}"
     columns = FEATURES
     scale = "0-1, logistic; fitted so that 0.5 separates answering sentences from the rest"
 
@@ -178,6 +179,9 @@ class ExtractiveReranker(Reranker):
             return []
         weights = np.array([_WEIGHTS[name] for name in FEATURES])
         logits = self.features(query, passages) @ weights
+        best = passages[int(np.argmax(logits))].partition(_MARK)[0]
+        if denies(query) and not denies(best):
+            logits -= _DENIED
         return [round(float(s), 6) for s in 1 / (1 + np.exp(-logits))]
 
     def features(self, query: str, passages: Sequence[str]) -> NDArray[np.float64]:
@@ -231,7 +235,6 @@ def _asked(analyzer: Analyzer, query: str, units: Sequence[_Unit]) -> _Asked:
         kind,
         steps,
         insists(kind, query),
-        denies(query),
         frozenset(w.casefold() for w in words(query)),
     )
 
@@ -287,8 +290,6 @@ def _shape(units: Sequence[_Unit], asked: _Asked) -> dict[str, NDArray[np.float6
         "steps": _steps(units, asked),
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": _bm25(units, asked.terms, asked.weights),
-        # What is not so is hardly answered by what is so.
-        "polarity": np.array([float(asked.denies and not denies(u.text)) for u in units]),
         "length": np.array([min(len(u.tokens), 40) / 40 for u in units]),
         "question": np.array([float(u.text.rstrip("»\"' ").endswith("?")) for u in units]),
     }
