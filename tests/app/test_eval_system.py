@@ -69,6 +69,17 @@ def test_its_run_is_like_any_other(folder: Path) -> None:
     assert json.loads(again.stdout)["measures"]["ExactMatch"]["n"] == 3
 
 
+def test_its_run_is_diagnosed(folder: Path) -> None:
+    words = ("--testset", "questions.csv", "-q")
+    ragwright(folder, "eval", "--system", "rag:answer", *words)
+    shown = ragwright(folder, "diagnose", "--run", "latest").stdout
+    assert "2 of 3 rows are answered right." in shown
+    told = json.loads(ragwright(folder, "diagnose", "--run", "latest", "--json").stdout)
+    assert told["losses"] == {"none": 2, "retrieve": 1}  # it found nothing on Spain
+    both = ragwright(folder, "diagnose", "--run", "latest", "--testset", "questions.csv", code=1)
+    assert "either --testset or --run" in both.stderr
+
+
 def test_a_dry_run_asks_nothing_and_knows_the_price(folder: Path) -> None:
     (folder / "system.yaml").write_text("call: rag:answer\nprice: 0.25\n", "utf-8")
     words = ("eval", "--system", "system.yaml", "--testset", "questions.csv", "--json")

@@ -21,6 +21,8 @@ from ..report import (
     generators_json,
     generators_table,
     lost_rows_text,
+    run_diagnosis_json,
+    run_diagnosis_table,
 )
 from ..testsets import Testset, project_testset
 from ..workbench import Workbench
@@ -30,7 +32,15 @@ from ._options import RetryErrors, names_of
 from ._show import show_forecast, show_progress
 
 Testsets = Annotated[
-    str, typer.Option("--testset", help="beir:DIR/SPLIT, or a JSONL file.", show_default=False)
+    str, typer.Option("--testset", help="beir:DIR/SPLIT, or a file of rows.", show_default=False)
+]
+Stored = Annotated[
+    str,
+    typer.Option(
+        "--run",
+        help="Instead of a testset: a stored run, also of another system; tells retrieval from "
+        "answering and asks nothing.",
+    ),
 ]
 Measures = Annotated[
     str,
@@ -71,8 +81,9 @@ Split = Annotated[
 @reported
 @with_flags
 def command(
-    testset: Testsets,
     flags: MeasuringFlags,
+    testset: Testsets = "",
+    run: Stored = "",
     measures: Measures = "",
     stages: Stages = "",
     closed_book: ClosedBook = False,
@@ -85,6 +96,15 @@ def command(
 ) -> int:
     """Find the stage that loses points: each one is replaced by a perfect one in turn."""
     folder = ProjectFolder(flags.project).require()
+    if bool(run) == bool(testset):
+        raise ConfigError(
+            "give either --testset or --run",
+            where="ragwright diagnose",
+            hint="--testset FILE answers its questions with every stage replaced in turn; --run "
+            "latest splits the rows of a stored run",
+        )
+    if run:
+        return _of_run(flags, run)
     given = project_testset(folder, testset, split, purpose="diagnose", rehearsal=flags.dry_run)
     resume = flags.resume or retry_errors
     if models or personas or write:
@@ -115,13 +135,25 @@ def command(
             show_forecast(console, forecast, flags.as_json)
             return 0
         with show_progress(console, bench):
-            found, run = bench.diagnose(given, measures, how)
+            found, made = bench.diagnose(given, measures, how)
     if _as_json(flags):
-        console.json(diagnosis_json(found, run=run.run))
+        console.json(diagnosis_json(found, run=made.run))
     else:
-        text = diagnosis_table(found, run=run.run, width=console.columns())
+        text = diagnosis_table(found, run=made.run, width=console.columns())
         console.result(f"{text}\n\n{lost_rows_text(found, rows)}" if rows else text)
-    return _ended(console, run, bool(found.rows))
+    return _ended(console, made, bool(found.rows))
+
+
+def _of_run(flags: MeasuringFlags, run: str) -> int:
+    """Show where the rows of a stored run are lost."""
+    console = flags.console
+    with Workbench.open(flags.project, flags.session()) as bench:
+        found = bench.diagnose_run(run)
+    if _as_json(flags):
+        console.json(run_diagnosis_json(found))
+    else:
+        console.result(run_diagnosis_table(found, width=console.columns()))
+    return 0
 
 
 def _read(

@@ -34,6 +34,8 @@ from ._diagnosis import (
     diagnosis_json as diagnosis_json,
     diagnosis_table as diagnosis_table,
     lost_rows_text as lost_rows_text,
+    run_diagnosis_json as run_diagnosis_json,
+    run_diagnosis_table as run_diagnosis_table,
 )
 from ._document import stylesheet as stylesheet
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit

@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import Any
 
 from ..core import Score
-from ..experiment import DiagnosedRow, Diagnosis, GoldPlace, StagePoints
+from ..experiment import DiagnosedRow, Diagnosis, GoldPlace, RunDiagnosis, StagePoints
 from ..measure import Comparisons, Summary
 from ._data import comparison_json
 from ._text import WIDTH, interval, number, text_table
@@ -29,6 +29,14 @@ LOST = {
     "": "nothing lost",
 }
 """Description of the place where a row is first lost."""
+
+_RUN_PLACES = {
+    "retrieve": "in retrieval: no gold among the passages",
+    "generate": "in answering: gold among the passages, wrong answer",
+    "errored": "the system failed",
+    "unknown": "cannot be placed",
+    "": "nothing: the answer is right",
+}
 
 
 def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
@@ -78,6 +86,32 @@ def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
         },
         "notes": list(found.notes),
         "run": run,
+    }
+
+
+def run_diagnosis_table(found: RunDiagnosis, *, width: int = WIDTH) -> str:
+    """Verdict of a run's diagnosis, and the rows of each place by their ids."""
+    blocks = ["\n".join(fill(line, width) for line in found.verdict)]
+    rows = [["lost", "rows", "which"]]
+    for place, words in _RUN_PLACES.items():
+        ids = [row.row_id for row in found.rows if row.lost == place]
+        if ids:
+            more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+            rows.append([words, str(len(ids)), ", ".join(ids[:_SHOWN]) + more])
+    blocks.append(text_table(rows, right=(1,), width=width))
+    tail = [f"run: {found.run}", *(fill(f"note: {note}", width) for note in found.notes)]
+    return "\n\n".join([*blocks, "\n".join(tail)])
+
+
+def run_diagnosis_json(found: RunDiagnosis) -> dict[str, Any]:
+    """The document of ``diagnose --run --json``."""
+    return {
+        "verdict": list(found.verdict),
+        "stage": found.stage or None,
+        "losses": {place or "none": count for place, count in found.losses.items()},
+        "rows": [asdict(row) for row in found.rows],
+        "notes": list(found.notes),
+        "run": found.run,
     }
 
 

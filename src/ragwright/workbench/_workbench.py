@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         OnResult,
         PersonaModelGrid,
         Questions,
+        RunDiagnosis,
         Study,
         SweepForecast,
         Sweeping,
@@ -468,6 +469,11 @@ class Workbench(AsyncVerbs):
         """Replace each stage by its oracle in turn, and report which stage loses points."""
         chosen = how or experiment.Diagnosing()
         return experiment.run_diagnosis(self.project, testset, measures, chosen)
+
+    def diagnose_run(self, run: str = "latest") -> RunDiagnosis:
+        """Split the rows of a stored run, also of another system, by retrieval and answering."""
+        language = self.project.settings.judge.language
+        return experiment.diagnose_run(self.results(run), language)
 
     def forecast_diagnose(
         self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None

@@ -33,6 +33,11 @@ from ._generators import (
     readings_of as readings_of,
 )
 from ._gold_places import GoldPlace as GoldPlace, has_gold as has_gold
+from ._of_run import (
+    RunDiagnosis as RunDiagnosis,
+    RunRowLoss as RunRowLoss,
+    diagnose_run as diagnose_run,
+)
 from ._oracles import (
     DiagnosedRow as DiagnosedRow,
     DiagnosisCase as DiagnosisCase,

@@ -1,0 +1,185 @@
+"""Where a stored run loses rows: retrieval or answering, from its answers and passages alone.
+
+This needs none of the system's own stages, so it works for systems that ragwright only asks. What
+happens between search and answer (filters, reranking, cuts) cannot be told from outside.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import Literal, TypeAlias
+
+from ...core import Row, Span, TestsetError
+from ...measure import marked
+from ..evaluations import Evaluation, RowResult
+from ._facts import is_right
+from ._gold_places import GoldPiece
+
+Place: TypeAlias = Literal["", "retrieve", "generate", "errored", "unknown"]
+"""Where a row is lost; ``""`` where its answer is right."""
+
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class RunRowLoss:
+    """One row of a run, and where it is lost.
+
+    Attributes:
+        row_id: The row.
+        lost: Where it is lost.
+        right: Whether the answer is right by the reference; None without one.
+        gold: Whether a gold passage is among those that the system returned; None if unknown.
+        by: How that was seen: ``spans``, ``ids`` or ``words`` of the reference; empty if unknown.
+        reason: Why it is errored or unknown.
+    """
+
+    row_id: str
+    lost: Place
+    right: bool | None = None
+    gold: bool | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunDiagnosis:
+    """Where the rows of a run are lost.
+
+    Attributes:
+        run: The run.
+        verdict: Sentences, the conclusion first.
+        stage: ``retrieve`` or ``generate``, where significantly more rows are lost; else empty.
+        losses: Place -> number of rows.
+        rows: Every row.
+        notes: What cannot be told, and why.
+    """
+
+    run: str
+    verdict: tuple[str, ...]
+    stage: Literal["", "retrieve", "generate"]
+    losses: dict[Place, int]
+    rows: tuple[RunRowLoss, ...]
+    notes: tuple[str, ...]
+
+
+def diagnose_run(found: Evaluation, language: str = "en") -> RunDiagnosis:
+    """Split the rows of a run by where they are lost.
+
+    An answer is right if it contains a gold answer of up to five words, or half of the content
+    words of a longer one. Gold is among the passages by spans, by ids of documents or, where a row
+    has neither, if the passages hold the words of the reference. The two places are compared by an
+    exact binomial test (5 %, two-sided).
+
+    Raises:
+        TestsetError: The run holds no answers, or no row has a reference.
+    """
+    rows = tuple(_row(result, language) for result in found.results)
+    if all(row.right is None and row.lost != "errored" for row in rows):
+        raise TestsetError(
+            "no row of the run has an answer and a reference to compare it with",
+            where=found.name,
+            hint="evaluate a test set with a `reference` for each question",
+        )
+    losses: dict[Place, int] = dict(Counter(row.lost for row in rows))
+    missed, wrong = losses.get("retrieve", 0), losses.get("generate", 0)
+    p = _p(missed, wrong)
+    stage: Literal["", "retrieve", "generate"] = ""
+    if p <= _LEVEL:
+        stage = "retrieve" if missed > wrong else "generate"
+    return RunDiagnosis(
+        found.name, _verdict(losses, len(rows), p), stage, losses, rows, _notes(found, rows)
+    )
+
+
+def _row(result: RowResult, language: str) -> RunRowLoss:
+    row = result.row
+    failed = next((score.reason for score in result.scores if score.state == "errored"), "")
+    if row is None or row.response is None:
+        reason = failed or "the run holds no answer of it"
+        return RunRowLoss(result.row_id, "errored" if failed else "unknown", reason=reason)
+    said = "" if marked(row, "abstained") else row.response
+    right = is_right(row, said, language)
+    gold, by = _gold(row, language)
+    if right is None:
+        return RunRowLoss(row.id, "unknown", gold=gold, by=by, reason="it has no reference")
+    if right:
+        return RunRowLoss(row.id, "", right, gold, by)
+    if gold is None:
+        reason = "its answer is wrong, and the system returned no passages"
+        return RunRowLoss(row.id, "unknown", right, reason=reason)
+    return RunRowLoss(row.id, "generate" if gold else "retrieve", right, gold, by)
+
+
+def _gold(row: Row, language: str) -> tuple[bool | None, str]:
+    """Whether the passages hold gold, and how that was seen."""
+    searched = row.metadata.get("retrieved") is True
+    if row.reference_spans and (row.retrieved_spans or searched):
+        held = any(
+            _holds(GoldPiece(span.document_id, Span(span.start, span.end)), row)
+            for span in row.reference_spans
+        )
+        return held, "spans"
+    if row.reference_ids and (row.retrieved_context_ids or searched):
+        gold = {name for name, grade in row.reference_ids.items() if grade > 0}
+        return bool(gold & set(row.retrieved_context_ids)), "ids"
+    if row.retrieved_contexts or searched:
+        return is_right(row, "\n".join(row.retrieved_contexts), language), "words"
+    return None, ""
+
+
+def _holds(piece: GoldPiece, row: Row) -> bool:
+    assert piece.span is not None
+    size = piece.span.end - piece.span.start
+    return any(
+        passage.document_id == piece.document_id
+        and 2 * (min(passage.end, piece.span.end) - max(passage.start, piece.span.start)) >= size
+        for passage in row.retrieved_spans
+    )
+
+
+def _p(one: int, other: int) -> float:
+    """Two-sided exact binomial test of equal shares; 1 without rows."""
+    n = one + other
+    tail = sum(comb(n, k) for k in range(min(one, other) + 1)) / 2**n if n else 1.0
+    return min(1.0, 2 * tail)
+
+
+def _verdict(losses: dict[Place, int], total: int, p: float) -> tuple[str, ...]:
+    right, missed, wrong = (losses.get("", 0), losses.get("retrieve", 0), losses.get("generate", 0))
+    said = [f"{right} of {total} rows are answered right."]
+    if missed or wrong:
+        said.append(
+            f"{missed} are lost in retrieval: no passage that the system returned holds the gold. "
+            f"{wrong} are lost in answering: the gold is among the passages, and the answer is "
+            "wrong."
+        )
+        first = "retrieval" if missed > wrong else "answering"
+        if p <= _LEVEL:
+            said.append(f"Work on {first} first: it loses more rows (p = {p:.3f}, exact test).")
+        else:
+            said.append(f"Too few rows to prove which of the two loses more (p = {p:.2f}).")
+    if failed := losses.get("errored", 0):
+        said.append(f"{failed} failed.")
+    if unknown := losses.get("unknown", 0):
+        said.append(f"{unknown} cannot be placed.")
+    return tuple(said)
+
+
+def _notes(found: Evaluation, rows: Sequence[RunRowLoss]) -> tuple[str, ...]:
+    notes = [
+        "filters, reranking, cuts and judges are not told apart: that needs the system's own "
+        "stages (`diagnose --testset` tests those of a project)"
+    ]
+    by_words = sum(row.by == "words" for row in rows)
+    if by_words:
+        notes.append(
+            f"{by_words} rows have no gold passages: the passages count as gold where they hold "
+            "the words of the reference"
+        )
+    for reason, count in Counter(row.reason for row in rows if row.reason).most_common(3):
+        notes.append(f"{count} rows: {reason}")
+    return (*found.notes, *notes)
