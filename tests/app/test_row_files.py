@@ -151,3 +151,11 @@ def test_a_run_writes_the_questions_of_rows_without_an_answer(tmp_path: Path) ->
     assert (first["user_input"], first["response"], first["TokenF1"]) == ("a", "a", "1.0")
     assert (second["user_input"], second["TokenF1 state"]) == ("b", "errored")
     assert "ValueError: down" in second["TokenF1 reason"]
+
+
+def test_a_report_is_no_sheet(folder: Path) -> None:
+    (folder / "ragwright.yaml").write_text("sources: [docs/]\n", "utf-8")
+    ragwright(folder, "score", "rows.jsonl", *MEASURES, "-q")
+    done = ragwright(folder, "report", "latest", "-o", "rows.xlsx", code=1)
+    assert "unknown ending '.xlsx'" in done.stderr
+    assert "ragwright score latest -o rows.xlsx" in done.stderr

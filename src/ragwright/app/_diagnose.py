@@ -96,13 +96,7 @@ def command(
 ) -> int:
     """Find the stage that loses points: each one is replaced by a perfect one in turn."""
     folder = ProjectFolder(flags.project).require()
-    if bool(run) == bool(testset):
-        raise ConfigError(
-            "give either --testset or --run",
-            where="ragwright diagnose",
-            hint="--testset FILE answers its questions with every stage replaced in turn; --run "
-            "latest splits the rows of a stored run",
-        )
+    _one_of(testset, run)
     if run:
         return _of_run(flags, run)
     given = project_testset(folder, testset, split, purpose="diagnose", rehearsal=flags.dry_run)
@@ -142,6 +136,16 @@ def command(
         text = diagnosis_table(found, run=made.run, width=console.columns())
         console.result(f"{text}\n\n{lost_rows_text(found, rows)}" if rows else text)
     return _ended(console, made, bool(found.rows))
+
+
+def _one_of(testset: str, run: str) -> None:
+    if bool(run) == bool(testset):
+        raise ConfigError(
+            "give either --testset or --run",
+            where="ragwright diagnose",
+            hint="--testset FILE answers its questions with every stage replaced in turn; --run "
+            "latest splits the rows of a stored run",
+        )
 
 
 def _of_run(flags: MeasuringFlags, run: str) -> int:

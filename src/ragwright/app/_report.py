@@ -7,13 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ..core import replace_text
+from ..core import ConfigError, replace_text
 from ..report import Report, Reporting, report_subject
 from ..workbench import Workbench
 from ._console import Console, reported
 from ._options import HERE, Json, Output, Project, Quiet, Seed
 
 _SHOWN_SIZE = 15.0
+_SUFFIXES = (".html", ".htm", ".json", ".csv")
 
 
 @reported
@@ -45,6 +46,13 @@ def command(
 ) -> None:
     """Write an HTML report on a run, two runs or a study: the verdict first, then every row."""
     names = [name for name in (run, other) if name]
+    kind = "" if output is None else output.suffix.lower()
+    if kind and kind not in _SUFFIXES:
+        raise ConfigError(
+            f"unknown ending {kind!r}",
+            where=f"-o {output}",
+            hint=f"use {', '.join(_SUFFIXES)}; rows as a table: ragwright score {run} -o rows.xlsx",
+        )
     with Workbench.open(project) as bench:
         how = Reporting(tuple(trials or ()), seed)
         report = Report(report_subject(bench.project.folder, bench.project.runs, names, how), size)
@@ -52,9 +60,9 @@ def command(
         if pictures is not None:
             count = sum(1 for kind in ("png", "svg") for _ in report.pictures(pictures, kind))
             console.remark(f"{count} pictures written to {pictures}")
-        if as_json or (output is not None and output.suffix == ".json"):
+        if as_json or kind == ".json":
             console.json(report.json())
-        elif output is not None and output.suffix == ".csv":
+        elif kind == ".csv":
             console.result(report.csv().rstrip("\n"))
         else:
             _write(console, report, output or Path("report.html"))
