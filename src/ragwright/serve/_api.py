@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..flow import Vector
     from ._service import Opened, Service
 
-router = APIRouter(responses=documented(400, 404, 429, 501, 502, 503, 504))
+router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
 
 
 def service_of(request: Request) -> Service:

@@ -115,7 +115,7 @@ class ErrorBody(BaseModel):
 
 def documented(*states: int) -> dict[int | str, dict[str, Any]]:
     """Errors of an endpoint for the description of the API; those of the door always."""
-    return {state: {"model": ErrorBody} for state in (401, 403, 413, 421, 500, *states)}
+    return {state: {"model": ErrorBody} for state in (400, 401, 403, 408, 413, 421, 500, *states)}
 
 
 _STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
