@@ -1,4 +1,4 @@
-"""Answers on their way to a client: asked, marked, counted and stored in one place."""
+"""Answers and drafts on their way to a client: made, counted and stored in one place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..core import Answer, RagwrightError, Usage
-from ..drafting import NewBatch, NewOutput
+from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ._errors import ApiError
 from ._links import Marks, citation_json, marks_of_answer
 
 if TYPE_CHECKING:
+    from ..drafting import DraftBatch, DraftRequest
     from ..workbench import Asking, Workbench
     from ._admission import Admitted
     from ._wire import ChatMessage
@@ -144,6 +145,33 @@ def _batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
         "cached": answer.cached,
     }
     return NewBatch("answer", request, outputs, answer.hits, client, paid, details)
+
+
+def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) -> Drafting:
+    """How texts are drafted for a request: under its key's filters, within its time."""
+    return Drafting(
+        tuple(models),
+        preview=preview,
+        scope=work.scope,
+        trace=work.trace,
+        filters=work.asking().filters,
+        timeout=work.left,
+    )
+
+
+async def drafted(work: Admitted, request: DraftRequest, how: Drafting) -> DraftBatch:
+    """Draft texts and let the key rate them, by the ids that they have among the outputs.
+
+    It goes on when the client goes away: what was paid for is stored.
+
+    Raises:
+        RagwrightError: What drafting failed with.
+    """
+    batch = await work.service.aside(lambda: work.bench.draft(request, how))
+    for number in range(1, len(batch.texts) + 1):
+        name = f"{batch.number}.{number}"
+        await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
+    return batch
 
 
 def answering(bench: Workbench, persona: str) -> str:

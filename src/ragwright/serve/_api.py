@@ -14,11 +14,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from pydantic import TypeAdapter, ValidationError
 
 from ..core import near
-from ..drafting import Drafting, DraftRequest, Feedback
+from ..drafting import DraftRequest, Feedback
 from ..flow import embed
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
 from ._admission import Admitted, Caller, Wanted, admitted
+from ._answers import drafted, drafting
 from ._chat import chat_completion
 from ._errors import ApiError, documented
 from ._links import source_url
@@ -174,19 +175,11 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     """Write texts from records."""
     wanted = _draft_request(body.model_extra or {})
     async with admitted(service, caller, Wanted(body.model, "drafts", "drafts", request)) as work:
-        how = Drafting(
-            _drafting_models(work.opened, body.models),
-            scope=work.scope,
-            trace=work.trace,
-            filters=work.asking().filters,
-            timeout=work.left,
-        )
-        # Not ended with its client: what was paid for is stored.
-        batch = await service.aside(lambda: work.bench.draft(wanted, how))
-        shown = batch_json(batch)
-        for number, text in enumerate(shown["texts"], 1):
-            text["id"] = name = f"{batch.number}.{number}"
-            await asyncio.to_thread(work.bench.outputs.give_name, name, name, caller.name)
+        how = drafting(work, _drafting_models(work.opened, body.models))
+        batch = await drafted(work, wanted, how)
+    shown = batch_json(batch)
+    for number, text in enumerate(shown["texts"], 1):
+        text["id"] = f"{batch.number}.{number}"
     if not caller.owner:
         del shown["prompts"]
     return JSONResponse(shown)

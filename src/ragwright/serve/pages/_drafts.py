@@ -12,8 +12,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from pydantic import BaseModel, Field
 
 from ...core import ConfigError, RagwrightError, RecordsError, StoreError
-from ...drafting import Drafting, DraftRequest, FeedbackVerdict, OutputQuery
+from ...drafting import DraftRequest, FeedbackVerdict, OutputQuery
 from .._admission import Wanted, admitted
+from .._answers import drafted, drafting
 from .._api import caller_of, service_of
 from .._errors import ApiError, ClientGoneError, api_error
 from ._base import error_page, page
@@ -82,22 +83,13 @@ async def draft(request: Request, given: Annotated[Given, Form()]) -> Response:
         caller.require_owner()
         wanted = Wanted("", "drafts", "drafts", request)
         async with admitted(service, caller, wanted) as work:
-            how = Drafting(
-                _chosen(work.opened, given.models),
-                preview=given.action == "preview",
-                scope=work.scope,
-                trace=work.trace,
-                filters=work.asking().filters,
-                timeout=work.left,
-            )
+            preview = given.action == "preview"
+            how = drafting(work, _chosen(work.opened, given.models), preview=preview)
             bench, asked = work.bench, given.request()
             if given.action == "price":
                 forecast = await service.aside(lambda: bench.forecast_draft(asked, how))
                 return await _page(request, given, {"forecast": forecast})
-            batch = await service.aside(lambda: bench.draft(asked, how))
-            for number in range(1, len(batch.texts) + 1):
-                name = f"{batch.number}.{number}"
-                await asyncio.to_thread(bench.outputs.give_name, name, name, caller.name)
+            batch = await drafted(work, asked, how)
     except (RagwrightError, ApiError, TimeoutError, ClientGoneError) as error:
         made = api_error(error)
         return await _page(request, given, {"fault": made.message}, status=made.status)
