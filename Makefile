@@ -8,6 +8,9 @@ LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
 EXTRAS := ann,delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,serve,viz
 
+# Compiled files are kept: without them, collecting the tests takes twice the time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: install demo test quick coverage check docs site bench lock dist release-check clean
 
 install: .venv/.all

@@ -113,8 +113,13 @@ def modules() -> Sequence[tuple[str, Path, ast.Module]]:
     ]
 
 
-def imports(path: Path, tree: ast.Module) -> Iterator[tuple[str, bool, int]]:
-    """(absolute module name, at module level, line) of every import."""
+@cache
+def imports(path: Path, tree: ast.Module) -> Sequence[tuple[str, bool, int]]:
+    """(absolute module name, at module level, line) of every import, found once for all tests."""
+    return list(_imports(path, tree))
+
+
+def _imports(path: Path, tree: ast.Module) -> Iterator[tuple[str, bool, int]]:
     package = ("ragwright", *path.relative_to(SOURCE).parts[:-1])
     inside = {
         id(child)
@@ -152,6 +157,7 @@ def test_every_folder_is_a_room_of_the_table() -> None:
     assert found == set(ROOMS)
 
 
+@pytest.mark.slow
 def test_rooms_import_only_from_rooms_above() -> None:
     wrong = []
     for room, path, tree in modules():
@@ -169,6 +175,7 @@ def test_rooms_import_only_from_rooms_above() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_rooms_import_each_other_by_the_front_door() -> None:
     """Only ``ragwright.<room>`` from outside a room: its files are private."""
     wrong = []
@@ -180,6 +187,7 @@ def test_rooms_import_each_other_by_the_front_door() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_no_file_imports_itself_by_a_detour() -> None:
     """No cycle of files, imports for type checkers included."""
     arrows: dict[str, set[str]] = {}
@@ -203,6 +211,7 @@ def part(name: str) -> str:
     return ".".join(inner)
 
 
+@pytest.mark.slow
 def test_parts_of_a_room_stand_in_an_order_and_use_front_doors() -> None:
     """A folder within a room has a front door too, and no two parts need each other."""
     wrong = []
@@ -228,6 +237,7 @@ def test_parts_of_a_room_stand_in_an_order_and_use_front_doors() -> None:
             del arrows[name]
 
 
+@pytest.mark.slow
 def test_function_level_imports_are_optional_or_listed() -> None:
     wrong = []
     for room, path, tree in modules():
@@ -239,6 +249,7 @@ def test_function_level_imports_are_optional_or_listed() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_optional_extras_are_never_imported_at_module_level() -> None:
     wrong = []
     for _, path, tree in modules():
@@ -297,6 +308,7 @@ def private_names(tree: ast.Module) -> Iterator[str]:
         yield from (name for name in names if re.match(r"ragwright(\.\w+)*\._\w+", name))
 
 
+@pytest.mark.slow
 def test_tests_use_the_front_doors() -> None:
     """A test that imports a private module breaks with every move; at most fifteen may."""
     found = {}
@@ -364,6 +376,7 @@ def test_the_drawn_error_tree_is_the_real_one() -> None:
     assert set(real) <= set(dir(core))
 
 
+@pytest.mark.slow
 def test_only_the_verbs_yield_bare() -> None:
     """Rule 1: a flow says ``yield from``; the verbs alone say ``yield``."""
     wrong = []
@@ -381,6 +394,7 @@ def test_only_the_verbs_yield_bare() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 def test_files_functions_and_signatures_stay_small() -> None:
     wrong = []
     for room, path, tree in modules():
@@ -411,6 +425,7 @@ def test_folders_stay_small() -> None:
     assert not {folder: count for folder, count in counted.items() if count > 40}
 
 
+@pytest.mark.slow
 def test_public_functions_are_documented() -> None:
     wrong = []
     for _, path, tree in modules():

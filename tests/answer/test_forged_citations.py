@@ -19,6 +19,7 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=14).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(TEXTS, st.sampled_from([(), ("A:",), ("x[",), ("`",)]))
 def test_no_text_of_a_passage_counts_as_a_citation(text: str, guard: tuple[str, ...]) -> None:

@@ -49,6 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 ASKED = ("ablate", "--testset", "set.jsonl", "--measures", "Contains", "--parts")
 
 
+@pytest.mark.slow
 def test_the_price_comes_first_and_the_verdict_next(project: Path) -> None:
     dry = json.loads(run(project, *ASKED, "only_context,role", "--dry-run", "--json").stdout)
     assert dry["trials"] == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from command_line import ragwright
 from small_project import MakeProject
 
@@ -31,6 +32,7 @@ def answer(request: ServerRequest) -> str:
     return "every two years [1]" if "PLAIN" in system else "I think it is soon or so [1]"
 
 
+@pytest.mark.slow
 def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(
     tmp_path: Path,
 ) -> None:

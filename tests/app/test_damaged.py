@@ -89,6 +89,7 @@ def told(project: Path, name: str, *words: str) -> Done | None:
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_store_is_refused_and_not_replaced(project: Path, kind: str) -> None:
     path = project / ".ragwright" / "data" / "store.sqlite"

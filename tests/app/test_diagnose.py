@@ -39,6 +39,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_wrong_filter_is_said_first_and_in_plain_words(project: Path) -> None:
     wrong = ("--set", "retrieve.filters=[{field: document_id, values: [docs/pump.txt]}]")
     asked = ("diagnose", "--testset", "set.jsonl", "--measures", "Recall@5,Contains")
@@ -76,6 +77,7 @@ def test_personas_are_compared_by_the_facts_they_are_told(project: Path) -> None
     assert "No loss of facts is proven for any persona" in shown
 
 
+@pytest.mark.slow
 def test_the_generator_that_is_proven_best_is_written_and_the_rest_is_kept(
     project: Path,
 ) -> None:

@@ -83,6 +83,7 @@ def test_a_document_stored_under_its_absolute_path_keeps_that_id(folder: Path) -
     assert ids(folder) == ["../docs/new.md", *before]
 
 
+@pytest.mark.slow
 def test_an_ingest_of_which_nothing_could_be_read_is_an_error(folder: Path) -> None:
     (folder / "work" / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
     done = ragwright(folder / "work", "ingest", "broken.pdf", "nosuch", code=1)

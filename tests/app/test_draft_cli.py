@@ -139,6 +139,7 @@ def test_prompts_and_forecasts_need_no_model(project: Path, server: ScriptedServ
     assert server.count == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -185,6 +186,7 @@ def interrupted(project: Path, server: ScriptedServer, *words: str, times: int =
     return [line for line in error.splitlines() if line]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("-q",), ("-q", "--json"), ("-q", "--no-cache")])
 def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, ...]) -> None:
     def said(request: ServerRequest) -> Reply:
@@ -206,6 +208,7 @@ def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, .
     assert "stopped before its end: the user (Ctrl-C)" in shown
 
 
+@pytest.mark.slow
 def test_ctrl_c_twice_waits_for_nobody(project: Path) -> None:
     def said(request: ServerRequest) -> Reply:
         return Reply("1. Soon.\n2. Late.", delay=60 if request.body["model"] == "slow" else 0)

@@ -157,6 +157,7 @@ def test_a_system_that_always_fails_ends_with_one_message(folder: Path) -> None:
     assert "no runs yet" in ragwright(folder, "compare").stdout
 
 
+@pytest.mark.slow
 def test_a_killed_evaluation_goes_on_where_it_was(folder: Path) -> None:
     (folder / "slow.py").write_text(
         "import os, signal, time\n"
@@ -210,6 +211,7 @@ class Endpoint(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_an_address_is_enough(folder: Path) -> None:
     Endpoint.seen.clear()
     with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as server:

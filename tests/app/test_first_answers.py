@@ -95,6 +95,7 @@ def test_the_first_scoring_example_sees_the_wrong_answer(tmp_path: Path) -> None
     assert "\nrow " not in ragwright(tmp_path, "score", "rows.jsonl").stdout
 
 
+@pytest.mark.slow
 def test_an_evaluation_against_a_server_that_is_down_ends_soon_with_one_message(
     project: Path,
 ) -> None:

@@ -85,6 +85,7 @@ def test_sources_are_listed_in_the_templates_project_file(tmp_path: Path) -> Non
     assert read_yaml(tmp_path / "ragwright.yaml").value["sources"] == ["docs/"]
 
 
+@pytest.mark.slow
 def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
     pytest.importorskip("daft")
     init_project(tmp_path, template="records")

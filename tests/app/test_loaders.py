@@ -160,6 +160,7 @@ def test_a_loader_of_langchain_reads_local_files(folder: Path) -> None:
     assert "interval: yearly" in ragwright(folder, "retrieve", "belt").stdout
 
 
+@pytest.mark.slow
 def test_a_reader_of_llama_index_reads_local_files(folder: Path) -> None:
     pytest.importorskip("llama_index.core")
     (folder / "notes").mkdir()

@@ -71,6 +71,7 @@ def draft(folder: Path, *words: str) -> Any:
     return told(folder, "draft", *asked, *words)
 
 
+@pytest.mark.slow
 def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     assert [draft(project)["batch"], draft(project, "--headline", "Rain")["batch"]] == [1, 2]
     listed = told(project, "outputs", "list")
@@ -125,6 +126,7 @@ def test_drafts_are_listed_judged_measured_and_forgotten(project: Path) -> None:
     assert told(project, "outputs", "list")["total"] <= 4
 
 
+@pytest.mark.slow
 def test_outputs_are_exported_for_others(project: Path) -> None:
     draft(project)
     called(project, "outputs", "feedback", "1.2", "--accept")
@@ -139,6 +141,7 @@ def test_outputs_are_exported_for_others(project: Path) -> None:
     assert "unknown suffix of" in done.stderr
 
 
+@pytest.mark.slow
 def test_costs_in_the_table_add_up_to_what_was_paid(project: Path) -> None:
     """A batch of three calls, the same from known replies, and another one that is paid."""
     settings = project / "ragwright.yaml"
@@ -162,6 +165,7 @@ def test_costs_in_the_table_add_up_to_what_was_paid(project: Path) -> None:
     assert sum(known) == pytest.approx(costs[0])
 
 
+@pytest.mark.slow
 def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
     """One default for listing, exporting and measuring: what belongs to no tenant."""
     assert [draft(project)["batch"], draft(project, "--scope", "acme")["batch"]] == [1, 2]
@@ -186,6 +190,7 @@ def test_what_belongs_to_a_tenant_is_named_or_left_out(project: Path) -> None:
     assert "covers more than one tenant" in called(project, "outputs", "list", *both, code=1).stderr
 
 
+@pytest.mark.slow
 def test_what_drafts_were_made_under_is_promoted_and_served(project: Path) -> None:
     draft(project, "--set", "answer.draft.examples=4")
     called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", "--name", "four")
@@ -200,6 +205,7 @@ def test_what_drafts_were_made_under_is_promoted_and_served(project: Path) -> No
     assert used == [3, 4]
 
 
+@pytest.mark.slow
 def test_the_served_index_of_records_is_refreshed_beside_the_project_s_own(project: Path) -> None:
     draft(project)
     called(project, "outputs", "evaluate", "--measures", "AnswerRelevance", "--name", "plain")

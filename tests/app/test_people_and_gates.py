@@ -100,6 +100,7 @@ def test_a_rubrics_own_scale_stands_wherever_its_scores_do(project: Path) -> Non
     assert "Rubric(polite) (1-3)" in read_back
 
 
+@pytest.mark.slow
 def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     measures = ("--measures", "Rubric(polite)")
     run = told(project, "score", "rows.jsonl", *measures)["run"]

@@ -235,6 +235,7 @@ def test_an_unknown_model_is_an_error_of_a_dry_run_too(
     assert done.stdout == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -252,6 +253,7 @@ def test_the_time_limits_of_the_project_file_hold(tmp_path: Path, settings: str)
     assert "sent nothing for 0.5 s (first_piece_timeout)" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_slow_judge_is_not_sent_more_and_more_copies(tmp_path: Path) -> None:
     with ScriptedServer(Reply(malformed="hang")) as server:
         folder = project(tmp_path, "budget: {first_piece_timeout: 1}\n")

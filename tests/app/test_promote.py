@@ -38,6 +38,7 @@ def told(folder: Path, *words: str, code: int = 0) -> Any:
     return json.loads(called(folder, *words, "--json", code=code).stdout)
 
 
+@pytest.mark.slow
 def test_what_passes_is_served_and_what_does_not_is_not(project: Path) -> None:
     called(project, "retrieve", "brake", "--served", code=1)
     measured(project, "--name", "first")

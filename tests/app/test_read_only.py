@@ -86,6 +86,7 @@ def bound_by_modes() -> Iterator[None]:
         assert libc.capset(header, held) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -28,6 +28,7 @@ def exported(project: Path, *words: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_an_export_follows_the_tables(project: Path) -> None:
     deltalake = pytest.importorskip("deltalake", reason="needs ragwright[delta]")
     first = exported(project)
@@ -52,6 +53,7 @@ def test_an_export_follows_the_tables(project: Path) -> None:
     assert exported(project, "--version", "1")["gold"]["rows"] == len(gold)
 
 
+@pytest.mark.slow
 def test_forget_reaches_the_export(project: Path) -> None:
     deltalake = pytest.importorskip("deltalake", reason="needs ragwright[delta]")
     exported(project)

@@ -47,6 +47,7 @@ def test_two_runs(folder: Path) -> None:
     assert (folder / "out" / "pair.html").exists()
 
 
+@pytest.mark.slow
 def test_json_and_csv(folder: Path) -> None:
     told = json.loads(called("report", "latest", "--json", "-q"))
     assert told["kind"] == "run"
@@ -58,6 +59,7 @@ def test_json_and_csv(folder: Path) -> None:
     assert json.loads((folder / "numbers.json").read_text())["title"] == told["title"]
 
 
+@pytest.mark.slow
 def test_pictures(folder: Path) -> None:
     pytest.importorskip("vl_convert", reason="the extra viz is not installed")
     called("report", "one", "--pictures", "charts", "-q")

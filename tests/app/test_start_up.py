@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from command_line import ragwright
 
 LOADED = """
@@ -25,6 +26,7 @@ UNUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_offline_question_loads_only_what_it_uses(tmp_path: Path) -> None:
     (tmp_path / "service.md").write_text("The brake fluid must be changed every two years.")
     ragwright(tmp_path, "init", "--source", "service.md", "-q")

@@ -51,6 +51,7 @@ def mine(table: list[Scripted]) -> dict[str, Any]:
     return ours([one for one in table if one.fault != "failing"])
 
 
+@pytest.mark.slow
 def test_our_scores_are_those_that_were_compared(
     table: list[Scripted], mine: dict[str, Any]
 ) -> None:

@@ -15,6 +15,7 @@ stats = pytest.importorskip("scipy.stats")
 VALUES = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=3, max_size=40)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(VALUES)
 def test_auc_and_ranks_are_those_of_scipy(pairs: list[tuple[int, bool]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import value_hash, values_hash
@@ -16,6 +17,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(VALUES))
 def test_values_one_at_a_time_have_the_hash_of_their_list(values: list[Any]) -> None:
     def read() -> Iterator[Any]:

@@ -196,6 +196,7 @@ def test_the_same_word_is_said_again_when_the_lock_is_taken_again(path: Path) ->
             assert json.loads(path.read_text())["what"] == "first"
 
 
+@pytest.mark.slow
 def test_asking_in_a_loop_keeps_nobody_from_taking_it(path: Path) -> None:
     stop = threading.Event()
 

@@ -129,6 +129,7 @@ _SAID = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _ENDLESS)
 def test_a_template_without_end_is_refused(name: str) -> None:
     with pytest.raises(PromptError, match=r"^the template ") as caught:

@@ -57,6 +57,7 @@ def test_a_worker_that_died_between_requests() -> None:
         assert run_pattern("a", None, ["a" * 200_000], 1.0) == [True]
 
 
+@pytest.mark.slow
 def test_the_limit_counts_one_row_not_all() -> None:
     with workers():
         begun = time.monotonic()

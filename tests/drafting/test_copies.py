@@ -77,6 +77,7 @@ WORDS = st.sampled_from(
 TEXTS = st.lists(WORDS, max_size=12).map(" ".join)
 
 
+@pytest.mark.slow
 @given(
     st.lists(TEXTS, max_size=9), st.lists(TEXTS, max_size=4), st.sampled_from([0.0, 0.3, 0.7, 1])
 )

@@ -217,6 +217,7 @@ def test_what_was_written_before_a_budget_stop_is_left(
     assert whole.usage.calls == server.count - paid == 6 - paid
 
 
+@pytest.mark.slow
 def test_replies_in_flight_at_a_stop_are_left_too(tmp_path: Path, server: ScriptedServer) -> None:
     """They are paid for, and reach the store of replies after the draft is closed."""
     begun = Event()

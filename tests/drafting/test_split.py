@@ -252,6 +252,7 @@ def test_every_list_with_gaps_comes_back_marked(
     ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(TEXT, min_size=1, max_size=4), min_size=2, max_size=4))
 def test_texts_of_lists_that_begin_again_are_never_joined_without_a_mark(
     runs: list[list[str]],

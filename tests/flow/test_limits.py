@@ -151,6 +151,7 @@ def test_a_server_that_asks_for_more_time_than_anyone_has_fails_the_call_at_once
         assert time.monotonic() - started < 5
 
 
+@pytest.mark.slow
 def test_pushback_halves_what_is_in_flight_and_success_recovers_it() -> None:
     state = {"refuse": False}
 

@@ -69,6 +69,7 @@ def test_a_refusal_is_not_tried_again(server: ScriptedServer) -> None:
     assert server.count == 1
 
 
+@pytest.mark.slow
 def test_many_flows_share_connections_limits_and_calls(server: ScriptedServer) -> None:
     server.play(lambda request: Reply(f"re: {request.prompt}", delay=0.1))
     with Runner(model_handlers(Models()), RunnerOptions(concurrency=10)) as runner:

@@ -343,6 +343,7 @@ def test_map_is_lazy_ordered_and_bounded() -> None:
         assert list(results) == [f"re: {i}" for i in range(1, 200)]
 
 
+@pytest.mark.slow
 def test_results_that_wait_for_a_slow_elder_are_bounded() -> None:
     release = threading.Event()
     given = 0

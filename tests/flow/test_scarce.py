@@ -150,6 +150,7 @@ def test_a_claim_that_has_run_out_is_anyones_and_the_first_cannot_take_it_back(
     assert claim(replies, 60)[0].state == "leased"
 
 
+@pytest.mark.slow
 def test_a_claim_is_renewed_while_its_call_is_pending(
     replies: Replies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +171,7 @@ def test_a_claim_is_renewed_while_its_call_is_pending(
     assert handler.asked == ["a"]
 
 
+@pytest.mark.slow
 def test_a_renewed_claim_is_given_back_when_its_call_fails(
     replies: Replies, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ def interrupted_after(seconds: float) -> None:
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
+@pytest.mark.slow
 def test_ctrl_c_skips_what_is_open_keeps_what_is_in_flight_and_is_raised_last(
     tmp_path: Path,
 ) -> None:
@@ -325,6 +326,7 @@ def test_closing_while_a_run_is_under_way_stops_it_cleanly() -> None:
     runner.close()
 
 
+@pytest.mark.slow
 def test_a_program_that_forgets_to_close_its_runner_ends() -> None:
     code = (
         "import asyncio\n"

@@ -226,6 +226,7 @@ def child(store: Path, log: Path, latency: float) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_two_processes_that_ask_the_same_pay_once(tmp_path: Path) -> None:
     store, log = tmp_path / "replies.db", tmp_path / "log"
     both = [child(store, log, 1.0) for _ in range(2)]

@@ -39,6 +39,7 @@ def test_deltas_go_to_the_sink_and_the_reply_is_kept(tmp_path: Path) -> None:
     assert len(handler.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_late_joiner_gets_the_text_so_far() -> None:
     handler = FakeChat(whole, deltas=PIECES, latency=0.4)
     early: list[str] = []
@@ -143,6 +144,7 @@ def test_a_sink_that_fails_fails_its_own_flow_alone() -> None:
     assert len(handler.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_flow_that_left_hears_nothing_more() -> None:
     handler = FakeChat(whole, deltas=PIECES, latency=0.3)
     gone: list[str] = []

@@ -77,6 +77,7 @@ def trickling(pause: float, stops_after: int = 10**9) -> Iterator[str]:
         server.server_close()
 
 
+@pytest.mark.slow
 def test_a_stream_that_moves_is_not_ended_however_long_it_is() -> None:
     words = " ".join("abcdefghijklmnop")
     with ScriptedServer(Reply(words, pace=0.08)) as server, runner() as running:
@@ -86,11 +87,13 @@ def test_a_stream_that_moves_is_not_ended_however_long_it_is() -> None:
         assert server.count == 1
 
 
+@pytest.mark.slow
 def test_a_reply_that_arrives_slowly_and_unstreamed_is_waited_for() -> None:
     with trickling(0.08) as url, runner() as running:
         assert running.run(ask(url)) == "slowly " * 30
 
 
+@pytest.mark.slow
 def test_a_server_that_never_begins_is_given_up_and_asked_once_more() -> None:
     with ScriptedServer(HANG) as server, runner() as running:
         with pytest.raises(ModelTimeoutError, match="first_piece_timeout"):
@@ -100,6 +103,7 @@ def test_a_server_that_never_begins_is_given_up_and_asked_once_more() -> None:
         assert running.progress.possibly_billed == 2
 
 
+@pytest.mark.slow
 def test_a_stream_that_stops_is_given_up_by_the_limit_of_silence() -> None:
     with ScriptedServer(Reply("one two three", pace=30)) as server, runner() as running:
         with pytest.raises(ModelTimeoutError, match="silence_timeout"):
@@ -108,6 +112,7 @@ def test_a_stream_that_stops_is_given_up_by_the_limit_of_silence() -> None:
         assert eventually_free(server)
 
 
+@pytest.mark.slow
 def test_an_unstreamed_reply_that_stops_is_given_up_by_the_limit_of_silence() -> None:
     with (
         trickling(0.01, stops_after=100) as url,
@@ -117,6 +122,7 @@ def test_an_unstreamed_reply_that_stops_is_given_up_by_the_limit_of_silence() ->
         running.run(ask(url))
 
 
+@pytest.mark.slow
 def test_what_times_out_is_asked_again_by_half_as_many_at_once() -> None:
     with ScriptedServer(HANG) as server, runner(concurrency=8) as running:
         ended = list(running.outcomes((ask(server.url, str(i)) for i in range(8)), limit=8))
@@ -127,6 +133,7 @@ def test_what_times_out_is_asked_again_by_half_as_many_at_once() -> None:
         assert eventually_free(server)
 
 
+@pytest.mark.slow
 def test_one_call_that_times_out_halves_too() -> None:
     def slow_once(request: object) -> Reply:
         return HANG if server.count <= 2 else Reply("fine", delay=0.1)
@@ -164,6 +171,7 @@ class Silent(ChatModel):
         return ChatReply("never")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stream", "key"), [(False, "first_piece"), (True, "silence")])
 def test_a_back_end_of_ones_own_may_not_be_silent_for_longer(stream: bool, key: str) -> None:
     models = Models(limits=QUICK)

@@ -77,6 +77,7 @@ def exact(prepared: Prepared) -> View:
     return prepared.open(StoreOptions()).view(PAIR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [150, 300, 1500])
 def test_building_prints_nothing(capfd: pytest.CaptureFixture[str], rows: int) -> None:
     """Not even where there are few vectors for as many lists as a root would give."""
@@ -89,6 +90,7 @@ def overlap(found: object, truth: object) -> float:
     return len(a.keys() & b.keys()) / len(b)
 
 
+@pytest.mark.slow
 def test_recall_is_kept_and_scores_are_exact(prepared: Prepared, store: SqliteStore) -> None:
     view, truth = store.view(PAIR), exact(prepared)
     queries = clustered(50, 2)
@@ -152,6 +154,7 @@ def test_hard_filters_are_never_crossed(
     assert recall == 1.0 if not approximated else recall > 0.9
 
 
+@pytest.mark.slow
 def test_dead_rows_are_never_found(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite", OPTIONS)
     vectors = clustered(3000, 6)
@@ -166,6 +169,7 @@ def test_dead_rows_are_never_found(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_what_cannot_reach_its_target_is_exact_and_says_so(tmp_path: Path) -> None:
     store = SqliteStore(
         tmp_path / "store.sqlite",
@@ -193,6 +197,7 @@ def test_small_segments_stay_exact(prepared: Prepared) -> None:
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "scribbled", "gone"])
 def test_a_damaged_index_is_built_anew(prepared: Prepared, damage: str) -> None:
     first = prepared.open()
@@ -235,6 +240,7 @@ def test_an_index_that_fails_is_answered_for_exactly(
     store.close()
 
 
+@pytest.mark.slow
 def test_nothing_of_a_forgotten_document_stays(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite", OPTIONS, views=tmp_path / "views")
     store.upsert(PAIR, [item(n, v) for n, v in enumerate(clustered(1500, 1))])

@@ -139,6 +139,7 @@ def hidden(items: Sequence[IndexedDocument], hard: Sequence[int], soft: Sequence
     return False
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     kind=st.sampled_from(sorted(QUERIES)),
@@ -204,6 +205,7 @@ def test_one_pass_is_the_definition(
         assert found.ladder == whole.ladder
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     kind=st.sampled_from(sorted(QUERIES)),

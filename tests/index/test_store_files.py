@@ -139,6 +139,7 @@ def test_a_writer_that_waits_too_long_is_told_so(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_many_threads_read_and_write_one_store(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.sqlite")
     errors: list[BaseException] = []

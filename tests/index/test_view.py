@@ -70,6 +70,7 @@ def bm25s_scores(texts: dict[str, str], query: str, k1: float, b: float) -> dict
     return {f"{n}:0-{len(texts[n])}": s for n, s in zip(names, scores.tolist(), strict=True) if s}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("k1", "b"), [(1.2, 0.75), (0.9, 0.4), (2.0, 0.0)])
 def test_scores_equal_bm25s_through_a_history_of_writes(
     open_one: Open, k1: float, b: float
@@ -95,6 +96,7 @@ def test_scores_equal_bm25s_through_a_history_of_writes(
             assert found == pytest.approx(expected, abs=5e-5)
 
 
+@pytest.mark.slow
 def test_a_view_grown_by_segments_equals_one_built_at_once(tmp_path: Path) -> None:
     rng = random.Random(2)
     texts = {f"d{n:03d}": random_text(rng) for n in range(200)}
@@ -120,6 +122,7 @@ def test_a_view_grown_by_segments_equals_one_built_at_once(tmp_path: Path) -> No
     whole.close()
 
 
+@pytest.mark.slow
 def test_a_dense_answer_does_not_depend_on_what_is_asked_beside_it(open_one: Open) -> None:
     store = open_one()
     store.upsert(PAIR, [item(f"d{n:04d}", f"x{n}") for n in range(3000)])

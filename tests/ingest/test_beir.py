@@ -116,6 +116,7 @@ def test_printed_arrays_are_read_back() -> None:
         printed_strings("['a' ... 'b']")
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_scifact_is_whole(tmp_path: Path) -> None:
     archive = DATA / "scifact" / "scifact.zip"

@@ -141,6 +141,7 @@ def test_any_text_round_trips(
         assert set(made.headings_at(first)) <= set(chunk.headings) or not made.sections
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(text=st.text(st.sampled_from("abc éß.,\n'-("), max_size=400), size=st.integers(1, 12))
 def test_windows_split_no_token_and_hold_no_more_than_the_size(text: str, size: int) -> None:
@@ -388,6 +389,7 @@ def test_tokens_of_a_long_text_do_not_depend_on_how_it_is_handed_over(
         assert found.reach.tolist() == expected.reach.tolist()
 
 
+@pytest.mark.slow
 def test_many_pages_and_headings_cost_no_square() -> None:
     lines = [f"# Part {n}\n\nSome words of part {n}.\n\n" for n in range(20_000)]
     starts = [0, *accumulate(map(len, lines))]
@@ -411,6 +413,7 @@ def corpus(name: str) -> str:
     return path.read_text("utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 @pytest.mark.parametrize(
     "name", ["chatlogs.md", "finance.md", "pubmed.md", "state_of_the_union.md", "wikitexts.md"]

@@ -126,6 +126,7 @@ def test_two_cells_in_far_corners_are_not_a_table_of_billions() -> None:
     assert "1,048,576 rows" in refused(MalformedSourceError, "a.xlsx", data)
 
 
+@pytest.mark.slow
 def test_limits_of_archives_can_be_raised() -> None:
     data = make.odt("<text:p>" + "word " * 5_000_000 + "</text:p>")
     refused(MalformedSourceError, "a.odt", data)
@@ -186,6 +187,7 @@ def test_white_space_is_not_text(name: str) -> None:
     refused(EmptySourceError, name, b" \n\t \n")
 
 
+@pytest.mark.slow
 def test_one_line_of_fifty_megabytes() -> None:
     data = b"all of the work and no play " * 1_800_000
     start = time.perf_counter()

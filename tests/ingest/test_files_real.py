@@ -39,6 +39,7 @@ def documents() -> dict[str, Document]:
     return {item.id: item for item in found if isinstance(item, Document)}
 
 
+@pytest.mark.slow
 def test_every_source_is_read_or_named(kept: dict[str, Kept]) -> None:
     assert len(kept) == 32
     silent = [r.file for r in kept.values() if r.recall is None and not r.failures]
@@ -86,6 +87,7 @@ def test_the_malformed_csv_is_named_and_its_rows_kept(kept: dict[str, Kept]) -> 
     assert row.recall == 1.0
 
 
+@pytest.mark.slow
 def test_spans_partition_pages_and_start_at_headings(documents: dict[str, Document]) -> None:
     for document in documents.values():
         if document.pages:
@@ -133,6 +135,7 @@ def test_an_attachment_is_a_document_of_its_own(documents: dict[str, Document]) 
     assert "dummy content" not in mail.text
 
 
+@pytest.mark.slow
 def test_reading_twice_gives_the_same(documents: dict[str, Document], tmp_path: Path) -> None:
     reader = FileReader(SourceOptions(), base=FOLDER / "sources")
     again = {i.id: i for i in reader.read(".", no_network) if not isinstance(i, Failure)}

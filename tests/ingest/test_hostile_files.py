@@ -120,6 +120,7 @@ def pdf(content: bytes, filters: bytes = b"/FlateDecode") -> bytes:
     return head + stream + tail
 
 
+@pytest.mark.slow
 def test_a_packed_stream_cannot_fill_the_memory() -> None:
     many = zlib.compressobj(9)
     packed = b"".join(many.compress(b"BT /F 1 Tf (A) Tj ET\n" * 100_000) for _ in range(60))
@@ -134,6 +135,7 @@ def test_a_packed_stream_cannot_fill_the_memory() -> None:
     assert "next" in extract_bytes("b.pdf", make.pdf([make.lines("next")]), SMALL).text
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_too_long_is_ended() -> None:
     rules = "".join(
         f"0 {y / 9} m 600 {y / 9} l S\n{y / 9} 0 m {y / 9} 800 l S\n" for y in range(5000)
@@ -158,6 +160,7 @@ def test_html_that_exhausts_parsers_is_refused(html: str, what: str) -> None:
     assert caught.value.where == "a.html"
 
 
+@pytest.mark.slow
 def test_long_attributes_and_open_paragraphs_are_no_attack() -> None:
     words = " ".join(["word"] * 20_000)
     page = f"<p data-state='{words} > {words}'>Kept" + "<p>one<br>" * 12_000
@@ -258,6 +261,7 @@ def nested(root: Path, name: str, depth: int, last: str = "") -> Iterator[None]:
             Path(name).rmdir()
 
 
+@pytest.mark.slow
 def test_folders_nested_deeper_than_calls_are_walked(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("fine", "utf-8")
     with nested(tmp_path, "d", 1050, "b.txt"):

@@ -107,6 +107,7 @@ def test_a_page_named_after_a_menu_is_not_emptied() -> None:
     assert "came for" in parse_html(html, main_only=True).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("main_only", [True, False])
 def test_hostile_nesting_and_spans_end_in_time(main_only: bool) -> None:
     deep = "<div>" * 5000 + "deep words" + "</div>" * 5000

@@ -27,6 +27,7 @@ def test_what_is_kept_and_what_goes() -> None:
     assert normalise("x\ud800y") == "x\ufffdy"
 
 
+@pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text(), st.recursive(st.none() | st.text() | st.floats() | st.booleans(),
                                                st.lists)))  # fmt: skip

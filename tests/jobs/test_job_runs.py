@@ -125,6 +125,7 @@ def test_a_step_that_was_killed_says_by_what(tmp_path: Path) -> None:
     assert run.reason == "step 1 (die) was killed by signal 9"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [

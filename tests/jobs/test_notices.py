@@ -332,6 +332,7 @@ runner.run(job, lock, RunRequest("schedule", 1.0), RunListener(), threading.Even
 """
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_did_not_send_is_sent_once_by_the_next(
     tmp_path: Path, hook: Hook
 ) -> None:

@@ -75,6 +75,7 @@ def measured(folder: Path, *overrides: str, name: str = "", rows: tuple[Row, ...
         return summary.run
 
 
+@pytest.mark.slow
 def test_nothing_is_served_before_something_is_promoted(make: Make) -> None:
     folder = make()
     with pytest.raises(ConfigError, match="no configuration is served"):
@@ -481,6 +482,7 @@ def promoting(folder: Path, run: str, barrier: Any, told: Any) -> None:
         told.put((run, found.changed, found.baseline))
 
 
+@pytest.mark.slow
 def test_two_at_once_do_not_interleave(make: Make) -> None:
     folder = make()
     first = measured(folder)
@@ -640,6 +642,7 @@ PLAIN = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(PLAIN)
 def test_settings_come_back_as_they_were(

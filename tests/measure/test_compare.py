@@ -64,6 +64,7 @@ def test_many_rows_draw_flips_and_agree_with_the_t_test() -> None:
     assert permutation_p(np.zeros(5), 0) == (1.0, True)
 
 
+@pytest.mark.slow
 def test_equal_systems_are_called_different_about_5_times_in_100() -> None:
     generator = np.random.default_rng(8)
     wrong = 0

@@ -32,12 +32,14 @@ def year(rng: np.random.Generator, mean: float, per_day: int, later: float | Non
     return 0
 
 
+@pytest.mark.slow
 def test_at_most_five_percent_of_quiet_years_raise_an_alarm() -> None:
     rng = np.random.default_rng(5)
     alarms = sum(year(rng, 0.8, 8) > 0 for _ in range(60))
     assert alarms <= 5, "60 years at 5 %: more than 5 alarms have probability .03"
 
 
+@pytest.mark.slow
 def test_a_fall_is_noticed_within_a_window() -> None:
     rng = np.random.default_rng(6)
     days = [year(rng, 0.9, 20, later=0.6) for _ in range(10)]

@@ -45,6 +45,7 @@ def skewed(draw: np.random.Generator, n: int) -> np.ndarray[tuple[int], np.dtype
     return np.where(draw.random(n) < 0.03, 0.9, small)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [rare, mixed, noisy, skewed])
 @pytest.mark.parametrize("rows", [40, 120])
 def test_a_loss_of_the_margin_is_rarely_called_safe(shape: Draw, rows: int) -> None:

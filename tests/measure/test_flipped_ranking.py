@@ -89,6 +89,7 @@ def test_here_the_better_system_stays_ahead_and_the_missing_rows_are_said() -> N
     assert all("5/5" in reason for reason in reasons)
 
 
+@pytest.mark.slow
 def test_here_a_system_that_is_hardly_judged_does_not_win_unseen() -> None:
     evasive, steady = judged(EVASIVE), judged(STEADY)
     found = summary(evasive)

@@ -165,6 +165,7 @@ def test_what_an_answer_demands_is_material(injected: str, format_: str) -> None
     assert "</think>" not in texts["answer"]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(max_size=200), st.lists(st.text(max_size=60), min_size=1, max_size=3))
 def test_no_text_can_leave_its_block(response: str, contexts: list[str]) -> None:

@@ -67,6 +67,7 @@ def test_random_text_never_scores_without_the_exact_form(text: str) -> None:
         assert len(re.findall(r"final\s+score:\s*\d", after, re.I)) == 1
 
 
+@pytest.mark.slow
 @given(PIECES)
 def test_random_text_never_scores_as_json_unless_it_is_the_object(text: str) -> None:
     found = read_verdict(text, LIKERT, "json")

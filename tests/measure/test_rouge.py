@@ -148,6 +148,7 @@ def test_skip_bigrams_by_pieces_are_those_counted_one_by_one(
     assert found == pytest.approx(2 * common / total if common else 0.0)
 
 
+@pytest.mark.slow
 def test_long_texts_take_little_memory() -> None:
     """4,000 shared words have 16 million pairs: 128 MB a text, were they held at once."""
     words = [f"w{n}" for n in range(4000)]

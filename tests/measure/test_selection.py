@@ -44,6 +44,7 @@ def test_with_nothing_to_find_the_best_mean_always_wins_and_the_corrected_one_se
     assert 0.5 < np.mean(optimism) / np.mean(lead) < 1.3
 
 
+@pytest.mark.slow
 def test_a_real_winner_is_found() -> None:
     draw = np.random.default_rng(1)
     found = 0

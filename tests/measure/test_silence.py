@@ -33,6 +33,7 @@ TEXTS = WORDS.map(" ".join)
 NOT_ASKED = "not_applicable"
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=2, max_size=4),

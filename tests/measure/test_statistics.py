@@ -126,6 +126,7 @@ def test_the_incomplete_beta_is_scipys(a: float, b: float, x: float) -> None:
     assert incomplete_beta(a, b, x) == pytest.approx(scipy.special.betainc(a, b, x), abs=1e-10)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.integers(1, 3000), st.data())
 def test_shares_have_exact_intervals(n: int, data: st.DataObject) -> None:
@@ -180,6 +181,7 @@ def plain_bca(values: Values, seed: int) -> tuple[float, float]:
     return float(low), float(high)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "before", "now"),
     [(5, (0.72, 0.80), 0.94), (10, (0.84, 0.90), 0.90), (20, (0.90, 0.95), 0.92)],
@@ -200,6 +202,7 @@ def test_few_grades_have_wide_intervals(n: int, before: tuple[float, float], now
     assert shares[1] >= now
 
 
+@pytest.mark.slow
 def test_a_loss_of_just_the_margin_is_rarely_called_none() -> None:
     """A lower end above the true difference lets a gate pass: 2.5 times in 100 are due."""
     steps = LEVELS - 3
@@ -254,6 +257,7 @@ def test_rows_of_one_document_are_not_independent() -> None:
     assert blind.low > aware.low + 0.05
 
 
+@pytest.mark.slow
 def test_clustered_intervals_cover_the_mean() -> None:
     generator = np.random.default_rng(5)
     inside = dict.fromkeys(("clusters", "rows"), 0)

@@ -245,6 +245,7 @@ def test_no_letter_stands_behind_the_planes_that_are_looked_through() -> None:
     assert re.search(r"[\w\d]", behind) is None
 
 
+@pytest.mark.slow
 def test_many_texts_are_cut_as_each_alone() -> None:
     pieces = [
         *"ab Z9.,:/@#+-'’_é中한\n(\"[",

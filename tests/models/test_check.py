@@ -44,6 +44,7 @@ def test_a_missing_key_and_an_unknown_name(monkeypatch: pytest.MonkeyPatch) -> N
     assert check_model(Models(), "onnx:/nowhere").state == "error"
 
 
+@pytest.mark.slow
 def test_local_ones(minilm_onnx: Path) -> None:
     found = check_model(Models(), f"onnx:{minilm_onnx}")
     assert found.state == "ok"

@@ -507,6 +507,7 @@ def test_half_a_surrogate_pair_is_refused_with_a_reason(server: ScriptedServer) 
         ask(server, question("broken \ud83d text"))
 
 
+@pytest.mark.slow
 def test_many_calls_run_side_by_side(server: ScriptedServer) -> None:
     server.play(Reply("ok", delay=1.0))  # longer than a busy machine takes to send them all
 

@@ -83,6 +83,7 @@ def test_concurrency_of_the_settings_holds(server: ScriptedServer) -> None:
     assert server.max_in_flight <= 3
 
 
+@pytest.mark.slow
 def test_requests_per_minute_keep_their_distance(server: ScriptedServer) -> None:
     models = priced(server, requests_per_minute=600)
     with Runner(model_handlers(models)) as runner:
@@ -149,6 +150,7 @@ def test_every_call_of_an_embedding_takes_a_place_in_the_minute(server: Scripted
     assert times[-1] - times[0] > 0.25
 
 
+@pytest.mark.slow
 def test_waiting_for_a_place_does_not_eat_the_time_limit(server: ScriptedServer) -> None:
     models = priced(server, requests_per_minute=120, timeout=0.4)
     with Runner(model_handlers(models), retry=ONCE) as runner:
@@ -387,6 +389,7 @@ def test_one_bad_request_in_a_batch_spares_the_others() -> None:
     assert last.vectors.shape == (2, 2)
 
 
+@pytest.mark.slow
 def test_local_embedding_through_the_runner(minilm_onnx: Path) -> None:
     name = f"onnx:{minilm_onnx}"
     models = Models(embed=EmbedOptions(model=name, passage_prefix="", query_prefix="find: "))
@@ -405,6 +408,7 @@ def test_local_embedding_through_the_runner(minilm_onnx: Path) -> None:
     assert plain != models.embedder_identity(name)
 
 
+@pytest.mark.slow
 def test_a_relative_folder_keeps_its_name_and_its_settings(minilm_onnx: Path) -> None:
     root, name = minilm_onnx.parent, f"onnx:{minilm_onnx.name}"
     settings = {name: ModelSettings(query_prefix="find: ")}

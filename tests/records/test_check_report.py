@@ -564,6 +564,7 @@ def test_a_text_column_without_texts_is_a_fault(tmp_path: Path, values: list[obj
     assert fault.where == "records/source.yaml:3"
 
 
+@pytest.mark.slow
 def test_texts_of_other_types_and_huge_ones_are_tried(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

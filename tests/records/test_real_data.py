@@ -108,6 +108,7 @@ def gold(bench: Workbench) -> dict[str, dict[str, Any]]:
     return {row["record_key"]: row for row in bench.records.rows("gold", 10_000)}
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_fundraising_mails(tmp_path: Path) -> None:
     folder = project(tmp_path, MAILS, DATA / "political_emails" / "tests.csv")
@@ -178,6 +179,7 @@ def test_mails_of_the_asked_party_come_first_and_go_into_a_prompt(tmp_path: Path
     assert [role for role, _ in prompt.messages[1:3]] == ["user", "assistant"]
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_short_messages_with_labels(tmp_path: Path) -> None:
     folder = project(tmp_path, TEXTS, DATA / "sms_spam" / "SMSSpamCollection")

@@ -80,6 +80,7 @@ def subject(folder: Path, *names: str, how: Reporting | None = None) -> Subject:
         return found
 
 
+@pytest.mark.slow
 def test_a_study_with_its_confirmation(project: Path) -> None:
     found = subject(project, "wide")
     assert found.kind == "study"

@@ -85,6 +85,7 @@ def test_the_reason_is_for_people() -> None:
     assert "50%" in reason
 
 
+@pytest.mark.slow
 def test_a_tokenizer_that_is_used_no_more_is_let_go() -> None:
     tokenizer = Pairs()
     gone = weakref.ref(tokenizer)

@@ -74,6 +74,7 @@ def snapshot(address: str) -> list[tuple[object, ...]]:
     return list(ask(address, "SELECT id, customer, amount FROM orders ORDER BY id").rows)
 
 
+@pytest.mark.slow
 def test_rows_come_back_with_their_columns(address: str) -> None:
     reply = ask(
         address,
@@ -196,6 +197,7 @@ def test_the_connection_alone_refuses_too(address: str, statement: str) -> None:
     assert not Path("/tmp/owned").exists()
 
 
+@pytest.mark.slow
 def test_a_slow_statement_is_stopped(address: str) -> None:
     endless = (
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x % 7) FROM n"
@@ -208,6 +210,7 @@ def test_a_slow_statement_is_stopped(address: str) -> None:
         assert time.monotonic() - started < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -222,6 +225,7 @@ def test_time_is_over_within_one_function_too(sqlite_file: Path, statement: str)
         ask(f"sqlite:///{sqlite_file}", statement, timeout=0.5)
 
 
+@pytest.mark.slow
 def test_memory_has_a_limit(sqlite_file: Path) -> None:
     many = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 900) "
     large = "SELECT DISTINCT x || hex(zeroblob(1900000)) AS long FROM n"
@@ -376,6 +380,7 @@ def test_allowed_views_and_honest_subqueries_still_run(sqlite_file: Path) -> Non
     assert ask(address, "SELECT * FROM large", tables=("large",)).rows
 
 
+@pytest.mark.slow
 def test_the_schema_is_read_within_the_time_limit(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "slow.db")
     connection.executescript(

@@ -254,6 +254,7 @@ def test_over_http_a_good_reply_is_used(server: ScriptedServer) -> None:
     assert len(server.requests) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "why"),
     [

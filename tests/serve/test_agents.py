@@ -43,6 +43,7 @@ def with_tools(running: Running, work: Callable[[Client], Awaitable[Any]], key: 
     return asyncio.run(inside())
 
 
+@pytest.mark.slow
 def test_tools_are_read_only_and_say_when_to_use_them(project: Path) -> None:
     async def work(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}

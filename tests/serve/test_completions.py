@@ -337,6 +337,7 @@ def test_a_model_that_fails_is_an_error_with_its_status(tmp_path: Path, stream: 
     assert made.json()["error"]["type"] == "server_error"
 
 
+@pytest.mark.slow
 def test_a_stream_that_breaks_ends_with_an_error_frame(tmp_path: Path) -> None:
     broken = Reply("Every two years [1]. " * 30, malformed="cut_stream", pace=0.005)
     with ScriptedServer(broken) as failing:

@@ -29,6 +29,7 @@ PIECES = (
 )
 
 
+@pytest.mark.slow
 def test_a_stream_and_the_whole_agree_on_code_and_marks(tmp_path: Path) -> None:
     rng = random.Random(3)
     texts = {f"Fluid {n}?": "".join(rng.choices(PIECES, k=9)) + " [2]." for n in range(40)}

@@ -65,6 +65,7 @@ def test_a_key_is_needed_once_one_is_made_and_its_file_holds_no_key(project: Pat
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_filters_of_a_key_cannot_be_crossed(project: Path) -> None:
     acme = key(project, "acme", filters=("tenant=acme",))
     zeta = key(project, "zeta", filters=("tenant=zeta",))
@@ -125,6 +126,7 @@ def test_a_key_has_a_rate_and_is_told_when_to_come_back(project: Path) -> None:
         assert 1 <= int(states[-1].headers["retry-after"]) <= 60
 
 
+@pytest.mark.slow
 def test_readers_may_not_see_what_belongs_to_the_owner(project: Path) -> None:
     reader, owner = key(project, "reader"), key(project, "owner", role="owner")
     rows = {
@@ -164,6 +166,7 @@ def test_a_damaged_file_of_keys_lets_nobody_in(project: Path) -> None:
     assert "keys" in made.json()["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_daily_budget_needs_prices_and_ends_the_day(project: Path) -> None:
     secret = key(project, "app", daily_budget=0.5)
     with ScriptedServer("Four euros [1].") as model:
@@ -222,6 +225,7 @@ def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
         assert odd.status_code == 403
 
 
+@pytest.mark.slow
 def test_a_reader_rates_its_own_answers_alone(project: Path) -> None:
     one, other = key(project, "one"), key(project, "other")
     owner = key(project, "owner", role="owner")

@@ -91,6 +91,7 @@ def test_promote_and_rollback_switch_without_a_restart_or_a_failed_request(proje
     assert len(states) > 10
 
 
+@pytest.mark.slow
 def test_an_answer_under_way_ends_under_what_it_began_with(tmp_path: Path) -> None:
     slow = Reply("Every two years [1]. " * 20, pace=0.02)
     with ScriptedServer(slow) as model:
@@ -112,6 +113,7 @@ def test_an_answer_under_way_ends_under_what_it_began_with(tmp_path: Path) -> No
         assert pieces[-1].choices[0].finish_reason == "stop"
 
 
+@pytest.mark.slow
 def test_promote_and_rollback_while_streams_run(tmp_path: Path) -> None:
     with ScriptedServer("Two years [1].") as model:
         folder = MakeProject(tmp_path)(
@@ -164,6 +166,7 @@ def test_settings_that_are_wrong_change_nothing(project: Path) -> None:
         eventually(lambda: hits(running) == 1)
 
 
+@pytest.mark.slow
 def test_readers_see_the_old_index_until_the_new_one_is_whole(project: Path) -> None:
     with served(project, watch=1.0) as running, asked_all_the_while(running) as states:
         marker = project / ".ragwright/data/ingesting"
@@ -201,6 +204,7 @@ def test_a_new_persona_is_served_after_its_file_is_written(project: Path) -> Non
         eventually(lambda: "handbook/novice" in [one.id for one in api.models.list()])
 
 
+@pytest.mark.slow
 def test_what_is_asked_at_once_is_bounded(tmp_path: Path) -> None:
     slow = Reply("Every two years [1].", delay=0.5)
     with ScriptedServer(slow) as model:

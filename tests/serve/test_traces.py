@@ -69,6 +69,7 @@ def attributes(span: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_span_for_each_request_below_the_one_of_the_answer(
     tmp_path: Path, collector: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_span_for_each_request_below_the_one_of_the_answer(
     assert QUESTION not in str(spans), "texts are left out unless asked for"
 
 
+@pytest.mark.slow
 def test_texts_are_sent_where_asked_for_and_failures_are_marked(
     tmp_path: Path, collector: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -276,6 +276,7 @@ def test_a_sheet_is_never_overwritten(path: Path) -> None:
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), max_size=20)
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=5))
 def test_rows_and_sheets_lose_nothing(
     tmp_path_factory: pytest.TempPathFactory, texts: list[tuple[str, str, str]]

@@ -87,6 +87,7 @@ def evaluating(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+@pytest.mark.slow
 def test_a_running_eval_keeps_what_it_reads_from_being_forgotten(
     make_project: MakeProject, holding: Holding
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_running_eval_keeps_what_it_reads_from_being_forgotten(
             assert b"coolant must be changed" not in file.read_bytes(), file
 
 
+@pytest.mark.slow
 def test_work_in_threads_of_the_same_process_counts(
     make_project: MakeProject, holding: Holding
 ) -> None:
@@ -202,6 +204,7 @@ def test_an_empty_name_is_refused_everywhere(make_project: MakeProject, name: st
                 bench.ask(QUESTION, how=Asking(scope=name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -267,6 +267,7 @@ def saving(tell: Connection, path: Path, name: str, count: int) -> None:
         tell.send(outputs.save(drafted(texts)))
 
 
+@pytest.mark.slow
 def test_several_processes_write_and_every_batch_has_a_number_of_its_own(path: Path) -> None:
     at(path).close()
     with ExitStack() as held:

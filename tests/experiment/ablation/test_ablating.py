@@ -241,6 +241,7 @@ def test_parts_added_alone_are_held_against_context_and_question(
     assert all(one.trial is None and not one.safe for one in found.parts)
 
 
+@pytest.mark.slow
 def test_presets_are_held_against_the_complete_prompt(folder: Path, model: ScriptedServer) -> None:
     settings(folder, model.url)
     file = folder / "ragwright.yaml"
@@ -262,6 +263,7 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
     assert more > less > 0
 
 
+@pytest.mark.slow
 def test_nothing_is_asked_twice_and_the_forecast_is_exact(
     folder: Path, model: ScriptedServer
 ) -> None:
@@ -280,6 +282,7 @@ def test_nothing_is_asked_twice_and_the_forecast_is_exact(
     assert (again.run, again.ablation) == (first.run, first.ablation)
 
 
+@pytest.mark.slow
 def test_prompts_that_come_out_equal_are_forecast_and_asked_once(
     folder: Path, model: ScriptedServer
 ) -> None:

@@ -61,6 +61,7 @@ def confirmed(folder: Path, name: str = "latest", how: Confirming | None = None)
         return bench.confirm(name, how)
 
 
+@pytest.mark.slow
 def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
@@ -85,6 +86,7 @@ def test_a_winner_is_confirmed_once_and_only_shown_again_after_that(tmp_path: Pa
         assert any("opened" in note for note in more.verdict.notes)
 
 
+@pytest.mark.slow
 def test_a_project_that_changed_since_is_refused_before_anything_is_opened(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
@@ -95,6 +97,7 @@ def test_a_project_that_changed_since_is_refused_before_anything_is_opened(tmp_p
     assert not (folder / "testsets" / "openings.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_budget_or_a_pace_that_changed_since_is_no_other_project(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
@@ -104,6 +107,7 @@ def test_a_budget_or_a_pace_that_changed_since_is_no_other_project(tmp_path: Pat
         assert confirmed(folder).verdict.openings == 1
 
 
+@pytest.mark.slow
 def test_documents_that_changed_since_are_another_index(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
@@ -119,6 +123,7 @@ def test_documents_that_changed_since_are_another_index(tmp_path: Path) -> None:
             assert bench.confirm("latest").study.name == "s"
 
 
+@pytest.mark.slow
 def test_rows_that_picked_are_no_rows_to_confirm_on(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
@@ -156,6 +161,7 @@ def test_openings_of_other_versions_and_earlier_evaluations_count(tmp_path: Path
         assert any("1 evaluations of the whole testset, the first" in note for note in twice.notes)
 
 
+@pytest.mark.slow
 def test_a_confirmation_that_was_cut_off_goes_on_with_its_opening(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         model = f"{server.url}#m"
@@ -176,6 +182,7 @@ def test_a_confirmation_that_was_cut_off_goes_on_with_its_opening(tmp_path: Path
         assert not found.again
 
 
+@pytest.mark.slow
 def test_the_latest_sweep_is_the_one_that_was_last_run_through(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
@@ -188,6 +195,7 @@ def test_the_latest_sweep_is_the_one_that_was_last_run_through(tmp_path: Path) -
             assert bench.confirm("latest").study.name == "s"
 
 
+@pytest.mark.slow
 def test_where_nothing_leads_the_split_stays_closed(tmp_path: Path) -> None:
     with ScriptedServer(lambda request: "always the same [1]") as server:
         folder = project(MakeProject(tmp_path), server)
@@ -197,6 +205,7 @@ def test_where_nothing_leads_the_split_stays_closed(tmp_path: Path) -> None:
     assert not (folder / "testsets" / "openings.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_an_unknown_sweep_names_those_there_are(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)

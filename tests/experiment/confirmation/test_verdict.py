@@ -94,6 +94,7 @@ def test_false_winners_stay_under_the_nominal_rate_where_the_best_mean_wins_too_
     assert confirmed <= 5  # 1.5 are expected of 60; 6 or more: one time in two hundred
 
 
+@pytest.mark.slow
 def test_a_real_lift_is_confirmed() -> None:
     draw = np.random.default_rng(3)
     found = [concluded(*study(draw, [0.0] * 9 + [0.7], 40), seed) for seed in range(12)]

@@ -152,6 +152,7 @@ def test_a_wrong_filter_is_named(folder: Path, model: ScriptedServer) -> None:
     assert found.verdict[0].startswith("Work on filter first")
 
 
+@pytest.mark.slow
 def test_an_embedder_that_misses_is_named(folder: Path, model: ScriptedServer) -> None:
     def vector(text: str) -> list[float]:
         """The passages with the codes lie across the questions and all other passages."""
@@ -172,6 +173,7 @@ def test_an_embedder_that_misses_is_named(folder: Path, model: ScriptedServer) -
     assert found.of("rerank", "Contains").recovered.difference == 0.0
 
 
+@pytest.mark.slow
 def test_a_reranker_that_reverses_is_named(folder: Path, model: ScriptedServer) -> None:
     def reverse(request: ServerRequest) -> str:
         numbers = [int(n) for n in re.findall(r"^\[(\d+)\]", request.prompt, re.MULTILINE)]
@@ -229,6 +231,7 @@ def test_a_generator_that_ignores_its_passages_is_named(folder: Path) -> None:
     assert found.of("judge", "AnswerRelevance").recovered.difference == 0.0
 
 
+@pytest.mark.slow
 def test_a_judge_that_always_says_two_is_named(folder: Path, model: ScriptedServer) -> None:
     two = json.dumps({"reasoning": "Hm.", "score": 2})
     with ScriptedServer(two) as judge:
@@ -298,6 +301,7 @@ def test_slices_closed_book_and_json(folder: Path, model: ScriptedServer) -> Non
     assert "right without passages: 0.0%" in diagnosis_table(found)
 
 
+@pytest.mark.slow
 def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: ScriptedServer) -> None:
     noise = "[{field: document_id, values: [docs/a-noise-01.txt, docs/station-03.txt]}]"
     settings = f"retrieve: {{filters: {noise}}}\n{answering(model)}"
@@ -314,6 +318,7 @@ def test_the_forecast_counts_exactly_what_is_called(folder: Path, model: Scripte
     assert len(model.requests) == made
 
 
+@pytest.mark.slow
 def test_what_a_paid_search_finds_is_forecast_as_a_range(
     folder: Path, model: ScriptedServer
 ) -> None:

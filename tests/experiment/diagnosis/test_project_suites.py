@@ -202,6 +202,7 @@ def test_one_that_copies_the_first_passage_is_right_where_the_gold_stands_first(
     assert [point.closed_book for point in accuracy.points] == [0] * 6
 
 
+@pytest.mark.slow
 def test_one_that_needs_the_gold_is_flat_until_there_is_none(tmp_path: Path) -> None:
     curves, suite, requests = run(tmp_path, needs_the_gold, SuiteOptions())
     accuracy = curves["noise", "accuracy", "all"]
@@ -229,6 +230,7 @@ def test_one_that_needs_the_gold_is_flat_until_there_is_none(tmp_path: Path) -> 
     assert requests == len(prompts)  # what two suites have in common is asked once
 
 
+@pytest.mark.slow
 def test_what_is_known_by_heart_is_subtracted(tmp_path: Path) -> None:
     curves, _, _ = run(tmp_path, remembers, SuiteOptions())
     accuracy = curves["noise", "accuracy", "all"]
@@ -307,6 +309,7 @@ def test_a_suite_needs_no_index_and_failed_rows_are_counted(tmp_path: Path) -> N
     assert means(capability_curves(found)[0]) == [1]
 
 
+@pytest.mark.slow
 def test_what_a_suite_takes_is_known_before(tmp_path: Path) -> None:
     with ScriptedServer(needs_the_gold) as server:
         project = Project(tmp_path, f"{server.url}#planted")
@@ -399,6 +402,7 @@ def test_questions_that_can_be_no_part_of_a_suite_are_counted(tmp_path: Path) ->
     assert all(note.startswith("1 of 7 questions") for note in left)
 
 
+@pytest.mark.slow
 def test_a_suite_goes_through_a_file_unchanged(made: Testset, tmp_path: Path) -> None:
     write_rows(made.rows, tmp_path / "suite.jsonl")
     project = Project(tmp_path / "project")

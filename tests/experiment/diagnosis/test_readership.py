@@ -79,6 +79,7 @@ def compared(folder: Path, who: GridOptions, measures: str = "TokenF1") -> Perso
     return found
 
 
+@pytest.mark.slow
 def test_the_generator_that_serves_a_persona_is_named(folder: Path, server: ScriptedServer) -> None:
     models = (f"{server.url}#exact", f"{server.url}#plain")
     found = compared(folder, GridOptions(("fitter", "buyer"), models))
@@ -127,6 +128,7 @@ def test_the_judge_counts_the_facts_where_claims_are_judged(
     assert states["judge_invalid"] == 2  # what cannot be read is not a number
 
 
+@pytest.mark.slow
 def test_the_forecast_is_exact_and_nothing_is_paid_twice(
     folder: Path, server: ScriptedServer
 ) -> None:

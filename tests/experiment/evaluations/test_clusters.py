@@ -72,6 +72,7 @@ def test_where_everything_hangs_together_the_first_document_counts() -> None:
     assert len(set(clusters_of_rows(rows).values())) == 4
 
 
+@pytest.mark.slow
 def test_shared_documents_widen_the_interval_of_an_evaluation() -> None:
     """20 documents with 1 to 8 rows each: row by row the interval misses the mean too often."""
     caught = {"rows": 0, "documents": 0}

@@ -64,6 +64,7 @@ def test_a_sample_is_drawn_by_seed_without_replacement(bench: Workbench) -> None
     assert drawn.notes[0].startswith("7 of 20 stored texts")
 
 
+@pytest.mark.slow
 def test_every_text_is_drawn_as_often_as_any_other(bench: Workbench) -> None:
     fill(bench)
     counts: Counter[str] = Counter()
@@ -152,6 +153,7 @@ def test_two_configurations_asked_the_same_are_compared_row_by_row(bench: Workbe
     assert "under 2 configurations" in both.notes[-1]
 
 
+@pytest.mark.slow
 def test_forgetting_reaches_outputs_and_the_runs_made_of_them(bench: Workbench) -> None:
     fill(bench)
     fill(bench, Origin(scope="a"))

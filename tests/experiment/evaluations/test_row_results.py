@@ -131,6 +131,7 @@ def test_runs_are_compared_row_by_row(runner: Runner, evaluation: Evaluation) ->
         compare_evaluations(evaluation, strange)
 
 
+@pytest.mark.slow
 def test_rows_pass_in_bounded_memory() -> None:
     """Rows are made, scored and given away one at a time; values alone stay."""
     passage = "the wall is red " * 20

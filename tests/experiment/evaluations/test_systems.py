@@ -277,6 +277,7 @@ def asked(bench: Workbench, how: SystemOptions, *questions: str) -> list[Any]:
     return [r.row if r.row is not None else r.scores[0].reason for r in found.results]
 
 
+@pytest.mark.slow
 def test_an_endpoint_with_a_body_places_and_a_token(
     bench: Workbench, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -300,6 +301,7 @@ def test_an_endpoint_with_a_body_places_and_a_token(
     ]
 
 
+@pytest.mark.slow
 def test_what_an_endpoint_does_wrong_is_the_reason_of_its_row(
     bench: Workbench, endpoint: str
 ) -> None:
@@ -312,12 +314,14 @@ def test_what_an_endpoint_does_wrong_is_the_reason_of_its_row(
     assert len(Endpoint.seen) == 5  # a POST is not sent again
 
 
+@pytest.mark.slow
 def test_a_busy_endpoint_is_asked_again(bench: Workbench, endpoint: str) -> None:
     Endpoint.busy = 2
     found = asked(bench, SystemOptions(url=endpoint), "busy")
     assert found[1].response == "Paris"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("places", "told"),
     [

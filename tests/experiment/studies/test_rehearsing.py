@@ -60,6 +60,7 @@ SIZES = "chunk: {size: [20, 40, 80], overlap: 0}\nretrieve: {top_k: [1, 2, 4]}\n
 PROMPTS = "prompt: {without: [[], [role], [question]]}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "settings"),
     [
@@ -141,6 +142,7 @@ def many_rows(folder: Path, count: int) -> None:
     (folder / "set.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
 
+@pytest.mark.slow
 def test_a_large_study_is_estimated_from_a_sample_of_its_rows(
     tmp_path: Path, server: ScriptedServer
 ) -> None:
@@ -165,6 +167,7 @@ def test_a_large_study_is_estimated_from_a_sample_of_its_rows(
     assert more.expected == pytest.approx(len(server.requests) - made, rel=0.2)
 
 
+@pytest.mark.slow
 def test_missing_indexes_are_estimated_from_a_sample_of_the_documents(
     tmp_path: Path, server: ScriptedServer
 ) -> None:

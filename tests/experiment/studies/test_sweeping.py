@@ -204,6 +204,7 @@ def test_several_judges_are_shown_and_one_of_them_ranks(tmp_path: Path) -> None:
     assert {trial.number for trial in found.board} == {0, 1, 3}
 
 
+@pytest.mark.slow
 def test_tpe_asks_in_batches_repeats_and_finds_what_the_grid_finds(tmp_path: Path) -> None:
     study = "retrieve: {top_k: [1, 2, 3], keyword_share: {low: 0, high: 1}}\n"
     folder = project(MakeProject(tmp_path), study, "chunk: {size: 12, overlap: 0}\n")

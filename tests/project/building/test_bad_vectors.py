@@ -167,6 +167,7 @@ def test_bad_vectors_of_an_earlier_version_are_named_and_mended(
     assert texts_sent(server) == []
 
 
+@pytest.mark.slow
 def test_mending_that_fails_keeps_what_is_stored(
     folder: Path, server: RawServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

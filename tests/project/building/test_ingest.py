@@ -138,6 +138,7 @@ def test_a_change_of_settings_destroys_nothing(make_project: MakeProject) -> Non
         assert len(bench.project.store.pairs()) == 2
 
 
+@pytest.mark.slow
 def test_bad_files_are_named_and_the_rest_is_kept(make_project: MakeProject) -> None:
     folder = make_project()
     (folder / "docs/empty.md").write_bytes(b"")
@@ -259,6 +260,7 @@ def test_one_refused_text_costs_its_own_document_only(
         assert bench.retrieve("brake fluid").mode == "hybrid"
 
 
+@pytest.mark.slow
 def test_paid_vectors_survive_an_ingest_that_fails(
     make_project: MakeProject, server: ScriptedServer
 ) -> None:

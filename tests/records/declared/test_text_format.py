@@ -124,6 +124,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(ROWS)
 def test_a_batch_is_its_rows(rows: list[dict[str, Any]]) -> None:

@@ -90,6 +90,7 @@ def cleaned(pattern: str, replace: str, texts: Sequence[str | None]) -> list[str
     return list(made.to_pylist())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(PATTERNS, TEXTS)
 def test_a_search_finds_what_re_finds(pattern: str, texts: list[str]) -> None:
@@ -97,6 +98,7 @@ def test_a_search_finds_what_re_finds(pattern: str, texts: list[str]) -> None:
     assert searched(pattern, texts) == [bool(python.search(text)) for text in texts]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(PATTERNS, TEXTS, st.sampled_from(["", "<>", "$1", "a${1}b$$", "é\n", r"\1"]))
 def test_a_replacement_is_that_of_re(pattern: str, texts: list[str], replace: str) -> None:
@@ -169,6 +171,7 @@ def test_no_engine_accepts_it() -> None:
         plan_of("(a")
 
 
+@pytest.mark.slow
 def test_a_pattern_that_backtracks_is_ended_and_the_row_named() -> None:
     texts = ["aaab", "a" * 40 + "!", "b"]
     pattern = Pattern(r"(?<!x)(a+)+$", "records/tags.yaml:7")
@@ -185,6 +188,7 @@ def test_a_pattern_that_backtracks_is_ended_and_the_row_named() -> None:
     assert "(a+)+$" in caught.value.what
 
 
+@pytest.mark.slow
 def test_ten_megabytes_in_one_row_take_no_minutes() -> None:
     texts = ["word ❤️ stop!! " * 700_000, "short"]
     begun = time.monotonic()

@@ -143,6 +143,7 @@ def test_blank_lines_line_ends_and_a_last_line_without_one(tmp_path: Path) -> No
     assert rows_of(tmp_path, written(tmp_path, "none.jsonl", "")) == []
 
 
+@pytest.mark.slow
 def test_a_text_of_ten_megabytes(tmp_path: Path) -> None:
     long = "é" * 5_000_000
     lines = [json.dumps({"id": at, "text": long if at == 2 else "x"}) for at in range(5)]
@@ -165,6 +166,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(rows=st.lists(st.dictionaries(st.sampled_from("abc"), JSON, max_size=3), max_size=6))
 def test_json_equals_python_whatever_the_blocks(
@@ -287,6 +289,7 @@ FIELD = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(
     rows=st.lists(st.tuples(FIELD, FIELD), max_size=6),
@@ -308,6 +311,7 @@ def test_what_python_writes_is_read_back(
     assert found == rows
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(text=st.text('",\nab ', max_size=14), delimiter=st.sampled_from(",\t"))
 def test_any_text_is_read_as_python_does_or_refused(

@@ -71,6 +71,7 @@ def rows_of(source: RowSource, since: str = "") -> list[dict[str, Any]]:
     return [row for batch in source.batches(1_000, since) for row in batch.to_pylist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "adbc+postgresql"])
 @pytest.mark.parametrize(
     ("query", "said"),
@@ -256,6 +257,7 @@ def test_what_writes_or_fails_is_an_error(address: str, query: str) -> None:
     assert len(rows_of(opened(Path(), address, "SELECT id FROM messages"))) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql+psycopg", "adbc+postgresql"])
 def test_a_server_that_goes_down_half_way(kind: str) -> None:
     psycopg = pytest.importorskip("psycopg")
@@ -294,6 +296,7 @@ def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
         assert "ter2" not in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["timestamptz", "timestamp", "date"])
 @pytest.mark.parametrize("value", ["infinity", "-infinity", "0044-03-15 BC", "20000-01-01"])
 def test_a_date_of_no_calendar_is_named(address: str, kind: str, value: str) -> None:

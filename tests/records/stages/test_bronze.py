@@ -216,6 +216,7 @@ def test_rows_that_differ_in_what_does_not_decide_still_differ() -> None:
     assert [row["at"] for row in found] == [2]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     rows=st.lists(

@@ -128,6 +128,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(ROWS)
 def test_rows_are_those_of_a_plain_loop(rows: list[dict[str, Any]]) -> None:

@@ -72,6 +72,7 @@ WORDS = st.sampled_from(SNIPPETS.split(" ")) | st.text("ab!😀\u0301 \n", max_s
 TEXTS = st.lists(st.none() | st.lists(WORDS, max_size=9).map(" ".join), max_size=8)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(TEXTS)
 def test_rows_are_those_of_plain_python(texts: list[str | None]) -> None:
@@ -95,6 +96,7 @@ def assert_equal(texts: list[str | None], cleaning: Cleaning, tags: Tags) -> Non
             assert row["tags"] == plainly_tagged(clean, tags)
 
 
+@pytest.mark.slow
 def test_columns_pass_and_the_text_is_replaced() -> None:
     (row,) = silver(["  Chip in &amp; donate, $5!!!!! "], party=["D"])
     assert row | {"text_hash": "", HASH: ""} == {
@@ -171,6 +173,7 @@ def test_a_row_that_backtracks_is_named() -> None:
     assert caught.value.where == "file.yaml:3"
 
 
+@pytest.mark.slow
 def test_ten_megabytes_take_no_minutes() -> None:
     text = "Chip in ❤️ now!!!!!! &amp; https://a.b/c " * 250_000
     begun = time.monotonic()
@@ -183,6 +186,7 @@ def test_ten_megabytes_take_no_minutes() -> None:
 NAMES = [f"{word} hook" for word in "abcdef"]
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.text("abcdef", min_size=1, max_size=4), min_size=1, max_size=6),
@@ -225,6 +229,7 @@ def words_of(count: int) -> str:
     )
 
 
+@pytest.mark.slow
 def test_synthetic_rows_are_those_of_plain_python() -> None:
     draw = random.Random(7)
     junk = [
@@ -250,6 +255,7 @@ def test_synthetic_rows_are_those_of_plain_python() -> None:
     assert_equal(texts, cleaning_of(SYNTHETIC), tags_of(words_of(5)))
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_short_messages_are_those_of_plain_python() -> None:
     file = DATA / "sms_spam" / "SMSSpamCollection"

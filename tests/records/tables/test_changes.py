@@ -41,6 +41,7 @@ def _take(tables: Tables, step: dict[str, int] | list[str] | int) -> None:
         writing.commit({}, "test")
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(_STEPS)
 def test_changes_are_those_of_a_comparison_of_all_rows(

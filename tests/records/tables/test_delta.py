@@ -76,6 +76,7 @@ def ours(tables: Tables, table: TableName) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_other_engines_read_the_rows_of_every_table(tables: Tables, tmp_path: Path) -> None:
     made = export_delta(tables, tmp_path / "delta")
     assert {table: one.rows for table, one in made.items()} == {
@@ -257,6 +258,7 @@ def test_a_deltatable_of_another_hand_in_the_folder_is_refused(
         export_delta(tables, folder)
 
 
+@pytest.mark.slow
 def test_an_export_that_was_killed_is_completed(
     tables: Tables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +296,7 @@ def test_a_file_that_went_missing_is_written_again(tables: Tables, tmp_path: Pat
     assert by_engines(folder / "gold") == ours(tables, "gold")
 
 
+@pytest.mark.slow
 def test_two_exports_at_once(tables: Tables, tmp_path: Path) -> None:
     folder = tmp_path / "delta"
     export_delta(tables, folder)
@@ -313,6 +316,7 @@ def test_two_exports_at_once(tables: Tables, tmp_path: Path) -> None:
     assert by_engines(folder / "gold") == ours(tables, "gold")
 
 
+@pytest.mark.slow
 def test_forget_reaches_old_versions_and_the_log(tables: Tables, tmp_path: Path) -> None:
     folder = tmp_path / "delta"
     secret = "a secret that nobody may read"
@@ -345,6 +349,7 @@ def _holds(path: Path, key: str) -> bool:
     return f'"{key}"' in path.read_text("utf-8").replace("\\", "")
 
 
+@pytest.mark.slow
 def test_forget_says_which_exports_are_gone(tables: Tables, tmp_path: Path) -> None:
     export_delta(tables, tmp_path / "one")
     export_delta(tables, tmp_path / "two")

@@ -33,6 +33,7 @@ def hashed(numbers: list[int]) -> HashedKeys:
     return HashedKeys(values % np.uint64(3), values // np.uint64(3))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(st.lists(NUMBERS, unique=True), st.sets(NUMBERS)), max_size=12))
 def test_an_index_is_a_dictionary(turns: list[tuple[list[int], set[int]]]) -> None:
@@ -73,6 +74,7 @@ def test_filling_is_adding(parts: list[list[int]], chance: object) -> None:
     assert (one.rows, one.alive) == (other.rows, other.alive)
 
 
+@pytest.mark.slow
 @given(st.lists(st.binary(min_size=16, max_size=16)))
 def test_hashes_come_back_as_they_were(values: list[bytes]) -> None:
     texts = [value.hex() for value in values]

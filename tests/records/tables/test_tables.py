@@ -551,6 +551,7 @@ except StoreFullError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_whoever_writes(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk."""
     command = [sys.executable, "-c", SMALL_DISK, str(tmp_path / "tables")]
@@ -674,6 +675,7 @@ def check(tables: Any, expected: dict[str, str], **how: Any) -> None:
     assert list(dict(found)) == list(expected)  # rows in the order in which they came
 
 
+@pytest.mark.slow
 @settings(max_examples=35, deadline=None)
 @given(TURNS)
 def test_tables_are_what_the_model_says(turns: list[Any]) -> None:

@@ -224,6 +224,7 @@ def test_distractors_are_checked_and_what_is_left_out_is_counted() -> None:
 WORDS = st.lists(st.sampled_from([*NAMES, "team", "weather", "led"]), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @given(st.lists(WORDS, max_size=30), st.integers(0, 7), st.integers(0, 3))
 def test_no_distractor_of_any_row_holds_the_answer(
     texts: list[list[str]], number: int, more: int

@@ -214,6 +214,7 @@ def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None
             made(folder, Synthesizing(questions=2, per_chunk=2))
 
 
+@pytest.mark.slow
 def test_a_slow_server_is_given_up_and_the_rest_is_kept(tmp_path: Path) -> None:
     write = author()
 
@@ -292,6 +293,7 @@ def test_a_budget_stops_it_and_it_is_taken_up_again(tmp_path: Path) -> None:
         assert len(server.requests) == 18  # six chunks, twelve questions: nothing asked twice
 
 
+@pytest.mark.slow
 def test_a_kill_loses_no_paid_reply(tmp_path: Path) -> None:
     write = author()
     with ScriptedServer(lambda request: Reply(str(write(request)), delay=0.1)) as server:
