@@ -274,3 +274,22 @@ def test_both_sets_are_over_the_pairs_that_were_answered(tmp_path: Path) -> None
     assert isinstance(notes, list)
     assert any("both over the 5 of 8 pairs" in note for note in notes)
     assert found["changed"] == []
+
+
+def test_scores_of_distances_show_their_baselines_in_the_table_and_the_document(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"user_input": question(word), "response": fact, "retrieved_contexts": [f"You must {fact}"]}
+        for word, fact in FACTS.items()
+    ]
+    scoring = ("score", "rows.jsonl", "--measures", "QADistance")
+    with ScriptedServer(reader) as server:
+        folder = project(tmp_path, server)
+        (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        table = ragwright(folder, *scoring).stdout
+        document = json.loads(ragwright(folder, *scoring, "--json").stdout)
+    assert "QADistance, question echoed (0-2" in table
+    assert f"rank of the own answer of {len(FACTS)}" in table
+    assert list(document["measures"]) == ["QADistance"]
+    assert document["baselines"]["QADistance, answers shuffled"]["n"] == len(FACTS)

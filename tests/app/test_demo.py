@@ -12,9 +12,10 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from command_line import ragwright
 from packaging.requirements import Requirement
 
-from ragwright.app import Console, _demo, _demo_full
+from ragwright.app import _demo, _demo_full
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +108,7 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
 
 
 def test_the_full_demo_ends_in_a_verdict_and_a_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = tmp_path / "guide"
     pages.mkdir()
@@ -116,8 +117,7 @@ def test_the_full_demo_ends_in_a_verdict_and_a_report(
     monkeypatch.setattr(_demo, "sample_corpus", lambda: pages)
     monkeypatch.setattr(_demo_full, "QUESTIONS", 16)
     folder = tmp_path / "demo"
-    _demo.run_demo(folder, Console(quiet=True), full=True)
-    shown = capsys.readouterr().out
+    shown = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
     assert "# Testset: 16 questions without a model" in shown
     assert "and 13 more trials, in the report" in shown
     [told] = re.findall(r"# Verdict \(.*\)\n\n(.*)", shown)
@@ -128,8 +128,7 @@ def test_the_full_demo_ends_in_a_verdict_and_a_report(
     assert told.split(":")[0] in page
     openings = folder / "testsets" / "openings.jsonl"
     opened = openings.read_text() if openings.exists() else ""
-    _demo.run_demo(folder, Console(quiet=True), full=True)
-    again = capsys.readouterr().out
+    again = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
     assert "exists already and is used" in again
     assert told in again
     assert opened == (openings.read_text() if openings.exists() else "")

@@ -103,7 +103,7 @@ def test_the_generator_that_is_proven_best_is_written_and_the_rest_is_kept(
         assert written.startswith("audience: fitters  # all of them\n")
         twins = f"{server.url}#bad,{server.url}#worse"
         same = run(project, *asked[:-1], twins, "--write")
-    assert "unchanged, nothing is proven" in same.stderr
+    assert "unchanged, no difference is proven" in same.stderr
     assert file.read_text() == written
 
 

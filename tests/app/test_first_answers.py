@@ -31,7 +31,7 @@ def test_the_bare_command_shows_help(tmp_path: Path) -> None:
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     missing = str(tmp_path / "nosuch")
     error = ragwright(tmp_path, "ask", "x", "-C", missing, code=1).stderr
-    assert "there is no folder here" in error
+    assert "this folder does not exist" in error
     assert missing in error
 
 

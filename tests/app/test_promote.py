@@ -104,10 +104,10 @@ def test_what_cannot_be_is_told(project: Path) -> None:
         (("first", "--show"), "give a run"),
         (("--show",), "no configuration is served yet"),
         (("--back", "--reason", "x"), "no earlier configuration to return to"),
-        (("nobody", *RULE), "there is no run"),
+        (("nobody", *RULE), "unknown run"),
     ):
         done = called(project, "promote", *words, code=1)
         assert message in done.stderr
     measured(project, "--name", "first")
     (project / "personas").mkdir()
-    assert "there are no rules for the run" in called(project, "promote", "first", code=1).stderr
+    assert "no rules to check the run with" in called(project, "promote", "first", code=1).stderr

@@ -67,4 +67,4 @@ def test_pictures(folder: Path) -> None:
 
 
 def test_a_run_that_is_not_there(folder: Path) -> None:
-    assert "there is no run 'three'" in called("report", "three", code=1)
+    assert "unknown run 'three'" in called("report", "three", code=1)

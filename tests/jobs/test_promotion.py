@@ -82,7 +82,7 @@ def test_nothing_is_served_before_something_is_promoted(make: Make) -> None:
         Workbench.open(folder, Session(served=True))
     run = measured(folder)
     with Workbench.open(folder) as bench:
-        with pytest.raises(ConfigError, match="no rules for the run"):
+        with pytest.raises(ConfigError, match="no rules to check the run with"):
             bench.promote(run)
         failed = bench.promote(run, ("HitRate@1>=0.5", "nDCG@10>=0.5"), OPEN)
         assert (failed.outcome.state, failed.changed) == ("untrusted", False)
@@ -424,7 +424,7 @@ def test_runs_that_say_nothing_of_their_settings_are_refused(make: Make) -> None
         _, summary = bench.score(str(folder / "rows.jsonl"), "ExactMatch")
         with pytest.raises(ConfigError, match=r"the settings of the run .* are unknown"):
             bench.promote(summary.run, ("ExactMatch>=0.5",), OPEN)
-        with pytest.raises(StoreError, match="there is no run"):
+        with pytest.raises(StoreError, match="unknown run"):
             bench.promote("nobody", ("ExactMatch>=0.5",), OPEN)
         run = measured(folder)
         bench.project.runs.finish(run, "stopped")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Self
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -13,7 +15,6 @@ from measure_fakes import Equal, Told, WordEmbed, run
 from ragwright.core import GoldSpan, MeasureError, Row
 from ragwright.flow import CompleteReply, Runner
 from ragwright.measure import (
-    COMPUTED,
     Measure,
     MeasureSetup,
     check_setup,
@@ -107,23 +108,39 @@ def test_models_that_are_not_set_are_named() -> None:
     check_setup(OFFLINE, MeasureSetup())
 
 
-def test_a_measure_that_fails_is_errored_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*given: object) -> float:
+class Cues(tuple[str, ...]):
+    """Cues that do something when a measure reads them."""
+
+    def __new__(cls, when_read: Callable[[], None]) -> Self:
+        made = super().__new__(cls, ("factual error",))
+        made.when_read = when_read
+        return made
+
+    when_read: Callable[[], None]
+
+    def __iter__(self) -> Iterator[str]:
+        self.when_read()
+        return super().__iter__()
+
+
+def test_a_measure_that_fails_is_errored_alone() -> None:
+    def broken() -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setitem(COMPUTED, "capability", broken)
     measures = parse_measures("ExactMatch, RejectionRate, QADistance, ChunkScore")
-    row = Row("r", "fail", response="x", reference="x", retrieved_contexts=("y",))
-    scores = run(score_row(row, measures, MODELS), WordEmbed())
+    marks = {"answerable": False}
+    row = Row("r", "fail", response="x", reference="x", retrieved_contexts=("y",), metadata=marks)
+    setup = replace(MODELS, rejection_cues=Cues(broken))
+    scores = run(score_row(row, measures, setup), WordEmbed())
     assert [s.state for s in scores] == ["scored", "errored", "errored", "errored"]
     assert scores[1].reason == "ZeroDivisionError: oh"
     assert "the embedder broke" in scores[2].reason
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_number_is_no_score(monkeypatch: pytest.MonkeyPatch, value: float) -> None:
-    monkeypatch.setitem(COMPUTED, "text", lambda *given: value)
-    ((score,),) = score_rows([FULL], parse_measures("ExactMatch"))
+def test_what_is_no_number_is_no_score(value: float) -> None:
+    row = replace(FULL, metadata={"chunk_score": value})
+    (score,) = run(score_row(row, parse_measures("ChunkScore"), MODELS), WordEmbed())
     assert score.state == "errored"
 
 
@@ -261,15 +278,12 @@ def test_a_chunk_score_kept_with_rows_needs_no_embedder() -> None:
         check_setup(parse_measures("QADistance"), MeasureSetup(), [row])
 
 
-def test_texts_are_not_compared_on_the_runners_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_not_compared_on_the_runners_loop() -> None:
     threads: list[str] = []
-
-    def watched(row: Row, measure: Measure, setup: MeasureSetup) -> float:
-        threads.append(threading.current_thread().name)
-        return 1.0
-
-    monkeypatch.setitem(COMPUTED, "text", watched)
+    cues = Cues(lambda: threads.append(threading.current_thread().name))
+    measures = parse_measures("ErrorDetection, ErrorCorrection")
     with Runner({}) as runner:
-        scores = runner.run(score_row(FULL, parse_measures("ROUGE(L), ExactMatch")))
+        scores = runner.run(score_row(FULL, measures, MeasureSetup(error_cues=cues)))
     assert [score.value for score in scores] == [1.0, 1.0]
+    assert threads
     assert all(name.startswith("ragwright-batch") for name in threads)

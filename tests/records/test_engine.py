@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ragwright.records import LocalEngine, Step, Task, run_task
+from ragwright.records import LocalEngine, Step, Task
 from ragwright.records.tables import write_part
 
 pa = pytest.importorskip("pyarrow")
@@ -70,9 +70,8 @@ def check(folder: Path, keys: list[str], held: list[str], data: st.DataObject) -
     parquet.write_table(table(keys, hashes), folder / "in.parquet")
     known = pa.table({"record_key": pa.array(held, pa.large_string()), "record_hash": old})
     mask = np.array(live, np.bool_)
-    outcome = run_task(
-        Same(refused), Task(folder / "in.parquet", folder / "out.parquet", mask, known)
-    )
+    task = Task(folder / "in.parquet", folder / "out.parquet", mask, known)
+    [outcome] = LocalEngine(1).run(Same(refused), [task])
 
     read = [(k, h) for k, h, alive in zip(keys, hashes, live, strict=True) if alive]
     before = dict(zip(held, old, strict=True))

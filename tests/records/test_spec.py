@@ -326,7 +326,7 @@ def test_rules_that_name_tags_where_there_are_none_say_so_once(tmp_path: Path) -
     folder = written(tmp_path)
     (folder / "tags.yaml").unlink()
     [fault] = spec_faults(folder, "plain")
-    assert fault.what == "rules.yaml names tags, but there is no tags.yaml"
+    assert fault.what == "rules.yaml names tags, but the file tags.yaml does not exist"
     assert fault.where == "records/rules.yaml:3"
 
 

@@ -127,7 +127,7 @@ def test_names_of_runs(project: Path) -> None:
     assert subject(project, "latest").facts["run"] == newest
     assert subject(project, newest).entries[0].id == newest
     assert subject(project, "latest~1").entries[0].label == "k1"
-    with pytest.raises(StoreError, match="there is no run 'nothing'"):
+    with pytest.raises(StoreError, match="unknown run 'nothing'"):
         subject(project, "nothing")
 
 
@@ -183,5 +183,8 @@ def test_rows_that_failed_have_their_reason(project: Path, tmp_path: Path) -> No
 
 def test_studies_that_cannot_be_read(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)()
-    with Workbench.open(folder) as bench, pytest.raises((StoreError, StudyError), match="no run"):
+    with (
+        Workbench.open(folder) as bench,
+        pytest.raises((StoreError, StudyError), match="unknown run"),
+    ):
         report_subject(bench.project.folder, bench.project.runs, ["latest"])

@@ -20,7 +20,7 @@ def test_the_project_alone_is_a_board_too() -> None:
     text = leaderboard_table([trial(0, 0.5)], view=BoardView(("TokenF1",)))
     assert "T000" in text
     assert "0.500 [0.10, 0.90] (80%)" in text
-    assert leaderboard_table([]) == "no trial has a result"
+    assert leaderboard_table([]) == "no trial has results"
 
 
 def test_keys_that_tell_nothing_apart_and_facts_that_are_nothing_are_left_out() -> None:

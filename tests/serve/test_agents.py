@@ -161,7 +161,7 @@ def test_what_is_not_in_the_index_cannot_be_fetched(project: Path, name: str) ->
     async def work(client: Client) -> None:
         made = await client.call_tool("fetch", {"id": name})
         assert made.is_error
-        assert "there is no source" in made.content[0].text  # type: ignore[union-attr]
+        assert "unknown source" in made.content[0].text  # type: ignore[union-attr]
 
     with served(project) as running:
         with_tools(running, work)

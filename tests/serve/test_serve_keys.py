@@ -152,7 +152,7 @@ def test_other_names_and_other_sites_are_refused_without_keys(project: Path) -> 
 
 
 def test_a_public_address_needs_a_key(project: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no key"):
+    with pytest.raises(ConfigError, match="no key has been made"):
         serve(Serving(project), Listening("0.0.0.0", 0))
 
 

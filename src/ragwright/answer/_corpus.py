@@ -92,7 +92,7 @@ def answer_from_corpus(
     ids, notes = yield from _scope_ids(target, scope or CorpusScope())
     if not ids:
         raise RetrieveError(
-            "there is no chunk to read",
+            "no chunks to read",
             where=f"snapshot {target.snapshot}",
             hint="ingest something, or loosen retrieve.filters",
         )

@@ -186,7 +186,7 @@ def _write(console: Console, folder: ProjectFolder, found: PersonaModelGrid) -> 
     for persona in found.personas:
         best = found.best.get(persona, "")
         if not best or not persona:
-            why = "nothing is proven" if persona else "it has no file: use --personas"
+            why = "no difference is proven" if persona else "it has no file: use --personas"
             console.remark(f"{persona or 'no persona'}: unchanged, {why}")
             continue
         change = persona_change(folder, persona, best)

@@ -113,7 +113,7 @@ def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
     elif key == "r":
         review.decide(row, "rejected")
     elif key == "e":
-        _say("an empty line keeps what is there")
+        _say("press Enter to keep the text as it is")
         question = ask("question > ")
         review.decide(row, "accepted", question=question, answer=ask("answer   > "))
     else:
@@ -124,7 +124,7 @@ def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
     row = review.undo()
     if row is None:
-        _say("there is no decision in this session")
+        _say("nothing to undo: you have not decided on a question in this session")
         return None
     skipped.discard(row.id)
     return row

@@ -83,7 +83,7 @@ def _offline(flags: ScoringFlags, *, ranking: bool = False) -> None:
     useless = [flag for flag, said in given.items() if said]
     if useless:
         raise ConfigError(
-            f"{', '.join(useless)}: there is no project here to store a run",
+            f"{', '.join(useless)}: only for runs that a project stores",
             where=str(flags.project.resolve()),
             hint="leave it out; or run `ragwright init` first, or give a project with --project",
         )

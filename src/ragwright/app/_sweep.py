@@ -135,13 +135,13 @@ def _other_judges(result: SweepResult) -> list[str]:
     for judge, board in result.by_judge.items():
         best = next((trial for trial in board if trial.values), None)
         if best is None:
-            lines.append(f"by {judge}: no trial has a result")
+            lines.append(f"by {judge}: no trial has results")
             continue
         keys = [axis.key for axis in result.study.judging]
         plain = {key: value for key, value in best.values.items() if key not in keys}
         place = next(
             (at for at, values in enumerate(first, 1) if plain.items() <= values.items()), None
         )
-        stands = "not in the table above" if place is None else f"place {place} above"
+        stands = "not in the table above" if place is None else f"number {place} above"
         lines.append(f"by {judge}: {best.id} is best ({stands}); judges are not comparable")
     return lines

@@ -18,6 +18,7 @@ from ._drafting import (
     run_drafts as run_drafts,
 )
 from ._find import DraftPlan as DraftPlan, Example as Example, Pool as Pool, find_pool as find_pool
+from ._forgetting import forget_document as forget_document, forget_tenant as forget_tenant
 from ._options import Drafting as Drafting
 from ._records import (
     DraftBatch as DraftBatch,

@@ -1,4 +1,3 @@
-from ._codec import decode as decode, encode as encode
 from ._context import Outcome as Outcome, RunnerOptions as RunnerOptions, TraceEntry as TraceEntry
 from ._forecast import Forecast as Forecast, Range as Range
 from ._handlers import (

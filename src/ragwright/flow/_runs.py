@@ -218,7 +218,7 @@ class Runs:
         found = self._found("run = ?", (run,))
         if not found:
             raise StoreError(
-                f"there is no run {run!r}",
+                f"unknown run {run!r}",
                 where=str(self._database.path),
                 hint="see ragwright report",
             )

@@ -112,7 +112,7 @@ def _page(body: bytes, source: str) -> dict[str, Any]:
             hint="a proxy or login page may have answered instead",
         ) from error
     if page.get("missing") or page.get("invalid"):
-        why = page.get("invalidreason") or "there is no such page"
+        why = page.get("invalidreason") or "Wikipedia has no page with this title"
         raise SourceError(
             f"{title!r}: {why}",
             where=source,

@@ -240,7 +240,7 @@ def _rules(rules: Sequence[str], baseline: Evaluation | None, how: Promoting) ->
         given += [_not_worse(summary.measure) for summary in baseline.summaries]
     if not given:
         raise ConfigError(
-            "there are no rules for the run",
+            "no rules to check the run with",
             where="--gate",
             hint="no configuration is served yet, or --rules-alone is given: give a rule, for "
             "example "

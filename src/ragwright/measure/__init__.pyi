@@ -72,7 +72,6 @@ from ._rubric import (
     shipped_rubrics as shipped_rubrics,
 )
 from ._score import (
-    COMPUTED as COMPUTED,
     check_setup as check_setup,
     model_fields as model_fields,
     score_row as score_row,

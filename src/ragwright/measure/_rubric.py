@@ -134,7 +134,7 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
     found = own.get(name, shipped)
     if found is None:
         raise MeasureError(
-            f"there is no rubric {name!r}",
+            f"unknown rubric {name!r}",
             where=f"{_FOLDER}/{name}.yaml",
             hint=near(name, {**shipped_rubrics(), **own}),
         )

@@ -161,7 +161,7 @@ class ProjectFolder:
         """
         if not self.root.is_dir():
             raise ConfigError(
-                "there is no folder here" if not self.root.exists() else "this is not a folder",
+                "this folder does not exist" if not self.root.exists() else "this is not a folder",
                 where=str(self.root.resolve()),
                 hint="check the path given with -C (--project)",
             )

@@ -391,7 +391,7 @@ class Changing:
         earlier = promoted[now.number].replaced if now else None
         if now is None or earlier is None:
             raise ConfigError(
-                "there is no earlier configuration to return to",
+                "no earlier configuration to return to",
                 where=str(self.served.file),
                 hint="no configuration is served" if now is None else f"{now.number} was the first",
             )

@@ -5,7 +5,7 @@ from ._documents import (
     record_document_id as record_document_id,
     record_key as record_key,
 )
-from ._engine import LocalEngine as LocalEngine, run_task as run_task
+from ._engine import LocalEngine as LocalEngine
 from ._options import EngineName as EngineName, RecordsOptions as RecordsOptions
 from ._plan import (
     RefreshPlan as RefreshPlan,

@@ -240,7 +240,7 @@ def _rules(
     for fault in strict:
         if str(fault) not in told:
             missing = RecordsError(
-                "rules.yaml names tags, but there is no tags.yaml",
+                "rules.yaml names tags, but the file tags.yaml does not exist",
                 where=fault.where,
                 hint=f"write {folder.name}/tags.yaml, or remove the tags from the rules",
             )

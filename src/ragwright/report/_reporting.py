@@ -123,8 +123,10 @@ class _Reader:
             with suppress(StoreError):
                 return by_id[find_run(self.runs, name)]
         lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(shown[-6:]))
-        what = f"{len(exact)} runs have the name {name!r}" if exact else f"there is no run {name!r}"
-        hint = f"the newest:{lines}" if lines else "there is none yet: run `ragwright eval` first"
+        what = f"{len(exact)} runs have the name {name!r}" if exact else f"unknown run {name!r}"
+        hint = (
+            f"the newest:{lines}" if lines else "no run is stored yet: run `ragwright eval` first"
+        )
         raise StoreError(what, hint=hint)
 
     # -- one run, or two -------------------------------------------------------------------

@@ -75,7 +75,7 @@ def leaderboard_table(
         mark = f"{place}*" if trial.id in how.front else str(place)
         rows.append([mark, trial.id, *values, *cells, str(trial.rows), *took])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has a result"]
+    lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has results"]
     if hidden:
         lines.append(f"… {hidden} more; --json lists all")
     if how.front:

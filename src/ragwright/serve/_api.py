@@ -164,7 +164,7 @@ def _respond(work: Admitted, body: FeedbackRequest) -> Feedback:
     outputs, caller = work.bench.outputs, work.caller
     found = outputs.named(body.id)
     if found is None or (not caller.owner and found[1] != caller.name):
-        raise ApiError(404, f"there is no answer {body.id!r}", "not_found", param="id")
+        raise ApiError(404, f"unknown answer {body.id!r}", "not_found", param="id")
     return outputs.respond(
         found[0], by=caller.name or "http", verdict=body.verdict, score=body.score, note=body.note
     )

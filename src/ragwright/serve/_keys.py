@@ -149,7 +149,7 @@ class ServeKeys:
             names = [key.name for key in keys]
             if name not in names:
                 raise ConfigError(
-                    f"there is no key named {name!r}",
+                    f"unknown key {name!r}",
                     where=str(self.file),
                     hint=near(name, names) if names else "there are no keys",
                 )

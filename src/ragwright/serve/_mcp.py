@@ -135,7 +135,7 @@ class _Tools:
             elif place is not None:
                 found = await work.result(visible_source(work.bench, asking, place["document"]))
         if found is None:
-            raise ToolError(f"there is no source {id!r}; use an id that `search` gave")
+            raise ToolError(f"unknown source {id!r}; use an id from a result of `search`")
         span = (int(place["start"]), int(place["end"])) if place else None
         return self._fetched(work, found, id, span)
 

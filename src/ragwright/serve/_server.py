@@ -118,7 +118,7 @@ def serve(serving: Serving, listening: Listening) -> None:
         port = service.options.port if listening.port is None else listening.port
         if not is_loopback(host) and not service.keys.all():
             raise ConfigError(
-                f"{host} can be reached from other machines, and there is no key",
+                f"{host} can be reached from other machines, but no key has been made",
                 hint="make one: ragwright keys add NAME   (or listen on 127.0.0.1)",
             )
     finally:

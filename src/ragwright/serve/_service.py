@@ -223,7 +223,7 @@ class Service:
         if opened is None or not allowed or (persona and persona not in opened.personas):
             raise ApiError(
                 404,
-                f"there is no model {model!r}; {near(model, self.models(key))}",
+                f"unknown model {model!r}; {near(model, self.models(key))}",
                 "model_not_found",
                 param="model",
             )

@@ -363,7 +363,7 @@ def _applied(
     if own == status:
         return row, "unchanged"
     if status == "edited":
-        return None, "is marked as edited, but nothing is changed"
+        return None, "is marked as edited, but neither question nor answer was changed"
     return reviewed(row, status, by), status
 
 

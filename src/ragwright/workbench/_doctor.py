@@ -22,32 +22,31 @@ from ..records import spec_faults
 if TYPE_CHECKING:
     from ._workbench import Workbench
 
-EXTRAS = {
-    "ann": ("faiss",),
-    "cluster": ("daft", "ray"),
-    "delta": ("deltalake",),
-    "docs": ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
-    "embed": ("huggingface_hub", "model2vec", "onnxruntime", "tokenizers"),
-    "jobs": ("apprise",),
-    "lance": ("lancedb",),
-    "records": ("daft", "pyarrow", "sqlalchemy"),
-    "serve": ("fastapi", "mcp", "prometheus_client", "uvicorn"),
-    "torch": ("sentence_transformers", "torch"),
+_EXTRAS = {
+    "ann": (("faiss",), "approximate search (store.approximate)"),
+    "cluster": (("daft", "ray"), "refreshing records on a Ray cluster (records.engine: ray)"),
+    "delta": (("deltalake",), "tables of records as Delta tables (records export --delta)"),
+    "docs": (
+        ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
+        "PDF, DOCX, PPTX, XLSX and HTML",
+    ),
+    "embed": (
+        ("huggingface_hub", "model2vec", "onnxruntime", "tokenizers"),
+        "local embedding models (hf:ORG/NAME, onnx:FOLDER)",
+    ),
+    "jobs": (("apprise",), "notices of jobs"),
+    "lance": (("lancedb",), "LanceDB as the store"),
+    "records": (("daft", "pyarrow", "sqlalchemy"), "tables of records (ragwright records)"),
+    "serve": (
+        ("fastapi", "mcp", "prometheus_client", "uvicorn"),
+        "the HTTP server and tools for agents (ragwright serve, ragwright mcp)",
+    ),
+    "torch": (
+        ("sentence_transformers", "torch"),
+        "sentence-transformers models (st:NAME) and export to ONNX",
+    ),
 }
-"""Modules that each extra brings."""
-
-_FOR = {
-    "ann": "approximate search (store.approximate)",
-    "cluster": "refreshing records on a Ray cluster (records.engine: ray)",
-    "delta": "tables of records as Delta tables (records export --delta)",
-    "docs": "PDF, DOCX, PPTX, XLSX and HTML",
-    "embed": "local embedding models (hf:ORG/NAME, onnx:FOLDER)",
-    "jobs": "notices of jobs",
-    "lance": "LanceDB as the store",
-    "records": "tables of records (ragwright records)",
-    "serve": "the HTTP server and tools for agents (ragwright serve, ragwright mcp)",
-    "torch": "sentence-transformers models (st:NAME) and export to ONNX",
-}
+"""Extra -> the modules it brings, and what it is for."""
 
 _LITTLE_ROOM = 20_000_000
 """Free bytes below which the next refresh or draft may fail."""
@@ -102,17 +101,12 @@ def _machine() -> Iterator[Check]:
 
 
 def _extras() -> Iterator[Check]:
-    for extra, modules in EXTRAS.items():
-        missing = [m for m in modules if importlib.util.find_spec(m) is None]
-        if missing:
-            yield Check(
-                "extras",
-                "note",
-                f"[{extra}] is not installed; it is for {_FOR[extra]}",
-                f"pip install 'ragwright[{extra}]'",
-            )
+    for extra, (modules, use) in _EXTRAS.items():
+        if all(importlib.util.find_spec(module) for module in modules):
+            yield Check("extras", "ok", f"[{extra}]: {use}")
         else:
-            yield Check("extras", "ok", f"[{extra}]: {_FOR[extra]}")
+            what = f"[{extra}] is not installed; it is for {use}"
+            yield Check("extras", "note", what, f"pip install 'ragwright[{extra}]'")
 
 
 def _folder(bench: Workbench) -> Iterator[Check]:

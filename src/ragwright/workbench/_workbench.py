@@ -11,7 +11,6 @@ from .. import (
     answer,
     drafting,
     experiment,
-    flow,
     jobs,
     project as opened,
     report,
@@ -65,11 +64,6 @@ if TYPE_CHECKING:
     from ..report import Report, Reporting
     from ..retrieve import Explanation, Retrieved
     from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset
-
-_END_WORK = (
-    "nothing was forgotten, because running work could store the text again; wait for it to "
-    "end, or end it (Ctrl-C, or `kill` with its process id), then forget again"
-)
 
 
 class Workbench(AsyncVerbs):
@@ -533,23 +527,7 @@ class Workbench(AsyncVerbs):
             StoreBusyError: Other processes work on the project and could store the text again; the
                 message names them, and nothing was forgotten.
         """
-        project = self.project
-        flow.one_to_forget(document_id, None)
-        with project.work.alone("forget", hint=_END_WORK):
-            document = project.store.document(document_id)
-            removed = project.store.remove([document_id], purge=True)
-            opened.forget_glossaries(project.folder.cache)  # mined from the document too
-            project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
-            names = {document_id} if document is None else {document_id, document.source}
-            return {
-                "documents": removed.removed,
-                "chunks": removed.chunks_removed,
-                "replies": sum(project.replies.forget(source=name) for name in sorted(names)),
-                "rows": project.runs.forget(source=document_id),
-                "outputs": self.outputs.forget(document=document_id),
-                "records": self.records.forget(document_id),
-                "exported": self.records.forget_exported(document_id),
-            }
+        return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge the replies, runs and outputs made in a visibility scope.
@@ -558,10 +536,4 @@ class Workbench(AsyncVerbs):
             StoreError: The name is empty.
             StoreBusyError: As :meth:`forget`.
         """
-        flow.one_to_forget(None, scope)
-        with self.project.work.alone("forget", hint=_END_WORK):
-            return {
-                "replies": self.project.replies.forget(scope=scope),
-                "rows": self.project.runs.forget(scope=scope),
-                "outputs": self.outputs.forget(scope=scope),
-            }
+        return drafting.forget_tenant(self.project, scope)

@@ -209,6 +209,6 @@ def test_where_nothing_leads_the_split_stays_closed(tmp_path: Path) -> None:
 def test_an_unknown_sweep_names_those_there_are(tmp_path: Path) -> None:
     with ScriptedServer(answer) as server:
         folder = project(MakeProject(tmp_path), server)
-        with pytest.raises(StoreError, match="there is no sweep 'nobody'") as caught:
+        with pytest.raises(StoreError, match="unknown sweep 'nobody'") as caught:
             confirmed(folder, "nobody")
     assert "the last sweeps: 2" in (caught.value.hint or "")

@@ -369,7 +369,7 @@ def test_rows_with_and_without_passages_of_their_own_are_kept_apart(tmp_path: Pa
     with Workbench.open(project.folder) as bench:
         with pytest.raises(TestsetError, match="some rows belong"):
             bench.evaluate(Testset("x", (given, Row("b", "q?"))), "", Evaluating(answers=True))
-        with pytest.raises(TestsetError, match="no retrieval to score"):
+        with pytest.raises(TestsetError, match="retrieval is not run for it"):
             bench.evaluate(Testset("x", (given,)), "", Evaluating())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from ragwright import evaluate
-from ragwright.app import ScoringFlags, show_evaluation
 from ragwright.experiment import Evaluation
 from ragwright.measure import MeasureSetup
 from ragwright.models import Embedder, EmbedOptions, Models
@@ -64,20 +62,6 @@ def test_baselines_stand_beside_the_distance() -> None:
     assert means[1] < own < means[0]
     assert means[3] == 1
     assert found.baselines == evaluated().baselines
-
-
-def test_they_are_lines_of_the_table_and_a_key_of_the_document(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    found = evaluated()
-    show_evaluation(ScoringFlags(), found, "")
-    table = capsys.readouterr().out
-    assert "QADistance, question echoed (0-2" in table
-    assert "rank of the own answer of 8" in table
-    show_evaluation(ScoringFlags(as_json=True), found, "")
-    document = json.loads(capsys.readouterr().out)
-    assert list(document["measures"]) == ["QADistance"]
-    assert document["baselines"]["QADistance, answers shuffled"]["n"] == 8
 
 
 def test_where_none_can_be_made_the_scores_stay() -> None:

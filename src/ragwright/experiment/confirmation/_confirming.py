@@ -353,7 +353,7 @@ def stored_sweep(project: Project, name: str) -> _Swept:
         found = found or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
     if len(found) != 1:
         near = ", ".join(run.id for run in runs[-5:])
-        what = f"{len(found)} sweeps begin with" if found else "there is no sweep"
+        what = f"{len(found)} sweeps begin with" if found else "unknown sweep"
         raise StoreError(f"{what} {name!r}", hint=f"the last sweeps: {near}")
     run = found[0]
     study = stored_study(run.manifest["study"])

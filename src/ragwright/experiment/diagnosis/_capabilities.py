@@ -318,7 +318,7 @@ def _gold(row: Row) -> GoldAnswer:
 def _parts(result: RowResult, row: Row) -> Score:
     """Share of the gold answer's parts in an answer, 0 if it abstained."""
     if row.response is None:
-        return Score(ACCURACY, "not_applicable", reason="there is no answer")
+        return Score(ACCURACY, "not_applicable", reason="the row has no answer")
     if marked(row, "abstained"):
         return Score(ACCURACY, "scored", 0.0)
     held = _gold(row).held(row.said)

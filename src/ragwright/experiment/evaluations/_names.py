@@ -97,14 +97,14 @@ def find_run(runs: Runs, name: str) -> str:
         return (exact or begun)[0]
     if not known:
         raise StoreError(
-            f"there is no run {name!r}", hint="there is none yet: run `ragwright eval` first"
+            f"unknown run {name!r}", hint="no run is stored yet: run `ragwright eval` first"
         )
     if called:
         what = f"only {len(called)} runs have the name {wanted!r}"
     elif begun:
         what = f"{len(begun)} runs begin with {name!r}"
     else:
-        what = f"there is no run {name!r}, and no file of that name"
+        what = f"unknown run {name!r}, and no file of that name"
     shown = [run for run in known if run.id in begun] or known
     lines = "".join(f"\n  {_known(run).line}" for run in reversed(shown[-_SHOWN:]))
     more = f"\n  … {len(shown)} in all: `ragwright compare` lists them" if shown[_SHOWN:] else ""
@@ -122,7 +122,7 @@ def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
     if sweep != "latest":
         sweeps = [run for run in sweeps if run.id.startswith(sweep)]
     if len(sweeps) != 1 and (sweep != "latest" or not sweeps):
-        what = f"{len(sweeps)} sweeps begin with" if sweeps else "there is no sweep"
+        what = f"{len(sweeps)} sweeps begin with" if sweeps else "unknown sweep"
         raise StoreError(
             f"{what} {sweep!r}", hint="run `ragwright sweep STUDY` first, or give its name"
         )

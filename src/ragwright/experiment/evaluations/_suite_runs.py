@@ -80,7 +80,7 @@ def _planned(
     """The work of a suite, without an index."""
     if not how.answers:
         raise TestsetError(
-            "rows of a capability suite have their own passages: there is no retrieval to score",
+            "rows of a capability suite have their own passages: retrieval is not run for it",
             where=rows.name,
             hint="leave out --retrieval-only",
         )

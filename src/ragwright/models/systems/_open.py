@@ -117,7 +117,7 @@ def read_system(address: str, version: str = "") -> SystemOptions:
         options = SystemOptions(call=address)
     else:
         raise ConfigError(
-            f"{address!r} is no system",
+            f"cannot tell what kind of system {address!r} is",
             where="--system",
             hint="write module:object, file.py:object, an address, http://host/v1#model, or a file "
             "such as system.yaml",
@@ -171,7 +171,7 @@ def _loaded(address: str) -> Any:
         return load_object(address, where="--system")
     source = Path(file)
     if not source.is_file():
-        raise PluginError(f"there is no file {file!r}", where="--system")
+        raise PluginError(f"file not found: {file!r}", where="--system")
     folder = str(source.resolve().parent)
     if folder not in sys.path:
         sys.path.append(folder)  # for modules beside it

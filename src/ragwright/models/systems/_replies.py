@@ -136,7 +136,7 @@ def shown(said: Any) -> str:
 def _of_row(said: Row) -> SystemReply:
     if said.response is None:
         raise SystemCallError(
-            "the system returned a row without a response", hint="an answer of nothing is ''"
+            "the system returned a row without a response", hint="for an empty answer, return ''"
         )
     ids = said.retrieved_context_ids
     told = bool(ids) or said.metadata.get("retrieved") is True

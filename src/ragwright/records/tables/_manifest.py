@@ -163,7 +163,7 @@ def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
 def gone(folder: Path, version: int) -> SnapshotGoneError:
     """The error for a missing version."""
     there = versions(folder)
-    kept = f"available versions: {there[0]} to {there[-1]}" if there else "there is no version yet"
+    kept = f"available versions: {there[0]} to {there[-1]}" if there else "no version is stored yet"
     return SnapshotGoneError(
         f"version {version} of the tables of records does not exist",
         where=str(folder),

@@ -24,7 +24,7 @@ def page_routes() -> APIRouter:
     async def static(name: str) -> Response:
         """A script or a style sheet."""
         if name not in STATIC:
-            raise ApiError(404, "there is no such file", "not_found")
+            raise ApiError(404, "file not found", "not_found")
         headers = {"cache-control": "public, max-age=3600", "x-content-type-options": "nosniff"}
         return Response(static_file(name), media_type=STATIC[name], headers=headers)
 

@@ -78,7 +78,7 @@ async def source(
     except RagwrightError as error:
         return error_page(request, error)
     if found is None:
-        return error_page(request, ApiError(404, "there is no such source", "not_found"))
+        return error_page(request, ApiError(404, "source not found", "not_found"))
     values = _shown(found, start, end, v)
     borders = _pieces(found, spans) if chunks else []
     return page(request, "source.html", {**values, "id": id, "pieces": borders})

@@ -1,0 +1,65 @@
+"""Purging a document or a tenant from everything that a project stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..flow import one_to_forget
+from ..project import forget_glossaries
+from ._saving import project_outputs
+from .tables import ProjectRecords
+
+if TYPE_CHECKING:
+    from ..project import Project
+
+_END_WORK = (
+    "nothing was forgotten, because running work could store the text again; wait for it to "
+    "end, or end it (Ctrl-C, or `kill` with its process id), then forget again"
+)
+
+
+def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
+    """Purge a document from store, replies, runs, outputs and tables; returns the counts.
+
+    The document of a record goes from the tables too, with all their earlier versions, and from
+    the Delta tables that they were exported to (``exported``).
+
+    Raises:
+        StoreError: The name is empty.
+        StoreBusyError: Other processes work on the project and could store the text again; the
+            message names them, and nothing was forgotten.
+    """
+    one_to_forget(document_id, None)
+    with project.work.alone("forget", hint=_END_WORK):
+        document = project.store.document(document_id)
+        removed = project.store.remove([document_id], purge=True)
+        forget_glossaries(project.folder.cache)  # mined from the document too
+        project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
+        names = {document_id} if document is None else {document_id, document.source}
+        records = ProjectRecords(project)
+        return {
+            "documents": removed.removed,
+            "chunks": removed.chunks_removed,
+            "replies": sum(project.replies.forget(source=name) for name in sorted(names)),
+            "rows": project.runs.forget(source=document_id),
+            "outputs": project_outputs(project).forget(document=document_id),
+            "records": records.forget(document_id),
+            "exported": records.forget_exported(document_id),
+        }
+
+
+def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
+    """Purge the replies, runs and outputs made in a visibility scope; returns the counts.
+
+    Raises:
+        StoreError: The name is empty.
+        StoreBusyError: As :func:`forget_document`.
+    """
+    one_to_forget(None, scope)
+    with project.work.alone("forget", hint=_END_WORK):
+        return {
+            "replies": project.replies.forget(scope=scope),
+            "rows": project.runs.forget(scope=scope),
+            "outputs": project_outputs(project).forget(scope=scope),
+        }
