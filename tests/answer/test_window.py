@@ -169,6 +169,7 @@ def test_the_ratio_is_learned_from_stored_replies(tmp_path: Path) -> None:
         replies.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(st.text(alphabet="ab. \n", min_size=1, max_size=120), st.integers(1, 12))
 def test_pieces_hold_all_words_within_the_room(text: str, room: int) -> None:

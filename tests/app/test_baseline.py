@@ -151,6 +151,7 @@ def test_every_pair_is_written_with_its_vectors_and_distance(tmp_path: Path) -> 
     assert kept[0]["answer"] == f"{FACTS['pump']}."
 
 
+@pytest.mark.slow
 def test_with_and_without_the_chunk_are_distances_with_null_baselines(tmp_path: Path) -> None:
     with ScriptedServer(reader) as server:
         found = compared(project(tmp_path, server), "--context")

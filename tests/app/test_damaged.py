@@ -104,6 +104,7 @@ def test_a_damaged_store_is_refused_and_not_replaced(project: Path, kind: str) -
         assert not path.is_file() or path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_emptied_store_is_not_taken_for_a_new_one(project: Path) -> None:
     path = project / ".ragwright" / "data" / "store.sqlite"
     path.write_bytes(b"")

@@ -114,6 +114,7 @@ def test_the_template_goes_from_rows_to_a_prompt(tmp_path: Path) -> None:
     assert "https://" not in str(prompt.messages)
 
 
+@pytest.mark.slow
 def test_records_of_the_template_that_lack_something_still_read_well(tmp_path: Path) -> None:
     pytest.importorskip("daft")
     init_project(tmp_path, template="records")

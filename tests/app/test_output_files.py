@@ -76,6 +76,7 @@ def test_a_report_on_a_full_disk_leaves_the_old_page(rows: Path) -> None:
     assert not (rows / "new.html").exists()
 
 
+@pytest.mark.slow
 def test_scores_of_rows_run_nothing_in_a_spreadsheet(rows: Path) -> None:
     called(rows, "score", "rows.jsonl", "--measures", "TokenF1", "-o", "out.csv")
     found = cells(rows / "out.csv")

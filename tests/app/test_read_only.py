@@ -111,6 +111,7 @@ def test_what_only_reads_works(project: Path, line: str) -> None:
     assert "error" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_stored_answer_is_given_again_and_a_new_one_is_not_kept(
     project: Path, server: ScriptedServer
 ) -> None:

@@ -13,6 +13,7 @@ pytest.importorskip("daft")
 from ragwright.project import init_project
 
 
+@pytest.mark.slow
 def test_the_command_ends_by_its_faults_and_takes_other_sources(tmp_path: Path) -> None:
     init_project(tmp_path, template="records")
     done = ragwright(tmp_path, "records", "check", "--rows", "20", "--json")

@@ -31,6 +31,7 @@ from ragwright.testing import ServerRequest
 STORED = json.loads((RESULTS / "beside-ragas.json").read_text("utf-8"))["data"]
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.needs_data,
     pytest.mark.skipif(
         not (DATA / "ragchecker_meta").is_dir(),
@@ -51,7 +52,6 @@ def mine(table: list[Scripted]) -> dict[str, Any]:
     return ours([one for one in table if one.fault != "failing"])
 
 
-@pytest.mark.slow
 def test_our_scores_are_those_that_were_compared(
     table: list[Scripted], mine: dict[str, Any]
 ) -> None:
@@ -112,7 +112,6 @@ def test_a_request_that_is_not_in_the_script_is_refused(table: list[Scripted]) -
     assert judge.unplaced
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     not peers_python("ragas").is_file(),
     reason="ragas' environment is not there: python -m benchmarks.peers.install ragas",

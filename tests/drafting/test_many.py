@@ -62,6 +62,7 @@ def written(request: ServerRequest) -> Reply:
     return limited(request, listed([a_text(f"{told}{n}") for n in range(wanted(request))]))
 
 
+@pytest.mark.slow
 def test_two_hundred_texts_come_whole(desk: Desk, server: ScriptedServer) -> None:
     batch = desk.draft(MANY, plan_of(name(server)))
     assert len(batch.texts) == len({text.text for text in batch.texts}) == 200

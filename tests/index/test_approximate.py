@@ -104,6 +104,7 @@ def test_recall_is_kept_and_scores_are_exact(prepared: Prepared, store: SqliteSt
     assert not truth.approximation(100)
 
 
+@pytest.mark.slow
 def test_it_is_said_with_every_answer(store: SqliteStore) -> None:
     views = Views(store)
     snapshot = views.snapshot(PAIR)

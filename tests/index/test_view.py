@@ -363,6 +363,7 @@ def test_the_best_is_the_best_where_float32_cannot_tell(open_one: Open) -> None:
             )
 
 
+@pytest.mark.slow
 def test_many_small_writes_leave_few_segments(open_one: Open, tmp_path: Path) -> None:
     store = open_one()
     for step in range(40):

@@ -87,6 +87,7 @@ def test_truncated_files(keep: float) -> None:
     refused(MalformedSourceError, "a.pdf", pdf[: int(len(pdf) * keep * 0.3)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "member"),
     [
@@ -111,6 +112,7 @@ def test_zip_bombs(name: str, member: str) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_bomb_that_lies_about_its_size_is_not_unpacked() -> None:
     bomb = make.lying_archive("xl/workbook.xml", b" " * 60_000_000, 1000)
     tracemalloc.start()

@@ -141,6 +141,7 @@ def test_json_stays_as_it_is_and_says_so() -> None:
     assert (found.text, found.media_type) == ('{"a": 1}', "application/json")
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_no_word_of_a_real_play_is_lost() -> None:
     paths = sorted((DATA / "moliere").glob("*.xml"))

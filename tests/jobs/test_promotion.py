@@ -96,6 +96,7 @@ def test_nothing_is_served_before_something_is_promoted(make: Make) -> None:
     assert "only the rules" in found.notes[0]
 
 
+@pytest.mark.slow
 def test_what_is_served_stays_whatever_becomes_of_the_project(make: Make) -> None:
     folder = make("retrieve: {top_k: 3}\nprompt: {template: prompts/own.yaml}\n")
     (folder / "prompts").mkdir()

@@ -73,6 +73,7 @@ def test_correlations_are_scipys(pairs: list[tuple[int, int]]) -> None:
     assert found.spearman.value == pytest.approx(spearman.statistic, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(PAIRS)
 def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
@@ -89,6 +90,7 @@ def test_kappa_is_scikit_learns(pairs: list[tuple[int, int]]) -> None:
         assert ours.value == pytest.approx(theirs)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(BINARY)
 def test_auc_is_the_share_of_pairs_that_mann_and_whitney_count(

@@ -38,6 +38,7 @@ def compared(
     return compare_rows(rows(a, measure), rows(b, measure))[measure]
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(-20, 20), min_size=2, max_size=12))
 def test_the_exact_test_is_scipys(steps: list[int]) -> None:

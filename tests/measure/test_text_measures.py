@@ -155,6 +155,7 @@ def test_a_reference_of_nothing_but_an_article_or_a_sign_is_gold() -> None:
     assert score("TokenF1", response="the B", reference="The").value == pytest.approx(2 / 3)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(TEXTS, TEXTS, st.integers(1, 4))
 def test_bleu_is_that_of_sacrebleu(response: str, reference: str, order: int) -> None:

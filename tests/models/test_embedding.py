@@ -27,6 +27,8 @@ from ragwright.models import (
 )
 from ragwright.testing import EmbedderSuite
 
+pytestmark = pytest.mark.slow  # torch and a real model
+
 
 @pytest.fixture(scope="module")
 def onnx(minilm_onnx: Path) -> OnnxEmbedder:
@@ -56,7 +58,6 @@ class TestSentenceTransformersConforms(EmbedderSuite):
         return self._embedder
 
 
-@pytest.mark.slow
 def test_onnx_and_sentence_transformers_agree(
     onnx: OnnxEmbedder, torch_model: SentenceTransformerEmbedder, real_texts: list[str]
 ) -> None:
@@ -66,7 +67,6 @@ def test_onnx_and_sentence_transformers_agree(
     assert onnx.window == torch_model.window
 
 
-@pytest.mark.slow
 def test_the_package_s_own_encode_agrees(minilm: Path, real_texts: list[str]) -> None:
     st = pytest.importorskip("sentence_transformers")
     theirs = st.SentenceTransformer(str(minilm), device="cpu").encode(
@@ -76,7 +76,6 @@ def test_the_package_s_own_encode_agrees(minilm: Path, real_texts: list[str]) ->
     assert float(np.abs(theirs - ours).max()) < 1e-5
 
 
-@pytest.mark.slow
 def test_vectors_do_not_depend_on_the_number_of_threads(
     onnx: OnnxEmbedder, minilm_onnx: Path, real_texts: list[str]
 ) -> None:
@@ -85,7 +84,6 @@ def test_vectors_do_not_depend_on_the_number_of_threads(
     assert several.identity == onnx.identity
 
 
-@pytest.mark.slow
 def test_opening_twice_gives_the_same_bytes(
     onnx: OnnxEmbedder, minilm_onnx: Path, real_texts: list[str]
 ) -> None:
@@ -110,7 +108,6 @@ def test_all_that_decides_a_vector_is_in_the_identity(
     assert OnnxEmbedder(minilm_onnx, options).identity != onnx.identity
 
 
-@pytest.mark.slow
 def test_other_weights_are_another_identity(
     onnx: OnnxEmbedder, minilm_onnx: Path, tmp_path: Path
 ) -> None:
@@ -133,7 +130,6 @@ def test_options_win_over_settings_and_settings_over_files(minilm_onnx: Path) ->
     assert found.rule.similarity == "dot"
 
 
-@pytest.mark.slow
 def test_cosine_vectors_have_length_one_and_dot_ones_their_own(
     onnx: OnnxEmbedder, minilm_onnx: Path, real_texts: list[str]
 ) -> None:
@@ -142,7 +138,6 @@ def test_cosine_vectors_have_length_one_and_dot_ones_their_own(
     assert not np.allclose(np.linalg.norm(raw, axis=1), 1, atol=1e-2)
 
 
-@pytest.mark.slow
 def test_cut_dimensions_are_the_first_ones_at_length_one(
     onnx: OnnxEmbedder, minilm_onnx: Path, real_texts: list[str]
 ) -> None:
@@ -153,7 +148,6 @@ def test_cut_dimensions_are_the_first_ones_at_length_one(
     assert np.allclose(short.embed_batch(real_texts), head, atol=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["cls", "max", "mean", "last"])
 def test_poolings_agree_with_sentence_transformers(
     pooling: str, minilm: Path, minilm_onnx: Path
@@ -193,7 +187,6 @@ def test_a_text_that_just_fits_is_not_pooled(onnx: OnnxEmbedder) -> None:
     assert pooled.tobytes() == onnx.embed_batch([text]).tobytes()
 
 
-@pytest.mark.slow
 def test_a_long_text_is_the_mean_of_its_windows(onnx: OnnxEmbedder) -> None:
     assert onnx.window is not None
     half = onnx.window
@@ -215,7 +208,6 @@ def test_a_long_text_can_be_refused_with_its_count_and_spares_the_others(
     assert "700 tokens" in bad.what
 
 
-@pytest.mark.slow
 def test_eight_bit_weights_are_smaller_and_near(
     onnx: OnnxEmbedder, minilm: Path, minilm_onnx: Path, tmp_path: Path, real_texts: list[str]
 ) -> None:
@@ -312,7 +304,6 @@ def test_other_names_bring_none(name: str) -> None:
     assert family_prefixes(name) is None
 
 
-@pytest.mark.slow
 def test_a_model_s_own_prompts_are_read_from_its_folder(minilm_onnx: Path, tmp_path: Path) -> None:
     copy = tmp_path / "model"
     shutil.copytree(minilm_onnx, copy)

@@ -62,6 +62,7 @@ def test_a_chat_goes_through_the_runner(server: ScriptedServer) -> None:
     assert reply.usage.cost == pytest.approx(1000 * 2e-6 + 100 * 10e-6)
 
 
+@pytest.mark.slow
 def test_chats_stream_complete_and_share_connections(server: ScriptedServer) -> None:
     models = priced(server)
     deltas: list[str] = []

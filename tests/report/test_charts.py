@@ -46,6 +46,7 @@ def test_a_study_has_its_charts() -> None:
     assert all(len(row) == len(chart.head) for chart in found.values() for row in chart.rows)
 
 
+@pytest.mark.slow
 def test_specs_compile_and_draw() -> None:
     convert: Any = pytest.importorskip("vl_convert", reason="the extra viz is not installed")
     for chart in charts(MakeStudy()(8)).values():

@@ -99,6 +99,7 @@ def test_a_study_with_its_confirmation(project: Path) -> None:
     assert best.value("TokenF1") == max(entry.value("TokenF1") or 0 for entry in found.entries)
 
 
+@pytest.mark.slow
 def test_the_same_report_after_the_cache_is_gone(project: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(project, tmp_path / "project")
 

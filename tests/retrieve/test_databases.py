@@ -89,6 +89,7 @@ def test_rows_come_back_with_their_columns(address: str) -> None:
     assert not reply.truncated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

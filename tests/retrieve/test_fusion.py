@@ -65,6 +65,7 @@ def test_the_order_of_the_lists_does_not_matter(lists: list[list[str]]) -> None:
     assert rrf(lists) == rrf(lists[::-1])
 
 
+@pytest.mark.slow
 @given(IDS)
 def test_one_list_keeps_its_order(ids: list[str]) -> None:
     assert [key for key, _ in rrf([ids])] == ids

@@ -58,6 +58,7 @@ def test_tools_are_read_only_and_say_when_to_use_them(project: Path) -> None:
         with_tools(running, work)
 
 
+@pytest.mark.slow
 def test_search_and_fetch_have_the_shapes_that_chat_programs_expect(project: Path) -> None:
     async def work(client: Client) -> None:
         found = await client.call_tool("search", {"query": QUESTION})

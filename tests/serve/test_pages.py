@@ -125,6 +125,7 @@ def test_a_sweep_shows_verdict_leaderboard_and_plot(project: Path) -> None:
     assert stopped.status_code == 409, "it has ended"
 
 
+@pytest.mark.slow
 def test_outputs_take_feedback(project: Path) -> None:
     with served(project) as running:
         running.ask(QUESTION)

@@ -63,4 +63,5 @@ from .tables import (
     RecordsReport as RecordsReport,
     Refreshing as Refreshing,
     index_is_behind as index_is_behind,
+    record_findings as record_findings,
 )

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Literal
 
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError, listed, writable
-from ..drafting import index_is_behind
+from ..drafting import record_findings
 from ..jobs import CheckLine, job_findings
 from ..models import ExtractiveReranker, check_model
 from ..project import doubtful_documents
-from ..records import spec_faults
 
 if TYPE_CHECKING:
     from ._workbench import Workbench
@@ -77,7 +76,7 @@ def doctor(
         *_folder(bench),
         *_sources(bench),
         *_index(bench),
-        *_records(bench),
+        *(Check("records", *found) for found in record_findings(bench.project)),
         *_models(bench),
         *_databases(bench),
         *asked,
@@ -154,34 +153,6 @@ def _sources(bench: Workbench) -> Iterator[Check]:
                 f"{entry.source} does not exist",
                 f"create {path}, or edit `sources` in ragwright.yaml",
             )
-
-
-def _records(bench: Workbench) -> Iterator[Check]:
-    """State of the tables of records and their index; empty if there are no records."""
-    records = bench.records
-    if not records.folder.is_dir():
-        return
-    faults = spec_faults(records.folder, bench.project.settings.records.format)
-    for fault in faults:
-        yield Check("records", "fault", f"{fault.where}: {fault.what}", fault.hint or "")
-    try:
-        tables = records.tables
-        head = tables.manifest() if tables.version else None
-    except RagwrightError as error:
-        yield Check("records", "fault", error.what, error.hint or "")
-        return
-    if head is None:
-        yield Check("records", "note", "the tables are empty", "run: ragwright records refresh")
-        return
-    rows = ", ".join(f"{count:,} {name}" for name, count in head.rows.items())
-    yield Check("records", "ok", f"version {head.version} of {head.created}: {rows}")
-    if index_is_behind(bench.project, tables):
-        yield Check(
-            "records",
-            "note",
-            "the index is not at the newest version of the tables",
-            "run: ragwright records refresh",
-        )
 
 
 def _databases(bench: Workbench) -> Iterator[Check]:

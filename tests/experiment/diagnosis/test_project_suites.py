@@ -180,6 +180,7 @@ def test_random_distractors_are_not_searched_for(tmp_path: Path) -> None:
     assert len({row.retrieved_contexts for row in found.rows}) == 8
 
 
+@pytest.mark.slow
 def test_one_that_copies_the_first_passage_is_right_where_the_gold_stands_first(
     tmp_path: Path,
 ) -> None:

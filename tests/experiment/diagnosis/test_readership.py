@@ -94,6 +94,7 @@ def test_the_generator_that_serves_a_persona_is_named(folder: Path, server: Scri
     assert len(told["cells"]) == 4
 
 
+@pytest.mark.slow
 def test_generators_that_answer_alike_are_not_ranked(folder: Path, server: ScriptedServer) -> None:
     models = (f"{server.url}#plain", f"{server.url}#twin")
     found = compared(folder, GridOptions(("fitter", "buyer"), models))

@@ -80,6 +80,7 @@ def test_every_combination_and_the_project_itself_on_the_tune_split(tmp_path: Pa
     assert best == max(trial.value("TokenF1") for trial in found.trials)  # type: ignore[type-var]
 
 
+@pytest.mark.slow
 def test_a_second_sweep_runs_nothing_and_another_study_shares_its_trials(
     tmp_path: Path, server: ScriptedServer
 ) -> None:

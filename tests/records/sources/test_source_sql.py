@@ -105,6 +105,7 @@ def address(request: pytest.FixtureRequest, server: str) -> str:
     return f"{name}://admin@/postgres?host={server}"
 
 
+@pytest.mark.slow
 def test_values_of_postgresql_are_as_they_are(address: str) -> None:
     source = opened(Path(), address, "SELECT * FROM messages ORDER BY id -- all of it")
     found = rows_of(source)
@@ -137,6 +138,7 @@ def test_a_query_may_hold_colons_and_percent_signs(address: str) -> None:
     assert rows_of(opened(Path(), address, query)) == [{"id": "1", "text": "x: 50% :a"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "since", "ids", "reached"),
     [

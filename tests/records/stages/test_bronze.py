@@ -244,6 +244,7 @@ def test_one_of_each_key_as_a_dictionary_would(
     assert made.read == len(rows)
 
 
+@pytest.mark.slow
 def test_many_keys_in_many_batches() -> None:
     table = pa.table({"id": pa.array(range(100_000)), "text": pa.nulls(100_000, pa.string())})
     source = Given([])

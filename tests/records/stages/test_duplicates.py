@@ -30,6 +30,7 @@ def table(rows: Sequence[tuple[str, str | None]], order: Sequence[int]) -> Any:
     return made.append_column("text_hash", row_hashes(made, ["text"]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     ROWS, st.integers(1, 5), st.sampled_from([("text_hash",), ("text_hash", "party")]), st.data()

@@ -119,6 +119,7 @@ def test_hashes_say_what_changed() -> None:
     assert other[HASH] != a[HASH]
 
 
+@pytest.mark.slow
 def test_rows_are_the_same_in_any_batch() -> None:
     texts: list[str | None] = ["❤️Save ab\n", None, "calm", "plain ascii", "", "x\u0301 donate"] * 3
     step = SilverStep(cleaning_of(CLEANING), tags_of(TAGS), "body")

@@ -99,6 +99,7 @@ def test_what_is_unchanged_is_not_written(tables: Tables, tmp_path: Path) -> Non
     assert all(one.written == one.removed == 0 for one in again.values())
 
 
+@pytest.mark.slow
 def test_changed_rows_cost_the_files_that_held_them(tables: Tables, tmp_path: Path) -> None:
     folder = tmp_path / "delta"
     export_delta(tables, folder)

@@ -405,6 +405,7 @@ def test_rows_die_one_after_the_other(tmp_path: Path) -> None:
     assert len(content(tables, "bronze", version=3)) == 38
 
 
+@pytest.mark.slow
 def test_many_small_files_become_one_and_order_stays(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "tables", keep=3)
     for number in range(40):

@@ -1,0 +1,40 @@
+"""What `doctor` says of the tables of records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+from ...core import RagwrightError
+from ...records import spec_faults
+from ._index import index_is_behind
+from ._records import ProjectRecords
+
+if TYPE_CHECKING:
+    from ...project import Project
+
+Finding = tuple[Literal["ok", "note", "fault"], str, str]
+"""State of a finding, its text, and what to do."""
+
+
+def record_findings(project: Project) -> Iterator[Finding]:
+    """Findings on the tables of records and their index; empty if there are no records."""
+    records = ProjectRecords(project)
+    if not records.folder.is_dir():
+        return
+    for fault in spec_faults(records.folder, project.settings.records.format):
+        yield "fault", f"{fault.where}: {fault.what}", fault.hint or ""
+    try:
+        tables = records.tables
+        head = tables.manifest() if tables.version else None
+    except RagwrightError as error:
+        yield "fault", error.what, error.hint or ""
+        return
+    if head is None:
+        yield "note", "the tables are empty", "run: ragwright records refresh"
+        return
+    rows = ", ".join(f"{count:,} {name}" for name, count in head.rows.items())
+    yield "ok", f"version {head.version} of {head.created}: {rows}", ""
+    if index_is_behind(project, tables):
+        what = "the index is not at the newest version of the tables"
+        yield "note", what, "run: ragwright records refresh"
