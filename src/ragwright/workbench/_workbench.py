@@ -517,23 +517,9 @@ class Workbench(AsyncVerbs):
         return self.project.clear_replies()
 
     def forget(self, document_id: str) -> Mapping[str, int]:
-        """Purge a document from store, replies, runs and outputs; returns the counts.
-
-        The document of a record goes from the tables too, with all their earlier versions, and
-        from the Delta tables that they were exported to (``exported``).
-
-        Raises:
-            StoreError: The name is empty.
-            StoreBusyError: Other processes work on the project and could store the text again; the
-                message names them, and nothing was forgotten.
-        """
+        """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
         return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
-        """Purge the replies, runs and outputs made in a visibility scope.
-
-        Raises:
-            StoreError: The name is empty.
-            StoreBusyError: As :meth:`forget`.
-        """
+        """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""
         return drafting.forget_tenant(self.project, scope)
