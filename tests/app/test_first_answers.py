@@ -112,3 +112,23 @@ def test_an_evaluation_against_a_server_that_is_down_ends_soon_with_one_message(
     assert "--resume" in done.stderr
     states = json.loads(done.stdout)["measures"]["TokenF1"]["states"]
     assert states["skipped"] == 40
+
+
+def test_an_abstention_shows_the_closest_passages_with_their_sources(project: Path) -> None:
+    question = "Who invented the brake fluid in Oslo?"
+    shown = ragwright(project, "ask", question).stdout
+    assert "closest passages:" in shown
+    near = shown[shown.index("closest passages:") :]
+    assert "The brake fluid must be changed every two years." in near
+    assert "docs/service.md" in near
+    [answer] = json.loads(ragwright(project, "ask", question, "--json").stdout)["answers"]
+    assert answer["abstained"]
+    assert answer["citations"] == []
+    first = answer["closest"][0]
+    assert first["source"].endswith("service.md")
+    assert first["text"] == "The brake fluid must be changed every two years."
+    assert 0 <= first["score"] < 0.25
+    text = (project / "docs/service.md").read_text("utf-8")
+    assert text[first["start"] : first["end"]] == first["text"]
+    [given] = json.loads(ragwright(project, "ask", QUESTION, "--json").stdout)["answers"]
+    assert given["closest"] == []

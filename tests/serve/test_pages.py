@@ -42,6 +42,23 @@ def test_a_form_asks_without_any_script(project: Path) -> None:
     assert "fluid" in why
 
 
+def test_an_abstention_shows_the_closest_passages_as_links(project: Path) -> None:
+    question = "Who invented the brake fluid in Oslo?"
+    with served(project) as running:
+        page = running.http.get("/", params={"q": question}).text
+        assert "Closest passages" in page
+        near = page[page.index("Closest passages") :]
+        link = html.unescape(re.search(r'href="([^"]*/source[^"]*)"', near)[1])  # type: ignore[index]
+        assert "The brake fluid must be changed every two years." in near
+        assert running.http.get(link).status_code == 200
+        assert "Closest passages" not in running.http.get("/", params={"q": QUESTION}).text
+        body = {"model": "handbook", "messages": [{"role": "user", "content": question}]}
+        details = running.http.post("/v1/chat/completions", json=body).json()["ragwright"]
+    assert details["abstained"]
+    assert details["citations"] == []
+    assert details["closest"][0]["quote"] == "The brake fluid must be changed every two years."
+
+
 def test_everything_foreign_is_escaped_and_no_script_but_ours_may_run(project: Path) -> None:
     name = quote("docs/<b>hostile<b>.md")
     with served(project) as running:
