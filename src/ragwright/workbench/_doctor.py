@@ -35,6 +35,7 @@ _EXTRAS = {
     ),
     "jobs": (("apprise",), "notices of jobs"),
     "lance": (("lancedb",), "LanceDB as the store"),
+    "ocr": (("rapidocr", "onnxruntime", "pypdfium2"), "scanned PDF pages and images"),
     "records": (("daft", "pyarrow", "sqlalchemy"), "tables of records (ragwright records)"),
     "serve": (
         ("fastapi", "mcp", "prometheus_client", "uvicorn"),

@@ -85,7 +85,7 @@ def test_every_slice_has_its_own_numbers(evaluation: Evaluation) -> None:
     assert found["marketing"].notes == ("fewer than 20 scored rows: TokenF1, KPrecision",)
     topics = slices(evaluation.results, ROWS, "topic", MEASURES)
     assert [(s.value, s.summaries[0].n) for s in topics] == [("x", 12), ("y", 1)]
-    with pytest.raises(TestsetError, match="no row has the field"):
+    with pytest.raises(TestsetError, match="no row has a value in"):
         slices(evaluation.results, ROWS, "nobody", MEASURES)
 
 

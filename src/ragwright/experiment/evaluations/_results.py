@@ -179,8 +179,10 @@ def slices(
         for value in by_row.get(result.row_id, ("",)):
             found.setdefault(value, []).append(result)
     if not found.keys() - {""}:
+        known = dict.fromkeys(name for row in rows for name in row.metadata)
         raise TestsetError(
-            f"no row has the field {by!r}", hint="use persona_name, or a column of the rows"
+            f"no row has a value in {by!r}",
+            hint=f"columns of these rows: {', '.join(known) or 'none besides the known fields'}",
         )
     made = []
     for value in sorted(found, key=lambda value: (not value, value)):
