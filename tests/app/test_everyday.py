@@ -90,3 +90,19 @@ def test_the_language_of_keywords_can_be_swept(project: Path) -> None:
     assert "calls: 0" in forecast
     log = project / "testsets" / "confirm-log.jsonl"
     assert not log.exists()
+
+
+def test_a_dry_run_on_a_sample_needs_no_gold_in_it(project: Path) -> None:
+    rows = [
+        {"id": f"q{n}", "user_input": f"How often is fluid {n} changed?", "split": "tune"}
+        for n in range(40)
+    ]
+    rows[7]["reference"] = "every two years"
+    (project / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    (project / "study.yaml").write_text(
+        "study: {testset: rows.jsonl, measures: TokenF1}\nretrieve: {top_k: [1, 2, 3, 4]}\n",
+        "utf-8",
+    )
+    shown = ragwright(project, "sweep", "study.yaml", "--dry-run").stdout
+    assert "trials: 5 on 40 rows" in shown
+    assert "of 40 rows" in shown

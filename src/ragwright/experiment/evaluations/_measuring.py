@@ -67,9 +67,17 @@ def forecast_project(
 
 
 def planned(
-    project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
+    project: Project,
+    testset: str | Testset,
+    measures: str | Sequence[Measure],
+    how: Evaluating,
+    *,
+    sampled: bool = False,
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    """The rows, the measures and the work of an evaluation; raises as ``Project.evaluate``."""
+    """The rows, the measures and the work of an evaluation; raises as ``Project.evaluate``.
+
+    ``sampled`` rows may all lack gold: the whole testset has been checked.
+    """
     if measures:
         measures = parse_measures(measures)  # a slip in a name is told before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
@@ -88,7 +96,8 @@ def planned(
     wanted = chosen.measures
     check_setup(wanted, setup, answered)
     check_models(project, wanted, setup)
-    check_gold(rows, wanted)
+    if not sampled:
+        check_gold(rows, wanted)
     personas = {row.persona_name for row in rows.rows}
     plan = project.plan()
     settings = {**searched, **answering_settings(project, personas, plan)}

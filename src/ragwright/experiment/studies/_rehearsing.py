@@ -151,7 +151,8 @@ class _Rehearsal:
             for rows, times in groups:
                 for trial in of:
                     variant = self._variant(trial)
-                    _, _, work = planned(variant, replace(testset, rows=rows), measures, how)
+                    drawn = replace(testset, rows=rows)
+                    _, _, work = planned(variant, drawn, measures, how, sampled=True)
                     self._add(variant, [make for _, make in work.items], times)
         return SweepForecast(
             len(trials),
