@@ -34,6 +34,8 @@ COMMANDS = {
     "mean.",
     "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
     "confirm": "Compare a sweep's winner with the current settings on held-out questions.",
+    "tune": "Train parts of the search on a testset; kept only where they win on held-out "
+    "questions.",
     "ablate": "Measure what each part of the prompt does and costs, and which can be deleted.",
     "report": "Write an HTML report on a run, two runs or a study: the verdict first, then every "
     "row.",

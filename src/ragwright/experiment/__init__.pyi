@@ -189,3 +189,11 @@ from .studies import (
     trial_result as trial_result,
     variant_of as variant_of,
 )
+from .tuning import (
+    AdapterFit as AdapterFit,
+    AdapterTuning as AdapterTuning,
+    TunedAdapter as TunedAdapter,
+    fit_adapter as fit_adapter,
+    tune_adapter as tune_adapter,
+    tuned_json as tuned_json,
+)

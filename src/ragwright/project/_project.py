@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Systems, Tokenizer
-    from ..retrieve import Databases, Glossary, Target
+    from ..retrieve import Adapter, Databases, Glossary, Target
 
 
 class Closing(Protocol):
@@ -389,7 +389,17 @@ class Project:
             analyzer=self.analyzer,
             tokenizer=self.models.tokenizer(model) if model else None,
             glossary=self._glossary(),
+            adapter=self._adapter(pair),
         )
+
+    def _adapter(self, pair: IndexSpec) -> Adapter | None:
+        """The adapter of query vectors, if one is configured and the index has vectors."""
+        file = self.settings.retrieve.adapter
+        if not file or not pair.embedder:
+            return None
+        adapter = retrieve.Adapter.load(self.folder.root / file)
+        adapter.check(pair.embedder, pair.dimensions, file)
+        return adapter
 
     def _glossary(self) -> Glossary | None:
         """The glossary, if it is configured."""

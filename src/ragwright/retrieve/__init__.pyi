@@ -1,3 +1,4 @@
+from ._adapter import Adapter as Adapter
 from ._adaptive import (
     Balance as Balance,
     balance as balance,

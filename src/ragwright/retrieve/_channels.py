@@ -386,6 +386,8 @@ def _query_vector(wording: Variant, target: Target) -> Flow[Vector]:
         )
     if target.similarity == "cosine" and abs(square - 1) > 1e-4:
         vector = (vector / np.sqrt(square)).astype(np.float32)
+    if target.adapter is not None and role == "query":
+        vector = target.adapter.applied(vector)
     return vector
 
 

@@ -362,6 +362,7 @@ class RetrieveOptions:
     soft: tuple[SoftFilterOptions, ...] = option(
         (), "Soft metadata conditions: hits are ranked first by the weights of those they meet."
     )
+    adapter: str = option("", "File of `ragwright tune adapter` that moves query vectors.")
     threshold: float | None = option(
         None, "Least similarity of a hit (in keyword search: least BM25 score); none by default."
     )

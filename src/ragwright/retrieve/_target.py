@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..core import Hit, RelaxationLevel, Term, frame_of, html_table
 from ..models import Tokenizer, TokenSource
+from ._adapter import Adapter
 from ._glossary import Glossary
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
@@ -27,6 +28,7 @@ class Target:
             judge a query's words.
         tokenizer: The embedding model's own, None if it has none or is remote.
         glossary: Meanings of codes and abbreviations, if a glossary is used.
+        adapter: Moves query vectors, if one is used.
     """
 
     snapshot: str
@@ -36,6 +38,7 @@ class Target:
     analyzer: TokenSource | None = field(default=None, compare=False)
     tokenizer: Tokenizer | None = field(default=None, compare=False)
     glossary: Glossary | None = field(default=None, compare=False)
+    adapter: Adapter | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

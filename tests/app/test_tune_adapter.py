@@ -1,0 +1,148 @@
+"""`tune adapter`: a linear adapter of query vectors, kept only where it wins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import ragwright
+
+# Texts are "n17" or "q17": a passage and the question about it. A question's vector is that of its
+# passage, mirrored in half of its dimensions, so that a linear map undoes it.
+EMBEDDER = """
+import numpy as np
+from ragwright.models import Embedder
+
+class Mirrored(Embedder):
+    identity = "mirrored"
+    dimensions = 24
+
+    def embed_batch(self, texts):
+        made = []
+        for text in texts:
+            word = text.split()[-1]
+            vector = np.random.default_rng(int(word[1:])).normal(size=24).astype(np.float32)
+            if word[0] == "q":
+                vector[12:] *= -1
+            made.append(vector / np.linalg.norm(vector))
+        return np.array(made, np.float32)
+
+class Other(Mirrored):
+    identity = "other"
+"""
+
+SETTINGS = """
+sources: [docs]
+embed: {model: "own:mirrored"}
+models: {"own:mirrored": {backend: "embedder:Mirrored"}, "own:other": {backend: "embedder:Other"}}
+retrieve: {search: dense}
+"""
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tune")
+    (root / "docs").mkdir()
+    (root / "testsets").mkdir()
+    (root / "embedder.py").write_text(EMBEDDER)
+    (root / "ragwright.yaml").write_text(SETTINGS)
+    right, wrong = [], []
+    shuffled = np.random.default_rng(0).permutation(200)
+    for number in range(200):
+        (root / f"docs/{number}.txt").write_text(f"n{number}")
+        row = {"id": f"r{number}", "user_input": f"q{number}"}
+        row["metadata"] = {"split": "confirm" if number % 2 else "tune"}
+        right.append({**row, "reference_ids": [f"docs/{number}.txt"]})
+        wrong.append({**row, "reference_ids": [f"docs/{shuffled[number]}.txt"]})
+    for name, rows in (("right", right), ("wrong", wrong), ("few", right[:20])):
+        (root / f"testsets/{name}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ragwright(root, "ingest")
+    return root
+
+
+def test_an_adapter_that_wins_on_held_out_questions_is_written_and_used(project: Path) -> None:
+    done = ragwright(
+        project,
+        "tune",
+        "adapter",
+        "--testset",
+        "testsets/right.jsonl",
+        "-o",
+        "adapters/a.npz",
+        "--json",
+    )
+    made = json.loads(done.stdout)
+    assert made["held_out"]["verdict"] == "better"
+    assert made["held_out"]["n"] == 100
+    assert made["training"]["mrr_cross_validated"] > made["training"]["mrr_before"] + 0.3
+    first = ragwright(project, "retrieve", "q7", "--json")
+    moved = ragwright(
+        project, "retrieve", "q7", "--json", "--set", "retrieve.adapter=adapters/a.npz"
+    )
+    sources = [json.loads(one.stdout)["hits"][0]["source"] for one in (first, moved)]
+    assert sources[1] == "docs/7.txt"
+    assert sources[0] != "docs/7.txt"
+
+
+def test_an_adapter_of_random_gold_is_refused(project: Path) -> None:
+    before = sorted((project / "adapters").glob("*")) if (project / "adapters").is_dir() else []
+    done = ragwright(
+        project,
+        "tune",
+        "adapter",
+        "--testset",
+        "testsets/wrong.jsonl",
+        "-o",
+        "adapters/b.npz",
+        code=100,
+    )
+    assert "no adapter" in done.stdout
+    after = sorted((project / "adapters").glob("*")) if (project / "adapters").is_dir() else []
+    assert before == after
+
+
+def test_too_few_questions_say_how_many_there_are(project: Path) -> None:
+    done = ragwright(project, "tune", "adapter", "--testset", "testsets/few.jsonl", code=1)
+    assert "10 training questions" in done.stderr
+    assert "needs 20" in done.stderr
+
+
+def test_an_adapter_of_another_model_is_refused(project: Path) -> None:
+    ragwright(
+        project, "tune", "adapter", "--testset", "testsets/right.jsonl", "-o", "adapters/c.npz"
+    )
+    other = ("--set", "embed.model=own:other")
+    ragwright(project, "ingest", *other)
+    found = ragwright(
+        project, "retrieve", "q7", *other, "--set", "retrieve.adapter=adapters/c.npz", code=1
+    ).stderr
+    assert "made for own:mirrored" in found
+
+
+@pytest.mark.parametrize(("name", "content"), [("none.npz", None), ("damaged.npz", b"PK\x03\x04")])
+def test_a_file_that_is_no_adapter_is_named(
+    project: Path, name: str, content: bytes | None
+) -> None:
+    if content is not None:
+        (project / name).write_bytes(content)
+    found = ragwright(project, "retrieve", "q7", "--set", f"retrieve.adapter={name}", code=1).stderr
+    assert name in found
+    assert "adapter" in found
+
+
+def test_without_an_embedding_model_there_is_nothing_to_adapt(project: Path) -> None:
+    found = ragwright(
+        project,
+        "tune",
+        "adapter",
+        "--testset",
+        "testsets/right.jsonl",
+        "--set",
+        "embed.model=",
+        "--set",
+        "retrieve.search=auto",
+        code=1,
+    ).stderr
+    assert "no embedding model" in found
