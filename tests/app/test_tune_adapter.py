@@ -48,11 +48,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "testsets").mkdir()
     (root / "embedder.py").write_text(EMBEDDER)
     (root / "ragwright.yaml").write_text(SETTINGS)
-    right, wrong = [], []
+    right: list[dict[str, object]] = []
+    wrong: list[dict[str, object]] = []
     shuffled = np.random.default_rng(0).permutation(200)
     for number in range(200):
         (root / f"docs/{number}.txt").write_text(f"n{number}")
-        row = {"id": f"r{number}", "user_input": f"q{number}"}
+        row: dict[str, object] = {"id": f"r{number}", "user_input": f"q{number}"}
         row["metadata"] = {"split": "confirm" if number % 2 else "tune"}
         right.append({**row, "reference_ids": [f"docs/{number}.txt"]})
         wrong.append({**row, "reference_ids": [f"docs/{shuffled[number]}.txt"]})
