@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import AdapterTuning, tune_adapter, tuned_json
+from ..experiment import AdapterTuning, TunedAdapter, tune_adapter, tuned_json
 from ..project import Session
 from ..workbench import Workbench
 from ._console import Console, reported, table
@@ -58,6 +58,19 @@ def adapter(
         console.json(tuned_json(found))
         return 0 if found.path else EXIT_FAILED
     console.result(found.headline)
+    console.result(_table(found))
+    for note in found.notes:
+        console.remark(note)
+    if found.path is None:
+        return EXIT_FAILED
+    console.remark(
+        f"to use it, write in ragwright.yaml: retrieve: {{adapter: "
+        f"{found.path.relative_to(root) if found.path.is_relative_to(root) else found.path}}}"
+    )
+    return 0
+
+
+def _table(found: TunedAdapter) -> str:
     fit, one = found.fit, found.comparison
     rows = [
         ["questions", "n", "measure", "without", "with", "difference", "95 % interval"],
@@ -84,13 +97,4 @@ def adapter(
                 ends,
             ]
         )
-    console.result(table(rows, right=(1, 3, 4, 5)))
-    for note in found.notes:
-        console.remark(note)
-    if found.path is None:
-        return EXIT_FAILED
-    console.remark(
-        f"to use it, write in ragwright.yaml: retrieve: {{adapter: "
-        f"{found.path.relative_to(root) if found.path.is_relative_to(root) else found.path}}}"
-    )
-    return 0
+    return table(rows, right=(1, 3, 4, 5))
