@@ -57,7 +57,10 @@ COMMANDS = {
 """Command -> its first sentence, in the order of the help page."""
 
 
-_FOLDERS = dict.fromkeys(("serve", "mcp", "keys", "promote", "job"), ".serving")
+_FOLDERS = {
+    **dict.fromkeys(("serve", "mcp", "keys", "promote", "job"), ".serving"),
+    **dict.fromkeys(("sweep", "confirm", "tune"), ".tuning"),
+}
 """Command -> the folder that its file is in, where it is not beside this one."""
 
 

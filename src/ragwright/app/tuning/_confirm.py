@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import Confirming
-from ..project import Session
-from ..report import verdict_json, verdict_table
-from ..workbench import Workbench
-from ._console import Console, reported
-from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
-from ._show import show_forecast, show_progress
+from ...experiment import Confirming
+from ...project import Session
+from ...report import verdict_json, verdict_table
+from ...workbench import Workbench
+from .._console import Console, reported
+from .._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
+from .._show import show_forecast, show_progress
 
 
 @reported

@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import (
+from ...experiment import (
     StudyVerdict,
     Sweeping,
     SweepResult,
     TrialResult,
     read_study,
 )
-from ..project import Session
-from ..report import BoardView, leaderboard_table, trial_json
-from ..workbench import Workbench
-from ._console import EXIT_UNTRUSTED, Console, fail, reported
-from ._options import (
+from ...project import Session
+from ...report import BoardView, leaderboard_table, trial_json
+from ...workbench import Workbench
+from .._console import EXIT_UNTRUSTED, Console, fail, reported
+from .._options import (
     HERE,
     DryRun,
     Jobs,
@@ -33,7 +33,7 @@ from ._options import (
     Resume,
     RetryErrors,
 )
-from ._show import show_progress, show_sweep_forecast
+from .._show import show_progress, show_sweep_forecast
 
 
 @reported

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import AdapterTuning, TunedAdapter, tune_adapter, tuned_json
-from ..project import Session
-from ..workbench import Workbench
-from ._console import Console, reported, table
-from ._gate import EXIT_FAILED
-from ._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet
-from ._show import show_progress
+from ...experiment import AdapterTuning, TunedAdapter, tune_adapter, tuned_json
+from ...project import Session
+from ...workbench import Workbench
+from .._console import Console, reported, table
+from .._gate import EXIT_FAILED
+from .._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet
+from .._show import show_progress
 
 group = typer.Typer(
     help="Train parts of the search on a testset; kept only where they win on held-out questions.",
