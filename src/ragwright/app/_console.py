@@ -33,6 +33,7 @@ from ._main import ctrl_c
 P = ParamSpec("P")
 
 EXIT_ERROR = 1
+EXIT_FAILED = 100
 EXIT_UNTRUSTED = 101
 
 _NARROWEST, _WIDEST = 40, 200

@@ -13,11 +13,9 @@ from ..jobs import Gating, gate_evaluation
 from ..measure import GateOptions, GateOutcome
 from ..report import gate_json, gate_junit, gate_table
 from ._compare import CLUSTER_HELP, RUN_HELP
-from ._console import EXIT_UNTRUSTED, Console, reported
+from ._console import EXIT_FAILED, EXIT_UNTRUSTED, Console, reported
 from ._flags import with_flags
 from ._options import HERE, Json, Output, Project, Seed
-
-EXIT_FAILED = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,7 @@ from ..core import ConfigError
 from ..experiment import Measuring
 from ..project import Session
 from ..workbench import Workbench
-from ._console import EXIT_ERROR, EXIT_UNTRUSTED, Console, reported, table
-from ._gate import EXIT_FAILED
+from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, reported, table
 from ._options import HERE, Json, Overrides, Project, Quiet, tenant_name
 from ._show import show_progress
 

@@ -9,8 +9,7 @@ import typer
 from ...experiment import AdapterTuning, TunedAdapter, tune_adapter, tuned_json
 from ...project import Session
 from ...workbench import Workbench
-from .._console import Console, reported, table
-from .._gate import EXIT_FAILED
+from .._console import EXIT_FAILED, Console, reported, table
 from .._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet
 from .._show import show_progress
 

@@ -8,7 +8,7 @@ from ._drift import (
 )
 from ._measuring import (
     Measured as Measured,
-    Measuring as Measuring,
     measure_served as measure_served,
 )
 from ._moves import Moved as Moved
+from ._options import Measuring as Measuring

@@ -28,6 +28,7 @@ from ...measure import (
     shipped_rubrics,
 )
 from ..evaluations import check_models, chosen_measures, judging
+from ._options import Measuring
 
 if TYPE_CHECKING:
     from ...core import MetaValue
@@ -37,19 +38,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 16
 """Answers that are scored before their scores are stored together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Measuring:
-    """How served answers are measured, beside the section ``serve.measure``.
-
-    Attributes:
-        retry_errors: Also try again what ended in an error, now.
-        most: Most answers of this pass; None for all that wait.
-    """
-
-    retry_errors: bool = False
-    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
