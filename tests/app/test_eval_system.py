@@ -134,7 +134,7 @@ def test_replies_are_reused_only_under_a_version(folder: Path) -> None:
     [
         ("rag:nothing", "has no 'nothing'"),
         ("nosuch:answer", "cannot import 'nosuch'"),
-        ("nosuch.py:answer", "no file 'nosuch.py'"),
+        ("nosuch.py:answer", "file not found: 'nosuch.py'"),
         ("rag", "write module:object"),
         ("broken.py:answer", "broken.py fails when it is imported: NameError"),
         ("empty.yaml", "names no system"),
