@@ -68,7 +68,8 @@ PAGES = {
     ),
     "offline": Page(
         "Answers without a model, measured",
-        "What the offline answerer quotes: messages of codes, answers of reading tests, time.",
+        "What the offline answerer quotes from pages of codes and from reading tests, and how long "
+        "it takes.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. Rules and weights were chosen on development splits; the tables show the "
         "others unless they say so.",

@@ -346,7 +346,7 @@ def test_rows_are_kept_in_input_order_and_done_rows_stay(runs: Runs) -> None:
         ("b", "done", {"v": 2}),
     ]
     assert runs.get(run).state == "complete"
-    with pytest.raises(StoreError, match="no run"):
+    with pytest.raises(StoreError, match="unknown run"):
         runs.get("nowhere")
 
 

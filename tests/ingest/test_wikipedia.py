@@ -131,7 +131,7 @@ def test_a_redirect_is_followed_and_named(site: Site) -> None:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("wikipedia:No such page at all", "no such page"),
+        ("wikipedia:No such page at all", "Wikipedia has no page"),
         ("wikipedia:Mercury", "meanings"),
         ("wikipedia:Blank", "no text"),
         ("wikipedia:A|B", "contains"),

@@ -293,7 +293,11 @@ def test_filters_of_a_request_narrow_it(offline: Path) -> None:
             "response_format",
             "leave response_format out",
         ),
-        ({"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]}, "model", "no model"),
+        (
+            {"model": "gpt-4o", "messages": [{"role": "user", "content": "a"}]},
+            "model",
+            "unknown model",
+        ),
     ],
 )
 def test_bad_requests_are_answered_in_openais_shape(

@@ -85,11 +85,19 @@ def _study(subject: Subject) -> Headline:
             ),
         )
     if best.id == incumbent.id:
-        rest = len(board) - 1
+        same = sum(
+            entry.id in board and entry.id != best.id and _equal(entry, best, goal.name)
+            for entry in subject.entries
+        )
+        rest = len(board) - 1 - same
+        beside = f", {same} the same" if same else ""
         return Headline(
             f"No trial beats the current settings on {goal.name}.",
             "open",
-            (f"The current settings score {_mean(best, goal.name)}; {rest} trials score less.",),
+            (
+                f"The current settings score {_mean(best, goal.name)}; "
+                f"{rest} trials score less{beside}.",
+            ),
         )
     verdict = subject.verdict
     if verdict is not None and verdict.selection.difference <= 0:
@@ -219,6 +227,11 @@ def _states(entry: Entry) -> Iterable[str]:
 def _by(one: Comparison) -> str:
     sure = f" (95 % interval {one.low:+.4f} to {one.high:+.4f})" if one.low is not None else ""
     return f"{one.difference:+.4f}{sure}"
+
+
+def _equal(one: Entry, other: Entry, name: str) -> bool:
+    """Whether two trials have the same mean."""
+    return one.value(name) == other.value(name)
 
 
 def _mean(entry: Entry, name: str) -> str:

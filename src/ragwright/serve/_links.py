@@ -49,7 +49,7 @@ class PlacedMark:
 def source_url(base: str, document_id: str, start: int, end: int, quote: str) -> str:
     """The address of a span: it opens the document and marks the passage while it is there."""
     query = {"id": document_id, "start": start, "end": end, "v": text_hash(quote)[:_STAMP]}
-    return f"{base}/source?{urlencode(query)}"
+    return f"{base}/source?{urlencode(query)}#passage"
 
 
 def same_text(stamp: str, text: str) -> bool:
