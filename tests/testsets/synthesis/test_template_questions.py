@@ -194,3 +194,15 @@ def test_weak_questions_are_left_out_unless_they_are_asked_for(tmp_path: Path) -
     assert (both.questions, both.weak) == (12, 12 - strong.questions)
     assert {row.id for row in strong.rows} < {row.id for row in both.rows}
     assert gaps.questions == gaps.weak == 3
+
+
+def test_the_answer_of_a_code_entry_is_its_prose_and_keeps_code_as_it_is() -> None:
+    page = (
+        "# Compiler Error C2100\n\n> illegal indirection\n\n## Remarks\n\n"
+        "Indirection operator (`*`) is applied to `__LINE__`, a **nonpointer** value.\n\n"
+        "## Example\n\nThe following example generates C2100:\n\n```cpp\n*s = 0; // OK\n```\n"
+    )
+    (entry,) = [one for one in accepted(page) if "C2100" in one.question]
+    assert entry.answer == (
+        "illegal indirection Indirection operator (*) is applied to __LINE__, a nonpointer value."
+    )

@@ -36,6 +36,8 @@ _OPENERS = "«»\"“”'’( \u00a0\u202f—–-"
 _LEAD = re.compile(r"(?:[-*+•–—]|\(?\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _MARKS = re.compile(r"\*\*|__|``?|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
+_CODE_SPAN = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+_HELD = "\ue000"
 _NOTE = re.compile(r"\[\^?\d{1,3}\]")
 _ELISION = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu)['’](?=\w)", re.IGNORECASE)
 _ENDING = re.compile(r"['’]s?$", re.IGNORECASE)
@@ -45,9 +47,20 @@ Maker = Callable[[Document, Survey, int], Iterator[Candidate]]
 
 
 def plain_text(text: str) -> str:
-    """A sentence as plain text: no Markdown marks or note numbers, single spaces."""
-    text = _NOTE.sub("", _LINK.sub(r"\1", text))
-    return " ".join(_MARKS.sub("", text).split())
+    """A sentence as plain text: no Markdown marks or note numbers, single spaces.
+
+    What is within back ticks is code, and stays as it is.
+    """
+    code: list[str] = []
+
+    def held(found: re.Match[str]) -> str:
+        code.append(found[2])
+        return _HELD
+
+    text = _CODE_SPAN.sub(held, _LINK.sub(r"\1", text.replace(_HELD, "")))
+    text = _MARKS.sub("", _NOTE.sub("", text))
+    kept = iter(code)
+    return " ".join(re.sub(_HELD, lambda _: next(kept), text).split())
 
 
 def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:

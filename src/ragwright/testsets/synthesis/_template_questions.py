@@ -135,8 +135,28 @@ def _of_sections(document: Document, survey: Survey, language: str) -> Iterator[
         if made is not None:
             form, question = made
             gold = GoldSpan(document.id, body.start, body.end, text[body.start : body.end])
-            answer = plain_text(text[body.start : body.end])
+            answer = _said(text[body.start : body.end])
             yield Candidate(KIND, question, answer, gold, form)
+
+
+_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
+_SUBHEADING = re.compile(r"[ \t]*#{1,6}[ \t]")
+_NOTICE = re.compile(r"\[![A-Z]+\]")
+
+
+def _said(body: str) -> str:
+    """The prose of a section as plain text: without headings and code blocks, up to an example."""
+    lines: list[str] = []
+    fenced = False
+    for line in body.splitlines():
+        if _FENCE.match(line):
+            fenced = not fenced
+        elif _SUBHEADING.match(line):
+            if lines and "example" in line.lower():
+                break
+        elif not fenced:
+            lines.append(_NOTICE.sub("", line.lstrip(" \t>")))
+    return plain_text("\n".join(lines)) or plain_text(body)
 
 
 def _spoken(title: str) -> str:
