@@ -120,7 +120,7 @@ def test_the_full_demo_ends_in_a_verdict_and_a_report(
     shown = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout
     assert "# Testset: 16 questions without a model" in shown
     assert "and 13 more trials, in the report" in shown
-    [told] = re.findall(r"# Verdict \(.*\)\n\n(.*)", shown)
+    [told] = re.findall(r"# Verdict \(.*\)\n+(.*)", shown)
     report = Path(re.findall(r"open in a browser: (.*)", shown)[0])
     assert report == (folder / "report.html").resolve()
     page = report.read_text("utf-8")

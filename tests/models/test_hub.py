@@ -68,7 +68,8 @@ def run(hub: HubServer, project: Path) -> Run:
     """A command in a process of its own: the hub's library reads its variables once."""
 
     def command(*words: str, code: int = 0, **environment: str) -> Ran:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
+        offline = ("HF_", "TRANSFORMERS_")
+        kept = {k: value for k, value in os.environ.items() if not k.startswith(offline)}
         home = {"HF_HOME": str(project / "cache"), "HF_ENDPOINT": hub.url}
         done = subprocess.run(
             [sys.executable, "-c", "from ragwright.app import main; main()", *words],
