@@ -148,7 +148,9 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     assert "SCRIPTED: answers and vectors" in printed
     assert "12 cloze" in printed
     found = re.findall(
-        r"^S_(b|e): .*? +(?:9|1[02]) +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ", printed, re.MULTILINE
+        r"^S_(b|e): .*? +(?:9|1[02]) +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ",
+        printed,
+        re.MULTILINE,
     )
     assert [name for name, *_ in found] == ["b", "e"] * 7
     assert printed.count("S_e against S_b: ") == 7
