@@ -44,7 +44,7 @@ test: .venv/.all
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
 
 quick: .venv/.all
-	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" --hypothesis-profile=quick $(PYTEST)
 
 coverage: .venv/.all
 	@mkdir -p build/coverage

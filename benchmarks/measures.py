@@ -368,7 +368,7 @@ def sets(settings: Settings) -> Iterator[Set]:
         )
     yield Set(
         "Grounded in a short passage: Q2",
-        "A reply in a dialogue against the passage it was given; two systems.",
+        "A reply in a dialogue against the passage that it was given; two systems.",
         list(q2()),
         grounded,
     )
@@ -412,21 +412,21 @@ description: Every measure that needs no judge, held against people's labels, wi
 
 # How far the measures follow people
 
-The tables on this page are computed by `python -m benchmarks.measures` from labels of people.
-For labels of yes and no it is the AUC: the chance that a response people found good has the
-better score than one they found bad, 0.5 for a coin. For preferences between two answers it is
-Spearman's correlation of the difference in score with the preference. The intervals are 95 % of a
-seeded bootstrap over clusters: sentences of one article, answers to one question, come and go
-together. A measure whose interval holds what a trivial baseline reaches (*length of the
-response*, *words in common*, cut at spaces) has not shown that it is worth more than that.
+`python -m benchmarks.measures` computes the tables on this page from labels of people. For yes/no
+labels the figure is the AUC: the probability that a response which people found good scores higher
+than one which they found bad; chance is 0.5. For preferences between two answers it is Spearman's
+correlation between the difference in score and the preference. The intervals are 95 % of a seeded
+bootstrap over clusters: sentences of one article, or answers to one question, are drawn together.
+A measure whose interval contains the figure of a trivial baseline (*length of the response*, *words
+in common*, split at spaces) is not shown to be better than that baseline.
 
-An interval describes its own set only: it says how far the figure would move with other rows of
-that set, not what to expect on your texts. On sets of labels that were not used here, a measure's
-AUC lay inside the interval published here in 6 of 52 cells.
+An interval describes its own set only: how far the figure would move with other rows of that set,
+not what to expect on your texts. On labelled sets that were not used here, a measure's AUC was
+inside the published interval in 6 of 52 cells.
 
-Where a response is held against knowledge, that knowledge is both `retrieved_contexts` (for
-`KPrecision`, `KF1`) and `reference` (for the others). The values are turned so that higher is
-better everywhere.
+Where responses are compared with a source text, that text is both `retrieved_contexts` (for
+`KPrecision`, `KF1`) and `reference` (for the others). The sign of each measure is set so that
+higher is better.
 """
 
 
@@ -444,8 +444,8 @@ def page(settings: Settings) -> Iterator[str]:
             yield f"\nOne annotator against the other two, where those agree: {one.person:.3f}.\n"
     yield "\n## Which answer people prefer: RAGChecker's meta-evaluation\n\n"
     yield (
-        "280 pairs of answers, two annotators. RAGChecker asks a large model several times an "
-        "answer; its own published scores are the row of that name.\n"
+        "280 pairs of answers, two annotators. RAGChecker asks a large model several times for "
+        "each answer; the row of that name has its published scores.\n"
     )
     print("preferences", flush=True)
     preferred = preferences(settings)
@@ -472,11 +472,11 @@ def null_baselines(settings: Settings) -> Iterator[str]:
     }
     yield "\n## QADistance beside its null baselines\n\n"
     yield (
-        "1 - cosine of question and response by all-MiniLM-L6-v2, 0 is nearest. The question "
-        "echoed is the nearest response of all, and says nothing. The gap to shuffled answers "
-        "tells whether responses belong to their questions; whether the distance knows right "
-        "from wrong is read by comparing the sets that people found good with those they did "
-        "not.\n\n"
+        "1 - cosine of question and response by all-MiniLM-L6-v2, 0 is nearest. The echoed "
+        "question is the nearest possible response and answers nothing. The gap to shuffled "
+        "answers shows whether responses belong to their questions. Whether the distance "
+        "separates right from wrong answers shows in the difference between the sets that "
+        "people found good and the others.\n\n"
     )
     yield "| set | what | mean | 95 % interval | n |\n|---|---|---|---|---|\n"
     for title, judged in groups.items():
@@ -530,22 +530,21 @@ def conclusions(
         if "refuted" in title:
             best = max(found, key=lambda entry: entry.value)
             yield (
-                f"\n- On claims that a sentence either supports or refutes, the best of them all "
-                f"({best.measure}) reaches {best.value:.3f} ({best.low:.3f} to {best.high:.3f}; a "
-                "coin: 0.5). Common words show what a text is about, not what it says of it: that "
-                "takes a judge.\n"
+                f"\n- On claims that a sentence either supports or refutes, the best measure "
+                f"({best.measure}) reaches {best.value:.3f} ({best.low:.3f} to {best.high:.3f}; "
+                "chance is 0.5). Common words show what a text is about, not what it claims: that "
+                "needs a judge.\n"
             )
     yield CAVEATS
 
 
-CAVEATS = """- Contradictions, negations and numbers in other words are beyond every measure on
-  this page.
+CAVEATS = """- No measure on this page detects contradictions, negations or paraphrased numbers.
 - `BERTScore` and `MoverScore` were computed with all-MiniLM-L6-v2, a small model made for
-  sentences, on a sample of the rows; another model gives other figures.
-- Not validated on people, for lack of labels or of a model on the machine that wrote this page:
-  `Perplexity`, `ChunkScore`, `RejectionRate`, `ErrorDetection`, `ErrorCorrection`. They are held
-  to cases computed by hand.
-- All labels are on English texts.
+  sentences, on a sample of the rows; other models give other figures.
+- Not compared with people, as labels or a model were missing on the machine that wrote this page:
+  `Perplexity`, `ChunkScore`, `RejectionRate`, `ErrorDetection`, `ErrorCorrection`. Tests
+  compare them with cases computed by hand.
+- All labelled texts are English.
 """
 
 

@@ -74,12 +74,27 @@ PAGES = {
         "beside the page. Rules and weights were chosen on development splits; the tables show the "
         "others unless they say so.",
     ),
+    "real-model": Page(
+        "A small real chat model, tried",
+        "Calls, tokens, time limits and invalid judgments of every command that asks a chat model, "
+        "counted in front of a real server.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. The model is real and very small: the page says whether requests, tokens "
+        "and stops are counted right, and nothing about the quality of answers or judgments.",
+    ),
     "records": Page(
         "Records, measured",
         "Time and memory of a refresh of records, beside PySpark and a plain loop.",
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. Rows and patterns are synthetic; the page says how fast they go through, "
         "not how good any text is.",
+    ),
+    "scale": Page(
+        "Past one machine, measured",
+        "Speed, memory and calls of indexes, ingest and replies that machines share.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. Vectors are synthetic and models are scripted unless a note says "
+        "otherwise.",
     ),
     "serving": Page(
         "Serving, measured",
@@ -94,6 +109,15 @@ PAGES = {
         "Every figure on this page was computed by the commands named with it and is kept as JSON "
         "beside the page. The models are scripted: the page says what the program does with them "
         "and how fast, not how good any setting is.",
+    ),
+    "tuning-models": Page(
+        "Tuned models, measured",
+        "What held-out questions gain by a fine-tuned embedding model, an adapter or a ranker, and "
+        "where they do not.",
+        "Every figure on this page was computed by the commands named with it and is kept as JSON "
+        "beside the page. The embedding model is all-MiniLM-L6-v2, on a CPU. Held-out questions "
+        "decided nothing but the verdict; collections are cut to sizes that a CPU trains in "
+        "minutes, so compare before and after, not these figures with those of other pages.",
     ),
 }
 

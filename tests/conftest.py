@@ -20,7 +20,22 @@ from ragwright.models import export_onnx
 
 # A machine at work on other things makes no test wrong.
 settings.register_profile("any", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("any"), max_examples=20)
 settings.load_profile("any")
+
+SLOW_IN_SUITES = {
+    "test_one_pass_equals_one_query_for_each_combination",
+    "test_spans_cover_random_texts_and_join_to_them",
+}
+"""Costly tests of ``ragwright.testing``, whose suites carry no marks of this checkout."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if getattr(item, "originalname", "") in SLOW_IN_SUITES:
+            item.add_marker(pytest.mark.slow)
+
 
 DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 

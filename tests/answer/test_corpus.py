@@ -230,6 +230,7 @@ class TestCounted:
         assert read_unit_question(f"How many documents mention {'?' * 20_000}x", Analyzer()) is None
         assert time.process_time() - began < 2
 
+    @pytest.mark.slow
     @settings(max_examples=60, deadline=None)
     @given(
         st.lists(

@@ -191,6 +191,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.lists(PIECES, max_size=12).map("".join), min_size=1, max_size=3),
@@ -285,7 +286,7 @@ class TestClosest:
     """What an abstention shows."""
 
     def test_the_best_passages_are_shown_with_their_places(self) -> None:
-        made = ask("Who is the mayor of Ulan Bator?", TABLE, PAGE)
+        made = ask("When was the linker made?", TABLE, PAGE)
         assert made.abstained
         assert not made.citations
         assert 1 <= len(made.closest) <= 3
@@ -298,3 +299,33 @@ class TestClosest:
 
     def test_an_answer_shows_none(self) -> None:
         assert ask("What does LNK2999 mean?", PAGE).closest == ()
+
+
+def test_what_a_page_break_left_of_a_sentence_is_not_quoted() -> None:
+    text = (
+        "# E1001\n\nThe lamp E1001 is broken.\n\nThis\n\nReplace the lamp of E1001 by one of 5 "
+        "watts.\n\nand then the E1001 cover of the\n"
+    )
+    made = ask("What does E1001 mean?", text)
+    assert (
+        made.text
+        == "The lamp E1001 is broken. [1] Replace the lamp of E1001 by one of 5 watts. [1]"
+    )
+
+
+def test_what_reports_an_error_is_part_of_its_name() -> None:
+    text = (
+        "# Compiler Error C2999\n\n> 'declaration' : expects N arguments - M provided\n\n"
+        "## Remarks\n\nA function template has too few or too many arguments.\n\n## Example\n\n"
+        "The following example generates C2999 and shows how to fix it:\n\n```cpp\nf(1, 2);\n```\n"
+    )
+    plain = ask("How do I fix C2999?", text)
+    assert not plain.abstained
+    for name in ("compiler error C2999", "fatal compiler error C2999", "the build error C2999"):
+        assert ask(f"How do I fix {name}?", text).text == plain.text
+
+
+def test_passages_that_have_nothing_of_the_question_are_not_shown_as_close() -> None:
+    made = ask("Who is the mayor of Ulan Bator?", TABLE, PAGE)
+    assert made.abstained
+    assert not made.closest

@@ -67,6 +67,7 @@ def compared(folder: Path, *more: str) -> dict[str, object]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_answers_like_the_pairs_are_about_equal(tmp_path: Path) -> None:
     with ScriptedServer(reader) as server:
         found = compared(project(tmp_path, server))

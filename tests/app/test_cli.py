@@ -323,7 +323,7 @@ def test_every_json_is_one_document(built: Path, server: ScriptedServer) -> None
 
 def test_the_trace_of_a_stored_answer_costs_nothing(built: Path, server: ScriptedServer) -> None:
     words = ("ask", QUESTION, "--trace", "--set", f"answer.model={server.url}#m")
-    assert "total: 1 calls" in run(built, *words).stdout
+    assert "total: 1 call," in run(built, *words).stdout
     assert "nothing was paid for" in run(built, *words).stdout
 
 

@@ -50,7 +50,7 @@ def test_settings_of_the_sweeps_command_line_are_those_of_the_confirmation(
         assert f"as in the sweep: --set answer.model={server.url}#m" in done.stderr
         assert "T002 is better" in done.stdout or "T001 is better" in done.stdout
         shown = ragwright(folder, "confirm", *given)  # takes them
-        assert "shown again" in shown.stderr
+        assert "already confirmed" in shown.stderr
         assert "as in the sweep" not in shown.stderr
         other = ragwright(folder, "confirm", "--set", f"answer.model={server.url}#n", code=1)
         assert "the values of --set that the sweep was run with" in other.stderr

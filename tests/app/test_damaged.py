@@ -117,6 +117,7 @@ def test_an_emptied_store_is_not_taken_for_a_new_one(project: Path) -> None:
     called(project, "retrieve", "lathe", "-q")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_replies_are_cleared_by_the_command_that_is_named(project: Path, kind: str) -> None:
     path = project / ".ragwright" / "cache" / "replies.sqlite"
@@ -131,6 +132,7 @@ def test_damaged_replies_are_cleared_by_the_command_that_is_named(project: Path,
     called(project, "ask", "What turns wood, 3?", "-q")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "folder"])
 def test_damaged_file_stamps_are_begun_anew(project: Path, kind: str) -> None:
     path = project / ".ragwright" / "cache" / "files.sqlite"

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -15,7 +14,7 @@ import pytest
 from command_line import ragwright
 from packaging.requirements import Requirement
 
-from ragwright.app import _demo, _demo_full
+from ragwright.app import _demo_full
 
 pytestmark = pytest.mark.slow
 
@@ -110,11 +109,6 @@ def test_the_wheel_alone_runs_the_demo_in_an_empty_folder(tmp_path: Path) -> Non
 def test_the_full_demo_ends_in_a_verdict_and_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pages = tmp_path / "guide"
-    pages.mkdir()
-    for name in ("chunking", "context", "statistics", "tokens"):
-        shutil.copy(_demo.sample_corpus() / f"{name}.md", pages)
-    monkeypatch.setattr(_demo, "sample_corpus", lambda: pages)
     monkeypatch.setattr(_demo_full, "QUESTIONS", 16)
     folder = tmp_path / "demo"
     shown = ragwright(tmp_path, "demo", "demo", "--full", "--quiet").stdout

@@ -53,6 +53,15 @@ def test_one_line_gives_numbers_on_a_function(folder: Path) -> None:
     assert len((folder / "calls.txt").read_text().splitlines()) == 3  # the first row is asked once
 
 
+def test_runs_of_different_depths_say_how_to_compare_them(folder: Path) -> None:
+    for name, measure in (("deep", "nDCG@10,TokenF1"), ("shallow", "nDCG@5,TokenF1")):
+        words = ("--testset", "questions.csv", "--name", name, "--measures", measure, "-q")
+        ragwright(folder, "eval", "--system", "rag:answer", *words)
+    notes = json.loads(ragwright(folder, "compare", "deep", "shallow", "--json").stdout)["notes"]
+    assert "ragwright score RUN --measures nDCG@5" in notes[-1]
+    assert "--measures nDCG@5" in ragwright(folder, "compare", "deep", "shallow").stdout
+
+
 def test_its_run_is_like_any_other(folder: Path) -> None:
     for name, system in (("good", "rag.py:answer"), ("bad", "rag:worse")):
         words = ("--testset", "questions.csv", "--name", name, "-q")
@@ -133,6 +142,7 @@ def test_replies_are_reused_only_under_a_version(folder: Path) -> None:
     ("system", "told"),
     [
         ("rag:nothing", "has no 'nothing'"),
+        ("rag.py:nothing", "'rag.py' has no 'nothing'"),
         ("nosuch:answer", "cannot import 'nosuch'"),
         ("nosuch.py:answer", "file not found: 'nosuch.py'"),
         ("rag", "write module:object"),

@@ -44,7 +44,7 @@ def test_quiet_leaves_out_notes_and_keeps_the_result(project: Path) -> None:
     (project / "docs/codes.md").unlink()
     loud = ragwright(project, "ingest").stdout
     quiet = ragwright(project, "ingest", "-q").stdout
-    assert "note: 1 documents are no longer in these sources" in loud
+    assert "note: 1 document is no longer in these sources" in loud
     assert "note: " not in quiet
     assert "1 unchanged" in quiet
 

@@ -30,6 +30,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield made
 
 
+@pytest.mark.slow
 def test_the_sentences_nearest_to_the_query_are_shown_for_a_dense_search(folder: Path) -> None:
     with Workbench.open(folder) as bench:
         found = bench.retrieve(QUERY)

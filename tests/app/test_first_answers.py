@@ -39,7 +39,7 @@ def test_a_question_from_standard_input(project: Path) -> None:
     done = ragwright(project, "ask", "-", typed=f"{QUESTION}\n")
     assert "every two years" in done.stdout
     assert done.stdout == ragwright(project, "ask", QUESTION).stdout
-    assert "no question on standard input" in ragwright(project, "ask", "-", code=1).stderr
+    assert "standard input holds no question" in ragwright(project, "ask", "-", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ def test_half_a_surrogate_pair_in_a_reply_ends_no_command(
     assert json.loads(asked)["answers"][0]["text"].startswith("every two years half \ufffd")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reply", "code"),
     [

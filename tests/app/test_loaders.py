@@ -68,6 +68,7 @@ PAGES = [
 ]
 
 
+@pytest.mark.slow
 def test_documents_of_a_loader_are_read_once_and_again_where_they_changed(folder: Path) -> None:
     wiki(folder, PAGES)
     assert told(folder)["documents"]["added"] == 2
@@ -94,7 +95,7 @@ def test_a_loader_that_fails_in_the_middle_costs_nothing(
     assert found["documents"]["added"] == 1
     assert found["documents"]["removed"] == 0
     [failure] = found["failures"]
-    assert "failed after 1 documents: RuntimeError: 401" in failure["reason"]
+    assert "failed after 1 document: RuntimeError: 401" in failure["reason"]
     assert "s3cret" not in json.dumps(found)
     assert len(ids(folder)) == 3
     monkeypatch.delenv("WIKI_TOKEN")

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 from command_line import ragwright
 
+from ragwright import Workbench
+from ragwright.core import TestsetError
+from ragwright.experiment import Calibrating
 from ragwright.testing import Reply, ScriptedServer
 
 RUBRIC = """
@@ -280,6 +283,7 @@ def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
     assert "cannot be the name of a run" in error
 
 
+@pytest.mark.slow
 def test_a_comparison_says_what_moved_and_which_settings_differ(project: Path) -> None:
     ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)", "--name", "before")
     silent = [{**row, "abstained": row["id"] in ("q1", "q5")} for row in ROWS]
@@ -473,3 +477,34 @@ def test_a_damaged_key_is_refused(labelled: Path, change: Callable[[str], str]) 
     (labelled / "key.json").write_text(change((labelled / "sheet.key.json").read_text()))
     words = ("calibrate", "r", "--labels", "filled.csv", "--key", "key.json")
     assert "not the key of a review" in ragwright(labelled, *words, code=1).stderr
+
+
+def test_people_and_judge_meet_in_python(project: Path) -> None:
+    with Workbench.open(project) as wb:
+        wb.score(str(project / "rows.jsonl"), "Rubric(polite)")
+        sheet, key = wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
+        assert len(sheet.items) == 12
+        assert key == project / "sheet.key.json"
+        with pytest.raises(TestsetError, match="exists already"):
+            wb.review_answers(["latest"], "Rubric(polite)", project / "sheet.csv")
+        filled_sheet(project / "sheet.csv", "Rubric(polite) (1-3)")
+        found = wb.calibrate("latest", [project / "sheet.csv"])
+        assert found.calibration.n == 12
+        assert found.calibration.bias.value == pytest.approx(1 / 3)
+        assert found.path is not None
+        assert found.path.parent == project / "calibrations"
+        again = wb.calibrate("latest", [project / "sheet.csv"], Calibrating(record=False))
+        assert again.path is None
+
+
+def test_a_testset_is_reviewed_in_python(project: Path) -> None:
+    (project / "testsets").mkdir()
+    rows = [{"id": one["id"], "user_input": one["user_input"]} for one in ROWS]
+    (project / "testsets/made.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with Workbench.open(project) as wb:
+        review = wb.review("testsets/made.jsonl", by="ada")
+        first, second, *_ = review.open
+        review.decide(first, "accepted")
+        review.decide(second, "rejected")
+        assert len(wb.review("testsets/made.jsonl").open) == 10
+        assert review.counts()["accepted"] == 1

@@ -200,6 +200,7 @@ def test_a_signal_ends_a_run_as_ctrl_c_does(
         assert server.count - before == 8  # the replies under way were waited for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -85,6 +85,7 @@ def test_what_passes_is_served_and_what_does_not_is_not(project: Path) -> None:
     assert "too short" in called(project, "promote", "--history").stdout
 
 
+@pytest.mark.slow
 def test_a_trial_of_a_sweep_is_served_as_it_was_measured(project: Path) -> None:
     (project / "study.yaml").write_text(
         "study: {testset: rows.jsonl, measures: HitRate@1, search: grid}\n"

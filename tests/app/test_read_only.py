@@ -126,6 +126,7 @@ def test_a_stored_answer_is_given_again_and_a_new_one_is_not_kept(
     assert len(server.requests) == before + 2
 
 
+@pytest.mark.slow
 def test_a_draft_that_cannot_be_stored_is_refused_before_it_is_paid_for(
     project: Path, server: ScriptedServer
 ) -> None:

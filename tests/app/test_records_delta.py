@@ -70,6 +70,7 @@ def test_forget_reaches_the_export(project: Path) -> None:
     assert "lake are not there any more" in " ".join(done.stderr.split())
 
 
+@pytest.mark.slow
 def test_what_cannot_be_asked_together(project: Path) -> None:
     for words in (("gold", "--delta", "lake"), ("gold",), ("-o", "gold.csv"), ()):
         done = ragwright(project, "records", "export", *words, code=1)

@@ -228,6 +228,7 @@ def test_drafts_and_questions_need_no_database_after_a_refresh(team: Team) -> No
     assert len(team.gold()) == 3, "a table that is away loses nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -304,6 +305,7 @@ def test_rows_of_a_table_and_lines_of_a_file_belong_together(team: Team) -> None
     ]
 
 
+@pytest.mark.slow
 def test_threads_share_a_large_rollup(team: Team) -> None:
     names = range(20_000)
     (team.folder / "records/lookups.yaml").write_text("rollup: names.csv\n", "utf-8")

@@ -33,6 +33,7 @@ def called(*words: str, code: int = 0) -> str:
     return done.output
 
 
+@pytest.mark.slow
 def test_a_file_is_written_and_its_verdict_said(folder: Path) -> None:
     said = called("report", "one")
     assert "TokenF1 (0-1) is" in said

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
-from command_line import ragwright
+from command_line import ragwright, spawned
 from small_project import MakeProject
 
 
@@ -53,6 +54,21 @@ def test_a_wrong_configuration_is_said_before_the_server_listens(project: Path) 
     assert "serve.configurations.wrong" in done.stderr
     assert "top_k" in done.stderr
     assert "serving" not in done.stderr
+
+
+@pytest.mark.slow
+def test_workers_that_cannot_start_end_the_server_with_an_error(
+    project: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("fastapi")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "sitecustomize.py").write_text(
+        'import os, sys\nif "RAGWRIGHT_SERVING" in os.environ:\n    sys.modules["jinja2"] = None\n'
+    )
+    path = os.pathsep.join(filter(None, (str(broken), os.environ.get("PYTHONPATH", ""))))
+    done = spawned(project, "serve", "--port", "0", "--workers", "2", code=1, PYTHONPATH=path)
+    assert "a worker did not start" in done.stderr
 
 
 def test_keys_that_cannot_be_written_are_an_error_without_a_traceback(project: Path) -> None:

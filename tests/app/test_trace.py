@@ -13,6 +13,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_a_trace_names_no_document_of_another_tenant(tmp_path: Path, form: tuple[str, ...]) -> None:
     (tmp_path / "docs").mkdir()

@@ -77,7 +77,7 @@ def test_an_adapter_that_wins_on_held_out_questions_is_written_and_used(project:
     made = json.loads(done.stdout)
     assert made["held_out"]["verdict"] == "better"
     assert made["held_out"]["n"] == 100
-    assert made["training"]["mrr_cross_validated"] > made["training"]["mrr_before"] + 0.3
+    assert made["training"]["after"] > made["training"]["before"] + 0.3
     first = ragwright(project, "retrieve", "q7", "--json")
     moved = ragwright(
         project, "retrieve", "q7", "--json", "--set", "retrieve.adapter=adapters/a.npz"
@@ -104,12 +104,52 @@ def test_an_adapter_of_random_gold_is_refused(project: Path) -> None:
     assert before == after
 
 
+def test_questions_that_share_gold_do_not_check_each_other(project: Path) -> None:
+    """Five questions for each of 12 documents, at random: a leak would find every one again."""
+    wrong = np.random.default_rng(1).permutation(12)
+    rows = [
+        {
+            "id": f"{number}-{again}",
+            "user_input": f"{'again ' * again}q{number}",
+            "reference_ids": [f"docs/{wrong[number]}.txt"],
+            "metadata": {"split": "tune"},
+        }
+        for number in range(12)
+        for again in range(5)
+    ]
+    confirm = {"id": "c", "user_input": "q100", "reference_ids": ["docs/100.txt"]}
+    rows.append({**confirm, "metadata": {"split": "confirm"}})
+    (project / "testsets/shared.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    tune = ("tune", "adapter", "--testset", "testsets/shared.jsonl", "--json")
+    assert json.loads(ragwright(project, *tune, code=100).stdout)["training"]["after"] < 0.5
+    alone = [row for row in rows if row["id"] == "c" or str(row["id"]).startswith("1-")]
+    more = [{**row, "id": f"{row['id']}{n}"} for n in range(4) for row in alone]
+    (project / "testsets/alone.jsonl").write_text("\n".join(map(json.dumps, more)))
+    done = ragwright(project, "tune", "adapter", "--testset", "testsets/alone.jsonl", code=1)
+    assert "share their gold" in done.stderr
+
+
+def test_training_questions_without_gold_in_the_index_are_left_out(project: Path) -> None:
+    lines = (project / "testsets/right.jsonl").read_text().splitlines()
+    away = {"user_input": "q1", "metadata": {"split": "tune"}}
+    missing = {**away, "id": "missing", "reference_ids": ["docs/removed.txt"]}
+    unhelpful = {**away, "id": "unhelpful", "reference_ids": {"docs/0.txt": 0}}
+    (project / "testsets/gaps.jsonl").write_text(
+        "\n".join([*lines, json.dumps(missing), json.dumps(unhelpful)])
+    )
+    found = ragwright(
+        project, "tune", "adapter", "--testset", "testsets/gaps.jsonl", "-o", "adapters/g.npz"
+    )
+    assert "100 of 102 training questions have gold in the index" in found.stderr
+
+
 def test_too_few_questions_say_how_many_there_are(project: Path) -> None:
     done = ragwright(project, "tune", "adapter", "--testset", "testsets/few.jsonl", code=1)
     assert "10 training questions" in done.stderr
     assert "needs 20" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_adapter_of_another_model_is_refused(project: Path) -> None:
     ragwright(
         project, "tune", "adapter", "--testset", "testsets/right.jsonl", "-o", "adapters/c.npz"

@@ -232,6 +232,7 @@ def test_any_reply_is_taken_apart(reply: str, wanted: int) -> None:
         assert part.text.strip() == part.text != ""
 
 
+@pytest.mark.slow
 @given(
     st.lists(TEXT, min_size=2, max_size=9),
     st.lists(st.integers(1, 4), min_size=8, max_size=8),

@@ -127,6 +127,7 @@ def test_one_broken_reply_among_siblings_is_told_apart(server: ScriptedServer) -
     assert isinstance(second, ModelReplyError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rejected", [("response_format",), ("temperature", "response_format")])
 def test_a_rejected_parameter_loses_none_of_the_calls_in_flight(
     server: ScriptedServer, rejected: tuple[str, ...]

@@ -18,6 +18,7 @@ from ragwright.flow import (
     Chat,
     ChatReply,
     Claim,
+    Connection,
     Entry,
     Fetch,
     FetchReply,
@@ -55,14 +56,14 @@ def written(store: Replies, *entries: Entry) -> list[BaseException | None]:
 def almost_full(store: Replies, pages: int) -> None:
     """Leave room for so many pages more."""
 
-    def work(connection: sqlite3.Connection) -> None:
+    def work(connection: Connection) -> None:
         used = connection.execute("PRAGMA page_count").fetchone()[0]
         connection.execute(f"PRAGMA max_page_count = {used + pages}")
 
     store._writer.call(work)
 
 
-def claim(store: Replies, lease: float) -> tuple[Claim, float]:
+def claim(store: Replies, lease: float) -> tuple[Claim, str]:
     box: list[Claim] = []
     done = threading.Event()
 

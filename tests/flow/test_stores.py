@@ -255,10 +255,10 @@ def test_a_claim_is_free_once_it_is_given_back_and_only_by_who_took_it(replies: 
     first = claim(replies, "k")
     assert first.state == "ours"
     assert claim(replies, "k").state == "leased"  # another runner of this very process
-    replies.release("k", first.lease)
+    replies.release("k", first.name)
     second = claim(replies, "k")
     assert second.state == "ours"
-    replies.release("k", first.lease)  # late, and no longer its own
+    replies.release("k", first.name)  # late, and no longer its own
     assert claim(replies, "k").state == "leased"
 
 
@@ -438,3 +438,22 @@ def test_a_reply_survives_a_jump_of_the_clock(
     assert landed.wait(60)
     assert [claim.state for claim in claims] == ["ours", "known"]
     assert replies.get("a") == b"paid"
+
+
+def test_damage_that_is_found_while_reading_runs_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    store = Runs(path)
+    run = store.start("eval", {"text": "x" * 20_000})
+    store.append(run, RunRow(0, "a", "done", {"text": "y" * 20_000}))
+    store.finish(run, "complete")
+    store.close()
+    content = path.read_bytes()
+    first = int.from_bytes(content[16:18], "big")
+    path.write_bytes(content[:first] + b"\x99" * (len(content) - first))
+    store = Runs(path)
+    try:
+        for read in (lambda: store.list(), lambda: store.get(run), lambda: list(store.rows(run))):
+            with pytest.raises(StoreError, match="damaged"):
+                read()
+    finally:
+        store.close()

@@ -17,7 +17,7 @@ from flow_fakes import user
 from ragwright.core import ModelTimeoutError, ModelUnavailableError
 from ragwright.flow import Chat, ChatReply, Flow, OnDelta, RetryPolicy, Runner, RunnerOptions, chat
 from ragwright.models import ChatModel, Models, TimeLimits, model_handlers
-from ragwright.testing import Reply, ScriptedServer
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 QUICK = TimeLimits(connect=0.3, first_piece=0.7, silence=0.7)
 FAST = RetryPolicy(base=0.01, longest=0.05)
@@ -142,6 +142,36 @@ def test_one_call_that_times_out_halves_too() -> None:
         ended = list(running.outcomes((ask(server.url, str(i)) for i in range(6)), limit=6))
         assert [outcome.state for outcome in ended] == ["done"] * 6
         assert server.requests[2].in_flight == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_that_wait_for_earlier_ones_are_sent_once(stream: bool) -> None:
+    """A server that works on one reply at a time: the last one begins long after the limit."""
+
+    def one_at_a_time(request: ServerRequest) -> Reply:
+        return Reply("fine", delay=0.4 * request.in_flight)
+
+    with ScriptedServer(one_at_a_time) as server, runner() as running:
+        flows = (ask(server.url, str(i), stream and i == 0) for i in range(5))
+        began = time.monotonic()
+        ended = list(running.outcomes(flows, limit=5))
+        assert [outcome.state for outcome in ended] == ["done"] * 5
+        assert time.monotonic() - began > 2 * QUICK.first_piece
+        assert server.count == 5
+
+
+@pytest.mark.slow
+def test_a_call_that_the_server_has_lost_is_given_up_while_later_ones_are_answered() -> None:
+    def lost(request: ServerRequest) -> Reply:
+        return HANG if request.prompt == "0" else Reply("fine", delay=0.2)
+
+    with ScriptedServer(lost) as server, runner(concurrency=2) as running:
+        began = time.monotonic()
+        ended = list(running.outcomes((ask(server.url, str(i)) for i in range(14)), limit=14))
+        assert [outcome.state for outcome in ended] == ["failed"] + ["done"] * 13
+        assert sum(request.prompt == "0" for request in server.requests) == 2
+        assert time.monotonic() - began < 20
 
 
 def test_a_server_that_takes_no_connection_is_given_up_by_the_limit_to_connect() -> None:

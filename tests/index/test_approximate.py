@@ -127,6 +127,7 @@ def test_it_is_said_with_every_answer(store: SqliteStore) -> None:
     assert store.view(PAIR).statistics().approximate == said[0][0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "approximated"),
     [

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import multiprocessing
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ragwright.core import Chunk, Document, Filter, Span
-from ragwright.index import IndexedDocument, IndexSpec, LanceStore, SqliteStore
+from ragwright.index import (
+    IndexedDocument,
+    IndexSpec,
+    LanceSizes,
+    LanceStore,
+    SqliteStore,
+    StoreOptions,
+    View,
+    WriteCounts,
+)
 from ragwright.models import Analyzer
 from ragwright.testing import (
     PAIR,
@@ -21,9 +34,11 @@ from ragwright.testing import (
     make_vector,
 )
 
-pytestmark = pytest.mark.slow
-
-LanceTable = pytest.importorskip("lancedb.table", reason="needs ragwright[lance]").LanceTable
+pytestmark = [
+    pytest.mark.slow,
+    # Not importorskip: importing it takes seconds, also where these tests are left out.
+    pytest.mark.skipif(find_spec("lancedb") is None, reason="needs ragwright[lance]"),
+]
 
 
 class TestLanceStore(IndexSuite):
@@ -163,6 +178,18 @@ def test_nothing_of_earlier_versions_stays_either(tmp_path: Path) -> None:
     assert len(store.content_hashes(PAIR)) == len(items)
 
 
+def test_a_range_finds_a_value_that_another_process_took_out_meanwhile(tmp_path: Path) -> None:
+    def dated(number: int, year: int) -> IndexedDocument:
+        return make_indexed(make_document(number, metadata={"year": year}))
+
+    one, other = (LanceStore(tmp_path / "store.lance") for _ in range(2))
+    one.upsert(PAIR, [dated(1, 1999), dated(2, 2005)])
+    other.remove([dated(1, 1999).document.id], purge=True)
+    one.upsert(PAIR, [dated(3, 1999)])
+    found = one.view(PAIR).every(9, [Filter("year", low=1990, high=2000)])
+    assert {hit.document_id for hit in one.view(PAIR).lookup(found)} == {dated(3, 1999).document.id}
+
+
 def on_disk(folder: Path, secret: bytes) -> bool:
     """True where a file below the folder holds these bytes."""
     return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
@@ -176,7 +203,9 @@ def test_chunks_that_no_document_names_are_in_no_answer(
     store.upsert(WORDS, [plain("a", "one")])
     before = store.snapshot(WORDS)
     with monkeypatch.context() as patched:  # chunks are added first, then documents are merged
-        patched.setattr(LanceTable, "merge_insert", lambda *_: pytest.fail("killed here"))
+        patched.setattr(
+            "lancedb.table.LanceTable.merge_insert", lambda *_: pytest.fail("killed here")
+        )
         with pytest.raises(pytest.fail.Exception):
             store.upsert(WORDS, [plain("a", "one more"), plain("b", "two")])
     again = LanceStore(tmp_path / "store.lance")
@@ -185,3 +214,105 @@ def test_chunks_that_no_document_names_are_in_no_answer(
     assert again.view(WORDS).keyword("two", 3) == ()
     assert again.upsert(WORDS, [plain("b", "two")]).added == 1
     assert len(again.view(WORDS).keyword("two", 3)) == 1
+
+
+class Settled(LanceStore):
+    """Maintains its indexes after every write."""
+
+    def upsert(
+        self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
+    ) -> WriteCounts:
+        counts = super().upsert(pair, batch, root)
+        self.settle(pair)
+        return counts
+
+
+class TestFromIndexes(IndexSuite):
+    """The same suite where Lance's indexes are built for the smallest table and always asked."""
+
+    @pytest.fixture
+    def store_factory(self, tmp_path: Path) -> StoreFactory:
+        sizes = LanceSizes(indexed=1, stale=1, read=1, exact=1)
+        return lambda: Settled(tmp_path / "data" / "store.lance", sizes=sizes)
+
+
+APPROXIMATE = StoreOptions(kind="lance", approximate=True, approximate_rows=1000, recall=0.9)
+SMALL = LanceSizes(indexed=1, stale=1, read=1, exact=100)
+GROUPED = IndexSpec("whole", Analyzer().spec, "groups", 32)
+
+
+def grouped(count: int, seed: int) -> NDArray[np.float32]:
+    """Vectors around forty centres, the same for every seed."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(7).standard_normal((40, 32)) * 3
+    found = centres[rng.integers(0, 40, count)] + rng.standard_normal((count, 32))
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True), np.float32)
+
+
+def numbered(number: int, vector: NDArray[np.float32]) -> IndexedDocument:
+    name, text = f"d{number:05d}", f"word{number % 50} number {number}"
+    facts = {"shard": number % 50, "half": number % 2}
+    chunk = Chunk(name, name, 0, Span(0, len(text)), text)
+    return IndexedDocument(Document(name, name, text, metadata=facts), (chunk,), vector[None, :])
+
+
+@pytest.fixture(scope="module")
+def both_ways(tmp_path_factory: pytest.TempPathFactory) -> tuple[View, View]:
+    """Views of one store of 4,000 chunks: by its vector index, and exact."""
+    path = tmp_path_factory.mktemp("near") / "store.lance"
+    store = LanceStore(path, APPROXIMATE, sizes=SMALL)
+    store.upsert(GROUPED, [numbered(n, v) for n, v in enumerate(grouped(4000, 1))])
+    store.settle(GROUPED)
+    exact = LanceStore(path, StoreOptions(kind="lance"), sizes=SMALL)
+    return store.view(GROUPED), exact.view(GROUPED)
+
+
+@pytest.mark.parametrize("filters", [(), (Filter("half", (1,)),)])
+def test_recall_is_stated_and_kept(
+    both_ways: tuple[View, View], filters: tuple[Filter, ...]
+) -> None:
+    view, truth = both_ways
+    stated = re.fullmatch(
+        r"approximate: measured recall@1000? (0\.9\d\d|1\.000) on 200 sampled passages",
+        view.approximation(100, filters),
+    )
+    assert stated
+    assert not truth.approximation(100, filters)
+    queries = grouped(50, 2)
+    recalls = []
+    pairs = zip(view.dense(queries, 100, filters), truth.dense(queries, 100, filters), strict=True)
+    for found, right in pairs:
+        scores = dict(right)
+        recalls.append(len(dict(found).keys() & scores.keys()) / len(right))
+        assert all(scores.get(name, score) == score for name, score in found)
+    assert np.mean(recalls) >= float(stated[1]) - 0.05
+    if not filters:
+        assert min(recalls) < 1.0, "an index that loses nothing was not asked"
+
+
+def test_narrow_and_deep_searches_are_exact_beside_a_vector_index(
+    both_ways: tuple[View, View],
+) -> None:
+    view, truth = both_ways
+    narrow, queries = (Filter("shard", (3,)),), grouped(5, 3)
+    assert not view.approximation(50, narrow)
+    assert view.dense(queries, 50, narrow) == truth.dense(queries, 50, narrow)
+    assert "up to 1000 candidates: exact search answered" in view.approximation(2000)
+    assert view.dense(queries, 2000) == truth.dense(queries, 2000)
+    assert view.keyword("word3 number", 50) == truth.keyword("word3 number", 50)
+
+
+def test_a_recall_that_is_not_reached_is_stated_and_search_is_exact(tmp_path: Path) -> None:
+    options = StoreOptions(kind="lance", approximate=True, approximate_rows=1000, recall=1.0)
+    store = LanceStore(tmp_path / "store.lance", options, sizes=SMALL)
+    noise = np.random.default_rng(1).standard_normal((2000, 32)).astype(np.float32)
+    noise /= np.linalg.norm(noise, axis=1, keepdims=True)
+    store.upsert(GROUPED, [numbered(n, v) for n, v in enumerate(noise)])
+    view = store.view(GROUPED)
+    assert view.approximation(50).startswith("no vector index was built")
+    store.settle(GROUPED)
+    view = store.view(GROUPED)
+    exact = LanceStore(tmp_path / "store.lance", sizes=SMALL).view(GROUPED)
+    assert view.dense(noise[:20], 50) == exact.dense(noise[:20], 50)
+    note = r"approximate search reached a recall@100 of 0\.\d+, short of 1: exact search answered"
+    assert re.fullmatch(note, view.approximation(50))

@@ -355,6 +355,7 @@ def claim_much(path: Path) -> None:
 DAMAGES = (cut, scribble, damage_header, claim_much, Path.unlink)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damaged_files_are_built_anew(tmp_path: Path, store: SqliteStore, damage: Any) -> None:
     snapshot = store.snapshot(PAIR)
@@ -396,6 +397,7 @@ def test_files_cut_while_open_do_not_end_the_process(tmp_path: Path, store: Sqli
     assert not searches[1].notes
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_again_after_a_pause(
     monkeypatch: pytest.MonkeyPatch, store: SqliteStore
 ) -> None:

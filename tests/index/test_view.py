@@ -209,7 +209,7 @@ def test_a_purge_that_a_reader_holds_up_says_so_and_can_be_finished(
     store.view(PAIR).close()
     reader = store.documents(PAIR)
     next(reader)
-    with pytest.raises(StoreBusyError, match="1 documents and 1 chunks are removed"):
+    with pytest.raises(StoreBusyError, match="1 document and 1 chunk removed"):
         store.remove(["secret"], purge=True)
     assert set(store.content_hashes(PAIR)) == {"a"}
     reader.close()  # type: ignore[attr-defined]

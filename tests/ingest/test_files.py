@@ -283,6 +283,7 @@ def test_a_missing_library_is_named_with_the_way_to_install_it(
     assert "ragwright[docs]" in (failure.error.hint or "")
 
 
+@pytest.mark.slow
 def test_a_library_missing_for_many_files_is_explained_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,6 +420,7 @@ def test_form_feeds_part_pages() -> None:
     assert extract.pages[-1].span.end == len(extract.text)
 
 
+@pytest.mark.slow
 def test_mail_prefers_plain_text_and_hands_on_attachments(tmp_path: Path) -> None:
     from email.message import EmailMessage
 

@@ -46,6 +46,7 @@ def test_every_source_is_read_or_named(kept: dict[str, Kept]) -> None:
     assert silent == ["eml_with_attachment.eml"]  # nothing is expected of it
 
 
+@pytest.mark.slow
 def test_the_words_are_kept(kept: dict[str, Kept]) -> None:
     lost = {
         row.file: (row.recall, row.missing.most_common(10))
@@ -101,6 +102,7 @@ def test_spans_partition_pages_and_start_at_headings(documents: dict[str, Docume
             assert start.replace("\n", " ").startswith(section.title[:20])
 
 
+@pytest.mark.slow
 def test_a_ruled_table_without_side_rules_is_whole_and_in_place(
     documents: dict[str, Document],
 ) -> None:

@@ -143,6 +143,7 @@ def test_without_the_extra_the_install_line_is_shown(monkeypatch: pytest.MonkeyP
         engine_name.cache_clear()
 
 
+@pytest.mark.slow
 def test_never_means_never() -> None:
     with pytest.raises(EmptySourceError, match="remove `ocr: never`"):
         read("a.pdf", saved(page(LEFT), "PDF"), ocr="never")

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
+from web_hook import Hook, web_hook
 
 from ragwright.core import StoreError
 from ragwright.jobs import (
@@ -45,39 +45,10 @@ controller = pytest.importorskip("aiosmtpd.controller")
 TEXT = NoticeText("It failed — really", "first line\n  <second> & line", False)
 
 
-class Hook:
-    """A webhook: what was posted to it, and the status it answers with."""
-
-    def __init__(self) -> None:
-        self.posted: list[dict[str, Any]] = []
-        self.paths: list[str] = []
-        self.status = 200
-        hook = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                hook.posted.append(json.loads(body))
-                hook.paths.append(self.path)
-                self.send_response(hook.status)
-                self.end_headers()
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"json://127.0.0.1:{self.server.server_port}"
-
-
 @pytest.fixture
 def hook() -> Iterator[Hook]:
-    made = Hook()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+    with web_hook() as running:
+        yield running
 
 
 class Mails:

@@ -260,6 +260,7 @@ def test_rollups_that_are_at_fault_are_told_by_those_who_draft(make: Make) -> No
                 draft_plan(bench.project)
 
 
+@pytest.mark.slow
 def test_deeply_nested_rollups_do_not_end_the_process(make: Make) -> None:
     """In a process of its own: an overflow of the C stack is nothing that Python can catch."""
     folder = make("records: {folder: declared, format: plain}\n")
@@ -453,6 +454,7 @@ def test_answers_scored_again_are_of_the_settings_they_were_written_under(
             )
 
 
+@pytest.mark.slow
 def test_a_run_over_served_texts_promotes_what_they_were_drafted_under(make: Make) -> None:
     folder = make()
     for k in (3, 4):

@@ -16,6 +16,7 @@ from ragwright.measure import (
     MeasureScale,
     compare_rows,
     holm,
+    p_text,
     permutation_p,
     smallest_difference,
 )
@@ -243,6 +244,11 @@ def test_lost_judgments_do_not_flip_a_ranking() -> None:
 def test_comparisons_are_plain_mappings_of_scores() -> None:
     side: Mapping[str, Sequence[Score]] = {"1": (Score("Theirs", "scored", 3.0),)}
     assert compare_rows(side, side)["Theirs"].ties == 1
+
+
+def test_a_very_small_p_value_is_a_bound() -> None:
+    assert p_text(0.0004) == "p < 0.001"
+    assert p_text(0.0125) == "p = 0.0125"
 
 
 def test_without_a_known_direction_there_is_no_verdict() -> None:

@@ -56,6 +56,7 @@ EXACT = re.compile(
 )
 
 
+@pytest.mark.slow
 @given(PIECES)
 def test_random_text_never_scores_without_the_exact_form(text: str) -> None:
     found = read_verdict(text, LIKERT, "text")

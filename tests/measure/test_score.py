@@ -86,6 +86,7 @@ WORDS = st.lists(st.sampled_from(["the", "cat", "...", "é", "莫", "1668"]), ma
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(WORDS, WORDS, st.lists(WORDS, max_size=2))
 def test_no_text_gives_nan_or_an_error(response: str, reference: str, contexts: list[str]) -> None:

@@ -30,6 +30,7 @@ def scored(*values: float) -> list[Score]:
 VALUES = st.lists(st.floats(0, 1), min_size=2, max_size=30)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(VALUES)
 def test_agrees_with_the_standard_library(values: list[float]) -> None:
@@ -308,6 +309,7 @@ def test_judged_scales_have_a_histogram() -> None:
     assert aggregate(scored(0.0, 1.0)).histogram == {}
 
 
+@pytest.mark.slow
 def test_a_tally_holds_values_not_rows() -> None:
     tally = Tally("nDCG@10")
     for at in range(1000):

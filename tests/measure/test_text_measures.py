@@ -49,6 +49,7 @@ def squad_f1(prediction: str, truth: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
+@pytest.mark.slow
 @given(TEXTS, TEXTS)
 def test_answers_as_squad_scores_them(response: str, reference: str) -> None:
     exact = score("ExactMatch(squad)", response=response, reference=reference)
@@ -60,6 +61,7 @@ def test_answers_as_squad_scores_them(response: str, reference: str) -> None:
         assert exact.state == f1.state == "not_applicable"
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 @pytest.mark.parametrize("name", ["squad2_subset/dev-v2.0.json", "xquad/xquad.de.json"])
 def test_squads_rule_on_its_own_answers(name: str) -> None:

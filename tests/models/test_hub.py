@@ -105,6 +105,7 @@ def pins(project: Path) -> dict[str, dict[str, object]]:
     return found["models"]  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 def test_a_model_is_fetched_once_pinned_and_used_without_network(
     hub: HubServer, project: Path, run: Run
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_model_is_fetched_once_pinned_and_used_without_network(
     assert len(hub.requests) == asked, hub.requests[asked:]
 
 
+@pytest.mark.slow
 def test_a_newer_commit_on_the_hub_changes_nothing_until_the_pin_goes(
     hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_newer_commit_on_the_hub_changes_nothing_until_the_pin_goes(
     assert pins(project)[STATIC]["revision"] == SECOND
 
 
+@pytest.mark.slow
 def test_another_machine_fetches_the_pinned_commit(
     hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
 ) -> None:
@@ -155,6 +158,7 @@ def test_a_cut_download_is_resumed(
     assert int(resumed[0].rpartition("bytes=")[2].rstrip("-")) > 10_000_000
 
 
+@pytest.mark.slow
 def test_damaged_weights_are_refused_and_fetched_again(hub: HubServer, run: Run) -> None:
     hub.damaged = True
     assert "SHA-256" in run("ingest", code=1).stderr

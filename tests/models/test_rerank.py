@@ -80,6 +80,7 @@ def cross_encoder(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_s_score_does_not_depend_on_neighbours(cross_encoder: Path) -> None:
     model = CrossEncoderReranker(cross_encoder)
     together = model.score("what is red?", PASSAGES)
@@ -88,6 +89,7 @@ def test_a_cross_encoder_s_score_does_not_depend_on_neighbours(cross_encoder: Pa
     assert model.score("q", []) == []
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_agrees_with_the_package(cross_encoder: Path) -> None:
     st = pytest.importorskip("sentence_transformers")
     theirs = st.CrossEncoder(str(cross_encoder), device="cpu").predict(
@@ -96,6 +98,7 @@ def test_a_cross_encoder_agrees_with_the_package(cross_encoder: Path) -> None:
     assert np.allclose(CrossEncoderReranker(cross_encoder).score("what is red?", PASSAGES), theirs)
 
 
+@pytest.mark.slow
 def test_an_embedding_model_is_no_cross_encoder(
     minilm: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -105,6 +108,7 @@ def test_an_embedding_model_is_no_cross_encoder(
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_long_passage_counts_as_its_best_window(cross_encoder: Path) -> None:
     model = CrossEncoderReranker(cross_encoder)
     assert model.window is not None
@@ -116,6 +120,7 @@ def test_a_long_passage_counts_as_its_best_window(cross_encoder: Path) -> None:
         model.score("why " * 200, ["x"])
 
 
+@pytest.mark.slow
 def test_a_cross_encoder_through_the_runner(cross_encoder: Path) -> None:
     name = f"st:{cross_encoder}"
     with Runner(model_handlers(Models())) as runner:
@@ -124,6 +129,7 @@ def test_a_cross_encoder_through_the_runner(cross_encoder: Path) -> None:
     assert reply.scale
 
 
+@pytest.mark.slow
 def test_the_identity_is_that_of_the_files_and_opens_nothing(
     cross_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,6 +155,7 @@ class TestExtractiveConforms(RerankerSuite):
         return ExtractiveReranker()
 
 
+@pytest.mark.slow
 class TestCrossEncoderConforms(RerankerSuite):
     semantic = False  # random weights
     query = "oil?"

@@ -7,6 +7,7 @@ import pytest
 from ragwright.models import no_progress_bars
 
 
+@pytest.mark.slow
 def test_progress_bars_of_others_come_back_when_a_model_is_open_or_has_failed() -> None:
     bars = pytest.importorskip("transformers.utils.logging")
     assert bars.is_progress_bar_enabled()

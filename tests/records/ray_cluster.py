@@ -19,12 +19,11 @@ from typing import Any
 from ray_steps import Failing, Telling
 
 from ragwright.core import RagwrightError
+from ragwright.engines import Engine, LocalEngine, RayEngine
 from ragwright.records import (
-    Engine,
-    LocalEngine,
-    RayEngine,
     RefreshPlan,
     Step,
+    StepWork,
     Tables,
     Task,
     load_spec,
@@ -106,14 +105,14 @@ def steps_fail(engine: Engine, work: Path) -> dict[str, Any]:
     """Every way in which a step, a worker or the storage can fail."""
 
     def run(step: Step, folder: str, count: int = 12) -> list[Any]:
-        return list(engine.run(step, parts(work / folder, count)))
+        return list(engine.run(StepWork(step), parts(work / folder, count)))
 
     told = run(Telling(), "telling")
     found: dict[str, Any] = {
         "seen": sorted({row["seen"] for one in told for row in one.facts.to_pylist()}),
-        "order": [one.task.target.name for one in told],
+        "order": [one.target.name for one in told if one.target],
         "keys": [row["record_key"] for one in told for row in one.facts.to_pylist()],
-        "none": len(list(engine.run(Telling(), []))),
+        "none": len(list(engine.run(StepWork(Telling()), []))),
     }
     found["die_once"] = tried(lambda: len(run(Failing("die", str(work / "mark")), "once")))
     found["once_left"] = sorted(path.name for path in (work / "once").glob(".*.begun"))
@@ -167,11 +166,11 @@ def main() -> None:
         cluster.add_node(**size)
         with (engine := RayEngine(cluster.address)):
             found |= {"compared": compared(engine, work), "failures": steps_fail(engine, work)}
-        found["closed"] = tried(lambda: list(engine.run(Telling(), [])))
+        found["closed"] = tried(lambda: list(engine.run(StepWork(Telling()), [])))
         found["still_there"] = answers(cluster.address)
         with RayEngine(cluster.address) as again:
             tasks = parts(work / "killed", 3)
-            found["killed"] = tried(lambda: list(again.run(Failing("die"), tasks)))
+            found["killed"] = tried(lambda: list(again.run(StepWork(Failing("die")), tasks)))
     except RagwrightError as error:
         found["failed"] = str(error)
     finally:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ragwright.records import LocalEngine, Step, Task
+from ragwright.engines import LocalEngine
+from ragwright.records import Step, StepWork, Task
 from ragwright.records.tables import write_part
 
 pa = pytest.importorskip("pyarrow")
@@ -71,7 +72,7 @@ def check(folder: Path, keys: list[str], held: list[str], data: st.DataObject) -
     known = pa.table({"record_key": pa.array(held, pa.large_string()), "record_hash": old})
     mask = np.array(live, np.bool_)
     task = Task(folder / "in.parquet", folder / "out.parquet", mask, known)
-    [outcome] = LocalEngine(1).run(Same(refused), [task])
+    [outcome] = LocalEngine(1).run(StepWork(Same(refused)), [task])
 
     read = [(k, h) for k, h, alive in zip(keys, hashes, live, strict=True) if alive]
     before = dict(zip(held, old, strict=True))
@@ -115,10 +116,10 @@ def test_outcomes_come_in_order_and_tasks_are_taken_as_needed(tmp_path: Path) ->
             yield task
 
     with LocalEngine(2) as engine:
-        outcomes = engine.run(Same(), given_out())
+        outcomes = engine.run(StepWork(Same()), given_out())
         first = next(outcomes)
         assert len(taken) <= 4
-        names = [one.task.target.name for one in (first, *outcomes)]
+        names = [one.target.name for one in (first, *outcomes) if one.target]
     assert names == [f"out{at}.parquet" for at in range(9)]
 
 
@@ -126,6 +127,6 @@ def test_a_failing_task_ends_the_run_and_lets_go_of_the_step(tmp_path: Path) -> 
     step = Same(fails_on="3")
     with LocalEngine(2) as engine:
         with pytest.raises(ValueError, match="3"):
-            list(engine.run(step, tasks(tmp_path, 8)))
+            list(engine.run(StepWork(step), tasks(tmp_path, 8)))
         assert step.events == ["opened", "closed"]
-        assert len(list(engine.run(Same(), tasks(tmp_path, 2)))) == 2
+        assert len(list(engine.run(StepWork(Same()), tasks(tmp_path, 2)))) == 2

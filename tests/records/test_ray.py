@@ -15,8 +15,9 @@ import pytest
 import ray_cluster
 from ray_steps import Failing, Odd
 
-from ragwright.core import RecordsError
-from ragwright.records import Task, check_storage, packed_error
+from ragwright.core import EngineError
+from ragwright.engines import check_storage, packed_error
+from ragwright.records import Task
 
 pytestmark = pytest.mark.slow
 
@@ -105,7 +106,7 @@ def test_other_errors_come_back_with_the_trace_of_their_node() -> None:
 
 def test_an_error_that_cannot_travel_is_told() -> None:
     back = pickle.loads(packed_error(Odd(1, 2), "n1"))
-    assert isinstance(back, RecordsError)
+    assert isinstance(back, EngineError)
     assert "Odd: 1 and 2" in back.what
     assert "node n1" in (back.where or "")
 
@@ -118,7 +119,7 @@ def test_a_folder_that_a_node_does_not_see_is_named_with_the_node(tmp_path: Path
         Task(tmp_path / "gone.parquet", tmp_path / "out.parquet"),
         Task(here, tmp_path / "elsewhere" / "out.parquet"),
     ):
-        with pytest.raises(RecordsError, match=r"does not see .*(gone|elsewhere)") as raised:
+        with pytest.raises(EngineError, match=r"does not see .*(gone|elsewhere)") as raised:
             check_storage(task, "n1")
         assert "node n1" in (raised.value.where or "")
         assert "storage" in (raised.value.hint or "")
@@ -131,13 +132,13 @@ def test_a_part_whose_worker_was_killed_is_begun_again(found: Mapping[str, Any])
 
 def test_a_part_that_kills_every_worker_ends_the_run(found: Mapping[str, Any]) -> None:
     error = found["killed"]
-    assert error["kind"] == "RecordsError"
+    assert error["kind"] == "EngineError"
     assert "3 workers died" in error["said"]
 
 
 def test_closing_leaves_the_cluster_of_others(found: Mapping[str, Any]) -> None:
     assert found["still_there"] is True
-    assert found["closed"]["kind"] == "RecordsError"
+    assert found["closed"]["kind"] == "EngineError"
 
 
 def test_no_cluster_is_a_clear_error(found: Mapping[str, Any]) -> None:

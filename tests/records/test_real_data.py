@@ -148,6 +148,7 @@ def test_fundraising_mails(tmp_path: Path) -> None:
     assert not any("\u034f" in row["text"] for row in rows.values())
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_mails_of_the_asked_party_come_first_and_go_into_a_prompt(tmp_path: Path) -> None:
     folder = project(tmp_path, MAILS, DATA / "political_emails" / "tests.csv")

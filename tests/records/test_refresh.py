@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ragwright.core import DatabaseError, DuplicateKeyError, RecordsError
+from ragwright.engines import LocalEngine
 from ragwright.records import (
-    LocalEngine,
     RefreshPlan,
     RefreshReport,
     RowSource,
@@ -206,6 +206,7 @@ GROWN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drives", [[None, None, "spring"], [None, None, None]])
 def test_a_column_that_the_source_gains_is_null_in_rows_from_before(
     tmp_path: Path, drives: list[str | None]

@@ -55,7 +55,13 @@ def options(name: str, address: str, **more: object) -> DatabaseOptions:
     return DatabaseOptions(name, address, **more)  # type: ignore[arg-type]
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "superuser"])
+@pytest.fixture(
+    params=[
+        "sqlite",
+        pytest.param("postgresql", marks=pytest.mark.slow),
+        pytest.param("superuser", marks=pytest.mark.slow),
+    ]
+)
 def address(request: pytest.FixtureRequest) -> str:
     """The same tables in a SQLite file, and on a server as a reader and as its superuser."""
     if request.param == "sqlite":
@@ -159,6 +165,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", ATTACKS)
 def test_what_writes_escapes_or_injects_is_refused(address: str, statement: str) -> None:
     before = snapshot(address)
@@ -250,6 +257,7 @@ def test_rows_characters_and_values_have_limits(address: str) -> None:
     assert 0 < sum(len(row[0]) for row in reply.rows) <= 5_000
 
 
+@pytest.mark.slow
 def test_a_value_as_large_as_memory_never_arrives(address: str) -> None:
     if address.startswith("sqlite"):
         with pytest.raises(StatementError):

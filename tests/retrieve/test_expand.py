@@ -51,6 +51,7 @@ def hit(rank: int, start: int, end: int, document: str = "d") -> Hit:
 spans = st.tuples(st.integers(0, 390), st.integers(1, 60), st.sampled_from("de"))
 
 
+@pytest.mark.slow
 @given(st.lists(spans, max_size=12))
 def test_merged_hits_share_no_character_and_lose_none(drawn: list[tuple[int, int, str]]) -> None:
     hits = [hit(n, s, min(400, s + length), d) for n, (s, length, d) in enumerate(drawn, 1)]

@@ -84,6 +84,7 @@ def acts(hits: tuple[Hit, ...]) -> set[str]:
     return {str(hit.metadata["act"]) for hit in hits if "act" in hit.metadata}
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_the_right_words_from_the_wrong_act_are_told(ask: Ask) -> None:
     pool = ask(QUESTION, top_k=30)

@@ -157,6 +157,7 @@ def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
         assert sources[hit["document_id"]] == hit["source"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["docs/nothing.md", "../../etc/passwd", "docs/codes.md#0-9#1-2"])
 def test_what_is_not_in_the_index_cannot_be_fetched(project: Path, name: str) -> None:
     async def work(client: Client) -> None:

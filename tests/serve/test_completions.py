@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -197,6 +198,7 @@ def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, k
         assert bench.outputs.count() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "question",
     [
@@ -314,13 +316,22 @@ def test_bad_requests_are_answered_in_openais_shape(
 
 def test_malformed_json_and_long_bodies_are_refused(offline: Path) -> None:
     with served(offline, "serve.max_body=2000") as running:
-        broken = running.http.post("/v1/chat/completions", content=b'{"messages": [')
+        broken = running.http.post(
+            "/v1/chat/completions",
+            content=b'{"messages": [',
+            headers={"content-type": "application/json"},
+        )
+        untyped = running.http.post("/v1/chat/completions", content=b'{"messages": []}')
         long = running.http.post("/v1/chat/completions", content=b"x" * 5000)
         chunked = running.http.post(
             "/v1/chat/completions", content=iter([b"x" * 1500, b"x" * 1500])
         )
     assert broken.status_code == 400
     assert broken.json()["error"]["type"] == "invalid_request_error"
+    assert re.match(
+        r"the body is not JSON: [A-Z].* at character \d+$", broken.json()["error"]["message"]
+    )
+    assert "content-type: application/json" in untyped.json()["error"]["message"]
     assert (long.status_code, chunked.status_code) == (413, 413)
 
 
@@ -358,6 +369,7 @@ def test_a_stream_that_breaks_ends_with_an_error_frame(tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.slow
 def test_the_link_of_a_changed_document_marks_nothing(offline: Path) -> None:
     with served(offline) as running:
         url = asked(running).model_extra["ragwright"]["citations"][0]["url"]  # type: ignore[index]

@@ -151,4 +151,15 @@ def test_a_draft_goes_by_keyboard(browser: Any, running: Running) -> None:
     page.wait_for_selector("#text-2 .state-accepted")
     assert page.locator(".state-accepted").count() == 1
     assert not faults
+    address = page.url
+    page.close()
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page = opened(browser, address, [], bypass_csp=True)  # axe is a script of its own
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = axe.Axe().run(page)
+            assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     page.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ from small_project import MakeProject
 from ragwright import Workbench
 
 pytest.importorskip("fastapi")
-pytest.importorskip("schemathesis")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("schemathesis") is None, reason="schemathesis is not installed"),
+]
 
 
 def test_random_requests_find_nothing(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ def raw(address: str, head: str) -> str:
         return link.recv(65536).decode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["[", "[::1", "a:b", "127.0.0.1:99999999", "an_attacker.example"])
 def test_a_host_header_that_cannot_be_read_is_refused(project: Path, host: str) -> None:
     with served(project) as running:

@@ -6,7 +6,9 @@ import json
 import logging
 import re
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -63,6 +65,7 @@ def tool(running: Running, secret: str, name: str, **given: object) -> str:
     return made.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -87,6 +90,7 @@ def test_a_source_is_looked_up_by_id_and_never_opened_as_a_path(tmp_path: Path, 
         assert "root:" not in text
 
 
+@pytest.mark.slow
 def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
     tmp_path: Path,
 ) -> None:
@@ -124,6 +128,7 @@ def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
     assert all(one["annotations"]["readOnlyHint"] for one in listed["result"]["tools"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/retrieve", "/v1/chat/completions"])
 @pytest.mark.parametrize(
     "condition", ["tenant=zeta", "tenant!=acme", "document_id=docs/zeta.md", "source=docs/zeta.md"]
@@ -145,6 +150,7 @@ def test_no_filter_of_a_request_widens_that_of_its_key(
     assert made.status_code in (200, 400)
 
 
+@pytest.mark.slow
 def test_keys_are_in_no_log_no_trace_no_page_and_no_metric(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,6 +213,36 @@ def test_a_client_that_sends_slowly_holds_nobody_up(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 10
         for link in links:
             link.close()
+
+
+def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
+    with served(project(tmp_path), body=0.3) as running:
+        parts = urlsplit(running.address)
+        with socket.create_connection((parts.hostname or "", parts.port or 0), 20) as link:
+            link.sendall(
+                b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
+                b'content-type: application/json\r\ncontent-length: 4000\r\n\r\n{"messages"'
+            )
+            said = b"".join(iter(lambda: link.recv(4096), b""))
+    assert b" 408 " in said.splitlines()[0]
+    assert b"the body took longer than 0.3 s" in said
+
+
+def test_pages_take_few_threads_and_the_script_runs_no_code_of_a_page(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    with served(folder) as running, ThreadPoolExecutor(12) as readers:
+        paths = ["/sources", "/experiments", "/outputs", "/settings"] * 6
+        states = list(readers.map(lambda path: running.http.get(path).status_code, paths))
+        named = [one.name for one in threading.enumerate()]
+        script = running.http.get("/static/pages.js").text
+        page = running.http.get("/").text
+    assert set(states) == {200}
+    assert 1 <= sum(name.startswith("ragwright-pages") for name in named) <= 2
+    for setting in ('"allowEval":false', '"selfRequestsOnly":true'):
+        assert setting in page
+    assert not re.search(
+        r"\.innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", script
+    )
 
 
 @pytest.mark.slow

@@ -85,6 +85,7 @@ def test_drafts_are_charged_stored_and_rated_by_their_key(tmp_path: Path) -> Non
             assert refused.json()["error"]["code"] == "insufficient_quota"
 
 
+@pytest.mark.slow
 def test_slow_drafts_hold_up_neither_health_nor_retrieval(tmp_path: Path) -> None:
     with ScriptedServer(Reply(TEXTS, delay=4.0)) as model:
         folder = desk(tmp_path, model)
@@ -116,6 +117,7 @@ def test_slow_drafts_hold_up_neither_health_nor_retrieval(tmp_path: Path) -> Non
     assert set(states) == {200}
 
 
+@pytest.mark.slow
 def test_a_draft_that_takes_too_long_ends(tmp_path: Path) -> None:
     with ScriptedServer(Reply(TEXTS, delay=30.0)) as model:
         folder = desk(tmp_path, model)

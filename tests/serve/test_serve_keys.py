@@ -88,6 +88,7 @@ def test_filters_of_a_key_cannot_be_crossed(project: Path) -> None:
         assert running.client(acme).get(hits[0]["url"]).status_code == 404
 
 
+@pytest.mark.slow
 def test_feedback_reaches_answers_of_the_own_tenant_alone(project: Path) -> None:
     acme = key(project, "acme", filters=("tenant=acme",))
     zeta = key(project, "zeta", filters=("tenant=zeta",))
@@ -103,6 +104,7 @@ def test_feedback_reaches_answers_of_the_own_tenant_alone(project: Path) -> None
         assert bench.forget_tenant("tenant=acme")["outputs"] == 2
 
 
+@pytest.mark.slow
 def test_a_key_sees_its_configurations_alone(project: Path) -> None:
     secret = key(project, "short", configurations=("short",))
     with served(project) as running:
@@ -116,6 +118,7 @@ def test_a_key_sees_its_configurations_alone(project: Path) -> None:
         assert other.status_code == 404
 
 
+@pytest.mark.slow
 def test_a_key_has_a_rate_and_is_told_when_to_come_back(project: Path) -> None:
     secret = key(project, "slow", per_minute=2)
     with served(project) as running:
@@ -193,6 +196,7 @@ def test_a_daily_budget_needs_prices_and_ends_the_day(project: Path) -> None:
     assert states[1].json()["error"]["code"] == "insufficient_quota"
 
 
+@pytest.mark.slow
 def test_a_tenant_without_documents_learns_nothing_of_the_others(project: Path) -> None:
     secret = key(project, "newco", filters=("tenant=newco",))
     with served(project) as running:
@@ -221,6 +225,14 @@ def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
         assert running.http.get("/ask/why", params={"q": "a"}, headers=crossed).status_code == 403
         cited = running.http.get("/source", params={"id": "docs/acme.md"}, headers=crossed)
         assert cited.status_code == 200, "links of chat programs keep working"
+        for path in (
+            "/drafts",
+            "/experiments/any/stop",
+            "/outputs/1.1",
+            "/testsets/a.jsonl/decide",
+        ):
+            for said in ({"origin": "http://elsewhere.example"}, crossed):
+                assert running.http.post(path, data={}, headers=said).status_code == 403, path
         odd = running.http.post("/v1/retrieve", json={"query": "a"}, headers={"origin": "http://["})
         assert odd.status_code == 403
 

@@ -246,6 +246,7 @@ def test_what_could_not_be_opened_is_tried_again_though_no_file_has_changed(proj
         eventually(lambda: hits(running) == 1)
 
 
+@pytest.mark.slow
 def test_changed_limits_are_followed(tmp_path: Path) -> None:
     slow = Reply("Every two years [1].", delay=0.5)
     with ScriptedServer(slow) as model:

@@ -53,6 +53,14 @@ def stop_server(folder: str) -> None:
         call([f"{programs}/pg_ctl", "-D", str(data), "-m", "immediate", "stop"], Path(folder))
 
 
+def start_server(folder: str) -> None:
+    """Start a server that was stopped."""
+    place = Path(folder)
+    flags = f"-k {folder} -c listen_addresses='' -c fsync=off"
+    start = [f"{binaries()}/pg_ctl", "-D", str(place / "data"), "-w", "-o", flags]
+    call([*start, "-l", str(place / "log"), "start"], place)
+
+
 @contextmanager
 def running_server() -> Iterator[str]:
     """The folder of the socket of a server with superuser ``admin`` and trust on the socket."""
@@ -63,9 +71,7 @@ def running_server() -> Iterator[str]:
     data = folder / "data"
     try:
         call([f"{programs}/initdb", "-D", str(data), "-U", "admin", "-A", "trust", "-N"], folder)
-        flags = f"-k {folder} -c listen_addresses='' -c fsync=off"
-        start = [f"{programs}/pg_ctl", "-D", str(data), "-w", "-o", flags]
-        call([*start, "-l", str(folder / "log"), "start"], folder)
+        start_server(str(folder))
         try:
             yield str(folder)
         finally:

@@ -48,10 +48,10 @@ class Running:
 
 @contextmanager
 def served(
-    folder: Path, *overrides: str, own: bool = True, watch: float = 0.05
+    folder: Path, *overrides: str, own: bool = True, watch: float = 0.05, body: float = 60
 ) -> Iterator[Running]:
     """A server of the project."""
-    app = make_app(Serving(folder, overrides, own, watch))
+    app = make_app(Serving(folder, overrides, own, watch, body))
     config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

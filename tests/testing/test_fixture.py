@@ -69,6 +69,7 @@ def test_pytest_finds_it_by_its_entry_point() -> None:
     assert module.rag_gate is rag_gate
 
 
+@pytest.mark.slow
 def test_the_example_of_the_guide(pytester: pytest.Pytester) -> None:
     guide = (ROOT / "docs" / "guide" / "comparing.md").read_text("utf-8")
     _, _, rest = guide.partition("```python no-run\n# test_rag.py\n")

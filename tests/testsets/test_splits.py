@@ -71,6 +71,7 @@ def test_a_chain_that_would_hold_most_rows_is_cut_at_first_documents() -> None:
     assert len(set(assign_splits(rows).values())) == 2
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.lists(st.integers(0, 60), min_size=0, max_size=2, unique=True), min_size=1, max_size=30
@@ -97,6 +98,7 @@ def test_no_gold_document_in_both_splits_unless_a_chain_was_cut(gold: list[list[
     assert all(len(side) == 1 for side in sides.values())
 
 
+@pytest.mark.slow
 def test_another_process_with_another_hash_seed_places_alike() -> None:
     program = (
         "from ragwright.core import Row\n"

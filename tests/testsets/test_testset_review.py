@@ -141,6 +141,7 @@ def _reviewed(folder: str, by: str) -> None:
         review.decide(row, "accepted" if by == "ann" else "rejected")
 
 
+@pytest.mark.slow
 def test_two_reviewers_at_once_lose_no_decision(tmp_path: Path) -> None:
     rows = [Row(id=f"r{n}", user_input=f"Question {n}?") for n in range(40)]
     write_rows(rows, tmp_path / "many.jsonl")

@@ -37,8 +37,10 @@ def built(folder: Path, session: Session | None = None) -> Workbench:
 def test_the_offline_answer_is_quoted_with_its_exact_place(make_project: MakeProject) -> None:
     with built(make_project()) as bench:
         answer = bench.ask(QUESTION, persona="engineer")
+        [unnamed] = bench.ask_all(QUESTION, [])
         [text] = [d.text for d in bench.documents() if d.id.endswith("service.md")]
     assert answer.model == "extractive"
+    assert not unnamed.persona
     assert not answer.abstained
     first = answer.citations[0]
     assert text[first.start : first.end] == "The brake fluid must be changed every two years."

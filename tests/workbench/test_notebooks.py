@@ -50,7 +50,7 @@ def test_hits_and_answers(tmp_path: Path) -> None:
     with Workbench.open(tmp_path) as wb:
         wb.ingest(tmp_path / "a.md")
         found, answer = wb.retrieve("oil", k=1), wb.ask("When is the oil changed?")
-    assert repr(found).startswith("<Retrieved 'oil': 1 hits, the first <Hit 1 ")
+    assert repr(found).startswith("<Retrieved 'oil': 1 hit, the first <Hit 1 ")
     assert "Change the &lt;oil&gt; &amp; the filter" in found._repr_html_()
     assert repr(answer).startswith("<Answer ")
     assert "<oil>" not in answer._repr_html_()

@@ -32,7 +32,7 @@ from ._corpus_read import (
     merged as merged,
     read_items as read_items,
 )
-from ._extract import Selection as Selection, select as select, select_for as select_for
+from ._extract import Selection as Selection, select as select
 from ._flow import (
     AnswerSetup as AnswerSetup,
     abstains as abstains,
@@ -62,7 +62,7 @@ from ._prompt import (
     prompt_parts as prompt_parts,
     read_prompt as read_prompt,
 )
-from ._quotes import Quote as Quote, make_quotes as make_quotes, single_quotes as single_quotes
+from ._quotes import Quote as Quote
 from ._sentences import Sentence as Sentence, split_sentences as split_sentences
 from ._units import (
     Found as Found,

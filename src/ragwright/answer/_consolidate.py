@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..core import Hit, PromptError, Usage, passage_values, render, shipped_mapping
+from ..core import Hit, PromptError, Usage, counted, passage_values, render, shipped_mapping
 from ..flow import ChatReply, Flow, Message, chat, gather
 from ._context import fit_hits, named_hits, split_hit
 from ._options import Method
@@ -226,4 +226,4 @@ def _left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:
     names = ", ".join(named_hits([hit], number) for number, hit in without[:8])
     more = f" and {len(without) - 8} more" if len(without) > 8 else ""
     found = "their summaries have nothing on the question"
-    return (f"{len(without)} passages left out, {found}: {names}{more}",)
+    return (f"{counted(len(without), 'passage')} left out, {found}: {names}{more}",)

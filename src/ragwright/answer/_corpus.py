@@ -26,6 +26,7 @@ from ..core import (
     Relaxation,
     RetrieveError,
     Usage,
+    counted,
     listed,
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
@@ -195,7 +196,7 @@ def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
     request = Search(target.snapshot, "all", PAGE, filters=tuple(scope.filters))
     reply = yield from send(request, SearchReply)
     count = len(reply.candidates)
-    return f"{count} or more calls" if count == PAGE else f"{count} calls"
+    return f"{count} or more calls" if count == PAGE else f"{counted(count, 'call')}"
 
 
 def _count(
@@ -297,7 +298,8 @@ def _each_page(
         found = reply.hits
         if len(found) != len(page):
             raise RetrieveError(
-                f"{len(page)} chunks were listed, {len(found)} could be fetched",
+                f"{counted(len(page), 'chunk was', 'chunks were')} listed, {len(found)} "
+                "could be fetched",
                 where=f"snapshot {target.snapshot}",
                 hint="the index answers from two different states: refresh it",
             )

@@ -30,6 +30,8 @@ class Selection:
 
 CLOSEST = 3
 """Passages shown where none is good enough to be quoted."""
+_HOPELESS = 0.005
+"""Score under which a passage is not shown as close: it reads as 0.00."""
 _PREFERRED = 2.5
 """Factor, in the order of quotes only, for sections and documents that a persona prefers; about
 what the best hit is ahead of the second."""
@@ -213,8 +215,9 @@ def quoted(
 
 
 def closest(quotes: Sequence[Quote], hits: Sequence[Hit]) -> tuple[ClosestPassage, ...]:
-    """The best quotes of an abstention, each from a place of its own."""
-    found = _fitting(ranked(quotes)[: 4 * CLOSEST], sys.maxsize, sys.maxsize, _ALIKE)
+    """The best quotes of an abstention, each from a place of its own; none that scores 0.00."""
+    near = [quote for quote in ranked(quotes)[: 4 * CLOSEST] if quote.score >= _HOPELESS]
+    found = _fitting(near, sys.maxsize, sys.maxsize, _ALIKE)
     found = ranked(found)[:CLOSEST]
     return tuple(
         ClosestPassage(quote.citations(hits[quote.number - 1])[0], quote.text(), quote.score)

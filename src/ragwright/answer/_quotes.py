@@ -180,7 +180,8 @@ def details(best: Quote, quotes: Sequence[Quote], room: int, *, steps: bool) -> 
     """What follows a definition in its passage, up to a number of words.
 
     It ends with the section, at a table, at a list without a lead-in, and at code; references to
-    other pages are passed over. With ``steps``, only what says what to do, if anything does.
+    other pages and sentences without an end are passed over. With ``steps``, only what says what to
+    do, if anything does.
     """
     found = list(_following(best, quotes, room))
     if steps:
@@ -206,6 +207,8 @@ def _following(best: Quote, quotes: Sequence[Quote], room: int) -> Iterator[Quot
         if first.kind != "prose" or first.code:
             return
         if _ASIDE.match(first.text) or (quote.kind != "list" and first.text.endswith((":", "："))):
+            continue
+        if quote.kind == "sentence" and first.weight < 1.0:
             continue
         quote = quote.fitted(room)
         room -= quote.words

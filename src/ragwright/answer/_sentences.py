@@ -66,6 +66,8 @@ _CAPTION = re.compile(
     re.IGNORECASE,
 )
 _CAPTION_WEIGHT = 0.4
+_FEWEST_WORDS = 3
+"""Of a fragment that may be quoted."""
 
 
 def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
@@ -181,6 +183,8 @@ class _Reader:
         kind = self._place(span, text, mark)
         torn = (first and text[0].islower()) or (last and not (_STOP.search(text) or "|" in text))
         opens = " ".join(dict.fromkeys(self._opened)) if self._opened else ""
+        if kind == "prose" and not opens and not _STOP.search(text) and _too_short(text):
+            return  # what a page break left of a sentence
         self._opened, self._end = [], span.end
         sentence = Sentence(
             self._number,
@@ -254,6 +258,11 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
     if kind == "prose" and opens:
         return 0.9
     return 0.8 if kind == "item" else 0.5
+
+
+def _too_short(text: str) -> bool:
+    """True for a word or two; scripts without spaces count as whole sentences."""
+    return text.isascii() and text.count(" ") < _FEWEST_WORDS - 1 and not text.endswith(":")
 
 
 def _same(one: Span, other: Span) -> bool:

@@ -48,6 +48,7 @@ COMMANDS = {
     "keys": "Keys of `ragwright serve`: make, list and revoke them.",
     "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
     "cache": "The store of paid replies: show its size, clear it.",
+    "shared": "The PostgreSQL database that machines share: fill it, migrate it.",
     "forget": "Delete a document or a tenant from the store, tables, replies, runs and outputs.",
     "models": "List the models that the project names and those in the cache, with memory and "
     "speed.",

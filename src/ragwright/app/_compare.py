@@ -19,9 +19,22 @@ from ..experiment import (
     list_runs,
     open_results,
 )
-from ..report import comparison_json, comparison_table
+from ..project import Session
+from ..report import comparison_json, comparison_table, unequal_depths
+from ..training import TutorialOptions
+from ._compare_table import (
+    Asked,
+    Candidates,
+    Keep,
+    Questions,
+    Rerank,
+    TableName,
+    TableTestset,
+    Tuned,
+    show_table,
+)
 from ._console import Console, reported, table
-from ._options import HERE, Json, Output, Project, Seed
+from ._options import HERE, Json, MaxCost, Output, Overrides, Project, Seed
 
 RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file of scores."
 """How a run can be named wherever one is asked for."""
@@ -41,13 +54,29 @@ def command(
         str,
         typer.Option("--cluster", help=CLUSTER_HELP),
     ] = "",
+    name: TableName = "",
+    testset: TableTestset = "",
+    tuned: Tuned = None,
+    rerank: Rerank = "",
+    candidates: Candidates = 20,
+    keep: Keep = 2,
+    questions: Questions = 50,
     project: Project = HERE,
+    overrides: Overrides = None,
     as_json: Json = False,
     output: Output = None,
+    max_cost: MaxCost = None,
     seed: Seed = 0,
 ) -> None:
     """Compare two runs row by row: difference, interval, test, and rows needed to be sure."""
     console = Console(output=output)
+    if name:
+        options = TutorialOptions(
+            testset, "", questions, tuple(tuned or ()), rerank, candidates, keep, seed
+        )
+        session = Session(tuple(overrides or ()), max_cost=max_cost)
+        show_table(console, Asked(name, project, session, options, as_json))
+        return
     if not a:
         _show_runs(console, list_runs(project), as_json)
         return
@@ -56,9 +85,10 @@ def command(
     found = compare_evaluations(first, second, seed=seed, clusters=clusters)
     changes = changed_settings(first, second)
     notes = [note for side in (first, second) if side.manifest for note in side.notes]
+    depths = unequal_depths(found)
     if as_json:
         told = {"a": first.name, "b": second.name, **comparison_json(found)}
-        shown = {"settings": [asdict(change) for change in changes], "notes": notes}
+        shown = {"settings": [asdict(change) for change in changes], "notes": [*notes, *depths]}
         console.json({**told, **shown})
         return
     names = _labels(project, (a, b), (first.name, second.name))

@@ -315,7 +315,7 @@ def given_text(word: str, command: str) -> str:
     text = sys.stdin.read().strip()
     if not text:
         raise ConfigError(
-            "there is no question on standard input",
+            "standard input holds no question",
             where=f"ragwright {command} -",
             hint=f"for example: echo 'How often?' | ragwright {command} -",
         )

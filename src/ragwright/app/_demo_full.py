@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from ..core import counted
 from ..experiment import (
     Confirmed,
     Confirming,
@@ -62,8 +63,8 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
     swept = _swept(bench, console, study)
     console.result(
         "No embedding model is set, so every trial searches by keywords; hits keep their order\n"
-        "or are reranked by their best sentence. Scores are on offline questions: they can\n"
-        "distinguish settings of retrieval, but differ from users' questions.\n"
+        "or are reranked by their best sentence. Questions are made by templates from the\n"
+        "pages: they can distinguish settings, but users ask in other words.\n"
     )
     hidden = len(swept.board) - _SHOWN
     console.result(
@@ -91,12 +92,12 @@ def _testset(bench: Workbench, console: Console) -> Path:
         console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
-        made, _ = bench.synth(Synthesizing(QUESTIONS, ("cloze", "heading")))
+        made, _ = bench.synth(Synthesizing(QUESTIONS, ("template",)))
     write_rows(made.rows, path)
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
     first = next(row for row in made.rows if row.reference)
     console.result(
-        f"\n# Testset: {len(made.rows)} questions without a model ({kinds})\n\n"
+        f"\n# Testset: {counted(len(made.rows), 'question')} without a model ({kinds})\n\n"
         f"  asked: {first.user_input}\n"
         f"  gold:  {first.reference}, in {first.reference_spans[0].document_id}"
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..project import Session, project_keys
-from ..workbench import Workbench, doctor
+from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, reported
 from ._options import HERE, Json, Overrides, Project
 from ._show import checks_text
@@ -38,7 +38,7 @@ def command(
             console.result(f"{name} = {default!r}   ({when})\n    {text}")
         return 0
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
-        checks = doctor(bench, ask_models=ask_models, check_line=line_problem)
+        checks = bench.doctor(ask_models=ask_models, check_line=line_problem)
     if as_json:
         fields = ("topic", "state", "text", "do")
         console.json({"checks": [{f: getattr(c, f) for f in fields} for c in checks]})

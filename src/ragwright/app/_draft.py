@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from ..core import Hit, Usage
+from ..core import Hit, Usage, counted
 from ..drafting import DraftBatch, Drafting, DraftRequest
 from ..project import Session
 from ..report import batch_json
@@ -201,7 +201,10 @@ def _found_text(hits: Sequence[Hit]) -> str:
             met = ", ".join(map(str, hit.rung.met)) or "no filter"
             told = f"{hit.rung.weight:g}: {met}"
             rungs[told] = rungs.get(told, 0) + 1
-    lines = [f"examples from {len(hits)} records, by the total weight of the filters they meet:"]
+    lines = [
+        f"examples from {counted(len(hits), 'record')}, by the total weight of the filters "
+        "they meet:"
+    ]
     lines += [f"  {count:3d} x {told}" for told, count in rungs.items()]
     short = [textwrap.shorten(line, 200, placeholder=" …") for line in lines[:9]]
     return "\n".join(textwrap.fill(line, width(), subsequent_indent=" " * 8) for line in short)
@@ -209,13 +212,16 @@ def _found_text(hits: Sequence[Hit]) -> str:
 
 def _ending(batch: DraftBatch) -> str:
     stored = "not stored" if batch.number is None else f"batch {batch.number}"
-    return f"{stored}: {len(batch.texts)} texts, {_usage_text(batch.usage, batch.cached)}"
+    return (
+        f"{stored}: {counted(len(batch.texts), 'text')}, {_usage_text(batch.usage, batch.cached)}"
+    )
 
 
 def _usage_text(usage: Usage, cached: bool) -> str:
     cost = "cost unknown: no price" if usage.cost is None else f"cost {usage.cost:.6f}"
     known = ", from stored replies" if cached else ""
     return (
-        f"{usage.calls} calls, {usage.prompt_tokens} prompt tokens, {usage.completion_tokens} "
+        f"{counted(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
+        f"{usage.completion_tokens} "
         f"completion tokens, {cost}{known}"
     )

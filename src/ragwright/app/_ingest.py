@@ -13,6 +13,15 @@ from ._console import EXIT_ERROR, Console, Step, reported
 from ._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet, Served
 from ._show import ingest_forecast_json, ingest_forecast_text, ingest_step, ingest_text
 
+Engine = Annotated[
+    str,
+    typer.Option("--engine", help="Where documents are read: local, or ray.", show_default=False),
+]
+EmbedAgain = Annotated[
+    bool,
+    typer.Option("--embed-again", help="Embed every text again, even if its vector is stored."),
+]
+
 
 @reported
 def command(
@@ -25,10 +34,8 @@ def command(
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove documents that are no longer there.")
     ] = False,
-    embed_again: Annotated[
-        bool,
-        typer.Option("--embed-again", help="Embed every text again, even if its vector is stored."),
-    ] = False,
+    embed_again: EmbedAgain = False,
+    engine: Engine = "",
     strict: Annotated[
         bool,
         typer.Option(
@@ -52,12 +59,7 @@ def command(
     def line() -> str | Step:
         return ingest_step(shown[0], bench.progress) if shown else "opening"
 
-    session = Session(
-        tuple(overrides or ()),
-        jobs=jobs,
-        max_cost=max_cost,
-        served=served,
-    )
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)
     with Workbench.open(project, session) as bench, console.progress(line):
         if dry_run:
             planned = bench.forecast_ingest(*(sources or ()))
@@ -67,7 +69,11 @@ def command(
                 console.result(ingest_forecast_text(planned))
             return 0
         report = bench.ingest(
-            *(sources or ()), prune=prune, embed_again=embed_again, on_start=shown.append
+            *(sources or ()),
+            prune=prune,
+            embed_again=embed_again,
+            engine=engine,
+            on_start=shown.append,
         )
     if as_json:
         console.json(report.as_dict())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..project import ListedModel, Project as OpenProject, Session, list_models
+from ..project import ListedModel, Session
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, Console, reported, table
 from ._options import HERE, Json, Overrides, Project
@@ -29,9 +29,8 @@ def command(
     """List the models that the project names and those in the cache, with memory and speed."""
     console = Console()
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
-        opened: OpenProject = bench.project
-        listed = list_models(opened, measure=measure)
-        words = bool(opened.settings.embed.model)
+        listed = bench.list_models(measure=measure)
+        words = bool(bench.project.settings.embed.model)
     if as_json:
         console.json({"models": [asdict(model) for model in listed]})
     else:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..core import ConfigError, current_user
+from ..core import ConfigError, counted, current_user
 from ..drafting import (
     FeedbackVerdict,
     Output,
@@ -276,7 +276,7 @@ def outputs_evaluate(
         console.make_folder_of(labels)
         write_rows(judged, labels)
         console.remark(
-            f"{len(judged)} rows with feedback written to {labels}: ragwright calibrate "
+            f"{counted(len(judged), 'row')} with feedback written to {labels}: ragwright calibrate "
             f"{summary.run} --labels {labels} --column accepted (or feedback_score)"
         )
     if summary.reason is not None:
@@ -369,7 +369,7 @@ def _request_lines(found: OutputBatch) -> list[str]:
     tokens = f"{found.usage.prompt_tokens} + {found.usage.completion_tokens} tokens"
     said.append(f"  configuration: {found.configuration[:12] or 'unknown'} ({served})")
     said += [f"  scope: {found.scope}"] if found.scope else []
-    said.append(f"  {found.usage.calls} calls, {tokens}, {cost}")
+    said.append(f"  {counted(found.usage.calls, 'call')}, {tokens}, {cost}")
     return [*said, *(f"  note: {note}" for note in found.details.get("notes", ()))]
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..core import ConfigError
-from ..experiment import Measuring
+from ..core import ConfigError, counted
+from ..monitoring import Measuring
 from ..project import Session
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, reported, table
@@ -16,9 +16,9 @@ from ._options import HERE, Json, Overrides, Project, Quiet, tenant_name
 from ._show import show_progress
 
 if TYPE_CHECKING:
-    from ..experiment import DriftReport, Measured, MeasureDrift
     from ..jobs import NoticeSent
     from ..measure import Watched
+    from ..monitoring import DriftReport, Measured, MeasureDrift
 
 _MOST_MOVES = 20
 
@@ -56,8 +56,9 @@ def _done_lines(done: Measured, budget: float | None, sent: tuple[NoticeSent, ..
         return ["another process measures served answers at the moment"]
     limit = "" if budget is None else f" of {budget:g}"
     lines = [
-        f"{done.drawn} answers drawn; {done.scored} scores, {done.unscored} without a value, "
-        f"{done.failed} failed; {done.waiting} answers wait",
+        f"{counted(done.drawn, 'answer')} drawn; {counted(done.scored, 'score')}, "
+        f"{done.unscored} without a value, "
+        f"{done.failed} failed; {counted(done.waiting, 'answer waits', 'answers wait')}",
         f"cost {done.cost:.6f}; today {done.spent_today:.6f}{limit}",
     ]
     if done.stopped:
@@ -123,6 +124,11 @@ def _lines(report: DriftReport) -> list[str]:
     rows = [["measure", "reference", "interval", "newest", "interval", "n", "coverage"]]
     rows += [_row(one) for one in report.measures]
     lines += ["", table(rows, right=(1, 3, 5, 6))]
+    for one in report.measures:
+        if silent := one.states.get("abstained", 0):
+            lines.append(
+                f"{one.measure}: {counted(silent, 'answer')} abstained, outside n and coverage"
+            )
     moves = list(dict.fromkeys(move for one in report.measures for move in one.moves))
     if moves:
         shown = sorted(moves, key=lambda move: move.day)[-_MOST_MOVES:]

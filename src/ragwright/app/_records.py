@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..core import ConfigError
+from ..core import ConfigError, counted
 from ..drafting import Refreshing
 from ..project import Session
 from ..records import DeltaCounts, LookupName, RefreshProgress, TableName
@@ -295,7 +295,7 @@ def export(
     if as_json:
         console.json({"table": table, "file": str(output), "rows": count})
         return
-    console.remark(f"{count:,} rows written to {output}")
+    console.remark(f"{counted(count, 'row')} written to {output}")
 
 
 def _show_delta(

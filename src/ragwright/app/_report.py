@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..core import ConfigError, replace_text
+from ..core import ConfigError, counted, replace_text
 from ..report import Report, Reporting, report_subject
 from ..workbench import Workbench
 from ._console import Console, reported
@@ -76,5 +76,5 @@ def _write(console: Console, report: Report, path: Path) -> None:
     console.remark(report.headline.text)
     left_out = sum(report.packed.left_out.values())
     if left_out:
-        console.remark(f"{left_out:,} rows are included with their scores only")
+        console.remark(f"{counted(left_out, 'row is', 'rows are')} included with their scores only")
     console.remark(f"written to {path} ({len(text.encode()) / 1e6:.1f} MB)")

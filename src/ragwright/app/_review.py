@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ..core import TestsetError
-from ..experiment import blind_sheet, rows_to_review, write_key, write_sheet
+from ..core import counted
+from ..experiment import write_blind_sheet
 from ._console import Console, reported
 from ._options import HERE, Project, Quiet, Seed
 from ._review_testset import only_testset, review_testset
@@ -41,21 +41,12 @@ def command(
     if not measures:
         path = only_testset(runs)
         return review_testset(Console(quiet), path, sheet=table, filled=filled, by=by)
-    secret = output.with_suffix(".key.json")
-    for path in (output, secret):  # before anything is read: the file may contain someone's work
-        if path.exists():
-            raise TestsetError(
-                "the file exists already; nothing was changed",
-                where=str(path),
-                hint="choose another name with -o, or move the file away",
-            )
-    systems, wanted, rubrics = rows_to_review(project, runs, measures)
-    sheet, key = blind_sheet(systems, wanted, seed=seed, rubrics=rubrics)
     console = Console(quiet)
-    console.make_folder_of(output)
-    write_key(key, secret)
-    write_sheet(sheet, output)
-    console.result(f"{len(sheet.items)} answers on {output}")
+    missing = not output.parent.is_dir()
+    sheet, secret = write_blind_sheet(project, runs, measures, output, seed=seed)
+    if missing:
+        console.remark(f"created folder {output.parent}")
+    console.result(f"{counted(len(sheet.items), 'answer')} on {output}")
     console.remark(f"key to the systems: {secret} (do not show it to the reviewers)")
     console.remark(f"then: ragwright calibrate RUN --labels {output} --key {secret}")
     return 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from ..core import ConfigError, Row, current_user
+from ..core import ConfigError, Row, counted, current_user
 from ..testsets import (
     TestsetReview,
     read_review_sheet,
@@ -65,7 +65,7 @@ def review_testset(
     review = TestsetReview(path, who)
     if sheet is not None:
         write_review_sheet(review.rows, sheet)
-        console.result(f"{len(review.rows)} rows on {sheet}")
+        console.result(f"{counted(len(review.rows), 'row')} on {sheet}")
         console.remark(f"fill in `review`, then: ragwright review {path} --read {sheet}")
         return 0
     if filled is not None:

@@ -11,18 +11,21 @@ from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import flow, models
-from ..core import Citation, Usage
+from ..core import Citation, Usage, counted
 from ._console import Step, table, width
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
     from ..experiment import SweepForecast
     from ..flow import Forecast, Progress, Range, TraceEntry
-    from ..project import IngestForecast, IngestProgress, IngestReport
+    from ..project import Check, IngestForecast, IngestProgress, IngestReport
     from ..retrieve import Explanation, Retrieved
-    from ..workbench import Check, Workbench
+    from ..workbench import Workbench
     from ._console import Console
 
+
+_REPEATED_MARK = re.compile(r"(\[\d+\])(?: \1)+")
+"""A table row and its header, cited one after the other."""
 
 Counted: TypeAlias = tuple[int, int, str]
 """Finished amount, total and unit."""
@@ -79,7 +82,8 @@ def _search_text(found: Retrieved, why: Explanation) -> str:
         lines.append("weights: " + ", ".join(f"{k} {v:.2f}" for k, v in why.weights.items()))
     for met, weight, count in why.ladder:
         lines.append(
-            f"relaxation level {weight:g} ({', '.join(met) or 'no filter met'}): {count} chunks"
+            f"relaxation level {weight:g} ({', '.join(met) or 'no filter met'}): "
+            f"{counted(count, 'chunk')}"
         )
     return "\n".join(lines)
 
@@ -91,6 +95,11 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
     ]
     if hit.chunk_id in why.seen:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
+    if hit.chunk_id in why.ranked:
+        added = [(share, value, name) for name, (value, share) in why.ranked[hit.chunk_id].items()]
+        added.sort(key=lambda one: -abs(one[0]))
+        shown = [f"{name} {value:g} {share:+.2f}" for share, value, name in added[:6] if share]
+        lines.append(f"ranker: {', '.join(shown) or 'no feature counts'}")
     for score, sentence in why.nearest.get(hit.chunk_id, ()):
         said = textwrap.shorten(sentence, 120, placeholder=" …")
         lines.append(f"near the query: {score:.3f} {said}")
@@ -119,7 +128,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
     lines = [head]
     if not streamed:
-        lines.append(_wrapped(answer.text))
+        lines.append(_wrapped(_REPEATED_MARK.sub(r"\1", answer.text)))
     shown: dict[tuple[int, str], str] = {}
     for citation in answer.citations:
         where = place(citation)
@@ -174,7 +183,7 @@ def trace_text(trace: Sequence[TraceEntry]) -> str:
     else:
         cost = "unknown: no price" if usage.cost is None else f"{usage.cost:.6f}"
         blocks.append(
-            f"total: {usage.calls} calls, {usage.prompt_tokens} prompt tokens, "
+            f"total: {counted(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
             f"{usage.completion_tokens} completion tokens, cost {cost}"
         )
     return "\n\n".join(blocks)
@@ -202,9 +211,11 @@ def _detail(entry: TraceEntry) -> str:
     elif isinstance(request, flow.Lookup):
         lines += list(request.chunk_ids)
     elif isinstance(request, flow.Embed):
-        lines.append(f"model: {request.model}   {len(request.texts)} text(s), {request.role}")
+        lines.append(
+            f"model: {request.model}   {counted(len(request.texts), 'text')}, {request.role}"
+        )
     elif isinstance(request, flow.Rerank):
-        lines.append(f"model: {request.model}   {len(request.passages)} passages")
+        lines.append(f"model: {request.model}   {counted(len(request.passages), 'passage')}")
     elif isinstance(request, flow.Fetch):
         lines.append(request.url)
     if entry.error is not None:
@@ -286,7 +297,7 @@ def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
 def ingest_forecast_text(forecast: IngestForecast) -> str:
     """A dry run of an ingest as text."""
     lines = [
-        f"documents to write: {forecast.documents} ({forecast.chunks} chunks), "
+        f"documents to write: {forecast.documents} ({counted(forecast.chunks, 'chunk')}), "
         f"unchanged: {forecast.unchanged}, cannot be read: {len(forecast.failures)}"
         + (f", skipped: {len(forecast.skipped)}" if forecast.skipped else ""),
         f"texts to embed: {forecast.texts}",
@@ -299,7 +310,7 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
 def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     """Progress of an ingest: by bytes of local files, else by documents."""
     seconds = max(1e-9, progress.seconds)
-    counts = f"{progress.read:,} documents read, "
+    counts = f"{counted(progress.read, 'document')} read, "
     done, total, unit = progress.indexed / 1e6, progress.bytes_total / 1e6 or None, "MB"
     if total is None:
         done, unit, counts = progress.read, "documents read", ""
@@ -307,7 +318,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     scans = progress.scans
     if scans.pages or scans.current:
         pace = f", {scans.seconds / scans.pages:.1f} s per page" if scans.pages else ""
-        counts += f"{scans.pages:,} pages by OCR{pace}, "
+        counts += f"{counted(scans.pages, 'page')} by OCR{pace}, "
     current = _tail(scans.current or progress.current)
     return Step(
         done,
@@ -319,7 +330,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         before=_wait_text(runner),
         after=f"{current}{counts}{progress.unchanged:,} unchanged, "
         f"{progress.failed:,} failed, {embedded}"
-        f"{progress.chunks:,} chunks indexed",
+        f"{counted(progress.chunks, 'chunk')} indexed",
     )
 
 
@@ -350,7 +361,11 @@ def show_progress(
 def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds: float) -> Step:
     rate = done / seconds if seconds > 0 else 0.0
     rows = runner_step(progress)
-    inner = f"{progress.finished:,}/{progress.total:,} rows of these, " if progress.total else ""
+    inner = (
+        f"{progress.finished:,}/{counted(progress.total, 'row')} of these, "
+        if progress.total
+        else ""
+    )
     eta = (total - done) / rate if rate else None
     after = f"{inner}{rows.after}"
     return Step(done, total, unit, rate, eta, progress.cost, rows.before, after)
@@ -370,7 +385,7 @@ def runner_step(progress: Progress) -> Step:
         progress.eta,
         progress.cost,
         before,
-        f"{progress.calls:,} calls, {counts}",
+        f"{counted(progress.calls, 'call')}, {counts}",
     )
 
 
@@ -398,7 +413,7 @@ def forecast_text(forecast: Forecast) -> str:
             else f"{_range(forecast.seconds, 1)} s"
         ),
     ]
-    lines += [f"  {name}: {calls} calls" for name, calls in forecast.models.items()]
+    lines += [f"  {name}: {counted(calls, 'call')}" for name, calls in forecast.models.items()]
     if forecast.uncertain:
         lines.append(
             f"{forecast.uncertain} flows could not be followed to their end: at least this many "
@@ -443,7 +458,7 @@ def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool
     if as_json:
         console.json(asdict(forecast))
         return
-    head = f"trials: {forecast.trials} on {forecast.rows} rows"
+    head = f"trials: {forecast.trials} on {counted(forecast.rows, 'row')}"
     if forecast.invalid:
         head += f"; {forecast.invalid} combinations of values are invalid"
     notes = [f"note: {note}" for note in forecast.notes]

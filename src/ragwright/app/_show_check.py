@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from ..core import counted
 from ._console import table, width
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _head(report: CheckReport) -> str:
         return f"{verdict}; {report.source} gave no rows"
     if report.stopped:
         return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
-    several = "1 row" if report.scanned == 1 else f"{report.scanned:,} rows"
+    several = counted(report.scanned, "row")
     read = several + ("" if report.whole else ", there are more")
     usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
     tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
@@ -145,7 +146,7 @@ def _left_out(report: CheckReport) -> Iterator[str]:
 
 def _records(report: CheckReport) -> Iterator[str]:
     gold = report.gold
-    of = "1 row" if report.rows == 1 else f"{report.rows:,} rows"
+    of = counted(report.rows, "row")
     lines = [f"records: {gold:,} of {of}", f"length: {_shares(report.lengths)}"]
     others = {name: count for name, count in report.fields.items() if name != "length"}
     lines.append(f"with a value: {_shares(others, gold)}")

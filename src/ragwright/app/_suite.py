@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..core import ConfigError
+from ..core import ConfigError, counted
 from ..experiment import capability_curves
 from ..project import Session
 from ..report import curves_json, curves_table
@@ -93,7 +93,7 @@ def suite_make(
     write_rows(made.rows, output)
     for note in made.notes:
         console.remark(f"note: {note}")
-    console.remark(f"{len(made.rows)} rows written to {output}")
+    console.remark(f"{counted(len(made.rows), 'row')} written to {output}")
     console.remark(f"answer and measure them: ragwright eval --testset {output}")
 
 

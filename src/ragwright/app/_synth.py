@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..core import ConfigError
+from ..core import ConfigError, counted
 from ..flow import RunSummary
 from ..testsets import (
     Synthesis,
@@ -150,7 +150,11 @@ def _show(
         }
         console.json(told)
         return
-    lines = [f"{made.questions} questions, {len(made.rows)} rows on {output}", "", "made"]
+    lines = [
+        f"{counted(made.questions, 'question')}, {counted(len(made.rows), 'row')} on {output}",
+        "",
+        "made",
+    ]
     lines += [f"  {count:5}  {kind}" for kind, count in made.made.items()]
     lines += ["rejected" if made.rejected else "rejected: none"]
     lines += [f"  {count:5}  {reason}" for reason, count in made.rejected.items()]

@@ -11,6 +11,7 @@ from ._build import (
     unknown_key as unknown_key,
 )
 from ._citation_marks import CitationMark as CitationMark, citation_marks as citation_marks
+from ._counting import counted as counted
 from ._csv import (
     csv_cell as csv_cell,
     csv_formula as csv_formula,
@@ -27,6 +28,7 @@ from ._errors import (
     DuplicateKeyError as DuplicateKeyError,
     EmptySourceError as EmptySourceError,
     EncryptedSourceError as EncryptedSourceError,
+    EngineError as EngineError,
     FetchError as FetchError,
     FilterError as FilterError,
     FlowError as FlowError,
@@ -61,9 +63,11 @@ from ._errors import (
     StoreDamagedError as StoreDamagedError,
     StoreError as StoreError,
     StoreFullError as StoreFullError,
+    StoreUnreachableError as StoreUnreachableError,
     StudyError as StudyError,
     SystemCallError as SystemCallError,
     TestsetError as TestsetError,
+    TrainingError as TrainingError,
     UnhandledRequestError as UnhandledRequestError,
     UnsupportedSourceError as UnsupportedSourceError,
 )

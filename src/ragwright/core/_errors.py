@@ -12,13 +12,15 @@ RagwrightError
 │   ├── MalformedSourceError
 │   └── UnsupportedSourceError
 ├── ChunkError
+├── EngineError
 ├── StoreError
 │   ├── DuplicateIdError
 │   ├── SchemaVersionError
 │   ├── SnapshotGoneError
 │   ├── StoreBusyError
 │   ├── StoreDamagedError
-│   └── StoreFullError
+│   ├── StoreFullError
+│   └── StoreUnreachableError
 ├── ModelError
 │   ├── MissingKeyError
 │   ├── ModelRefusedError
@@ -46,6 +48,7 @@ RagwrightError
 ├── RecordsError
 │   ├── DuplicateKeyError
 │   └── PatternError
+├── TrainingError
 └── JobError
     └── NoticeError
 
@@ -186,6 +189,10 @@ class StoreDamagedError(StoreError):
 
 class StoreFullError(StoreError):
     """The disk is full; what was committed before is intact."""
+
+
+class StoreUnreachableError(StoreError):
+    """The server of a shared database cannot be reached, or the connection to it was lost."""
 
 
 class ModelError(RagwrightError):
@@ -353,6 +360,10 @@ class MeasureError(RagwrightError):
     """A measure is unknown, misspelt, or given the wrong parameters."""
 
 
+class EngineError(RagwrightError):
+    """Work on a cluster failed: the cluster itself, a node, or the storage that nodes share."""
+
+
 class RecordsError(RagwrightError):
     """Rows, or the settings under ``records/``, cannot be used."""
 
@@ -363,6 +374,10 @@ class DuplicateKeyError(RecordsError):
 
 class PatternError(RecordsError):
     """A pattern does not compile, or took too long on a row."""
+
+
+class TrainingError(RagwrightError):
+    """Training a model failed; what was in use before is as it was."""
 
 
 class JobError(RagwrightError):

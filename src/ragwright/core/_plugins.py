@@ -8,8 +8,13 @@ from typing import Any
 from ._errors import MissingExtraError, PluginError
 
 
-def load_object(address: str, *, where: str | None = None) -> Any:
+def load_object(address: str, *, where: str | None = None, shown: str = "") -> Any:
     """The object at ``module:object`` (dots reach into it).
+
+    Args:
+        address: Module and object.
+        where: Where the address is written, for errors.
+        shown: How errors name the module; by default as it is imported.
 
     Raises:
         PluginError: No such module or attribute, or the module fails on import.
@@ -37,7 +42,7 @@ def load_object(address: str, *, where: str | None = None) -> Any:
         ) from error
     for name in path.split("."):
         if not hasattr(found, name):
-            raise PluginError(f"{module_name!r} has no {path!r}", where=where)
+            raise PluginError(f"{shown or module_name!r} has no {path!r}", where=where)
         found = getattr(found, name)
     return found
 

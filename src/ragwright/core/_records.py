@@ -458,7 +458,7 @@ class GoldSpan:
 class Row:
     """One evaluation row in ragas' names, plus gold that survives re-chunking.
 
-    An empty ``response`` is scored as an answer; None means that there is no answer.
+    An empty ``response`` is scored as an answer; None means that the answer is missing.
     ``reference_ids`` maps document ids to grades (BEIR, TREC); ``reference_spans`` holds spans in
     source documents, ``retrieved_spans`` the positions of the retrieved contexts in theirs, in the
     same order.

@@ -19,6 +19,7 @@ from ._drafting import (
 )
 from ._find import DraftPlan as DraftPlan, Example as Example, Pool as Pool, find_pool as find_pool
 from ._forgetting import forget_document as forget_document, forget_tenant as forget_tenant
+from ._moving import migrate_shared as migrate_shared, move_to_shared as move_to_shared
 from ._options import Drafting as Drafting
 from ._records import (
     DraftBatch as DraftBatch,

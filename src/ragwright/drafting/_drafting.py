@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from .. import answer, models
-from ..core import RagwrightError
+from ..core import RagwrightError, counted
 from ..project import Project, at_work, draft_declarations
 from ._draft import Underway, draft, no_model
 from ._find import DraftPlan
@@ -65,11 +65,15 @@ def _keep_partial(
     try:
         number = save_drafts(project, batch, how.scope, origin)
         told = (
-            f"{len(batch.texts)} texts are stored as batch {number}, marked partial: "
+            f"{counted(len(batch.texts), 'text is', 'texts are')} stored as batch "
+            f"{number}, marked partial: "
             f"ragwright outputs show {number}"
         )
     except RagwrightError as error:
-        told = f"{len(batch.texts)} texts are not stored as outputs: {error.what}"
+        told = (
+            f"{counted(len(batch.texts), 'text is', 'texts are')} not stored as outputs: "
+            f"{error.what}"
+        )
     if isinstance(stop, RagwrightError):
         stop.hint = f"{stop.hint}; {told}" if stop.hint else told
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..answer import DraftOptions, Window
-from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError, listed
+from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError, counted, listed
 from ..flow import Flow, Lookup, LookupReply, Vector, send
 from ..records import Rollups, Rules, TextFormat
 from ..retrieve import (
@@ -113,7 +113,7 @@ def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
         )
     if request.count > MOST_TEXTS:
         raise PromptError(
-            f"{request.count} texts in one request", hint=f"request at most {MOST_TEXTS}"
+            f"{counted(request.count, 'text')} in one request", hint=f"request at most {MOST_TEXTS}"
         )
     return replace(
         request,
@@ -322,7 +322,7 @@ def _unknown(
         return PromptError(
             f"no record has any {_LABEL[name]}",
             where=_FLAG[name],
-            hint="leave it out, or run `ragwright records check`",
+            hint=f"leave {_FLAG[name]} out, or run `ragwright records check`",
         )
     told = (request.client,) if name == "client" else values
     under = _listed([str(one) for one in plan.retrieve.filters])
@@ -377,7 +377,8 @@ def _too_few(count: int, how: RetrieveOptions, plan: DraftPlan) -> PromptError:
     if not count and not ways:
         ways.append("no record shares a word with the request: search by vectors too")
     return PromptError(
-        f"{count} records found{bound} under {hard}{met}, but {options.examples} examples are "
+        f"{counted(count, 'record')} found{bound} under {hard}{met}, but "
+        f"{options.examples} examples are "
         "needed",
         where="answer.draft.examples",
         hint="; or ".join(ways),

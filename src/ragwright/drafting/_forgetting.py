@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..flow import one_to_forget
-from ..project import forget_glossaries
+from ..project import clear_spools, forget_glossaries
 from ._saving import project_outputs
 from .tables import ProjectRecords
 
@@ -31,10 +31,11 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             message names them, and nothing was forgotten.
     """
     one_to_forget(document_id, None)
-    with project.work.alone("forget", hint=_END_WORK):
+    with project.alone("forget", hint=_END_WORK):
         document = project.store.document(document_id)
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # mined from the document too
+        clear_spools(project.folder.cache)  # of an ingest that was killed
         project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
         names = {document_id} if document is None else {document_id, document.source}
         records = ProjectRecords(project)
@@ -57,7 +58,7 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
         StoreBusyError: As :func:`forget_document`.
     """
     one_to_forget(None, scope)
-    with project.work.alone("forget", hint=_END_WORK):
+    with project.alone("forget", hint=_END_WORK):
         return {
             "replies": project.replies.forget(scope=scope),
             "rows": project.runs.forget(scope=scope),

@@ -1,4 +1,4 @@
-"""Evaluations, studies, confirmation, ablation and diagnosis."""
+"""Evaluations, studies, confirmation, ablation, baselines, diagnosis."""
 
 import lazy_loader
 

@@ -74,6 +74,8 @@ from .diagnosis import (
     stage_names as stage_names,
 )
 from .evaluations import (
+    Calibrated as Calibrated,
+    Calibrating as Calibrating,
     Evaluating as Evaluating,
     Evaluation as Evaluation,
     KnownRun as KnownRun,
@@ -86,13 +88,17 @@ from .evaluations import (
     RowResult as RowResult,
     RunOptions as RunOptions,
     SettingChange as SettingChange,
+    Sheet as Sheet,
     answer_flows as answer_flows,
     answer_row as answer_row,
     answered_by as answered_by,
     asked_row as asked_row,
     blind_sheet as blind_sheet,
+    calibrate_run as calibrate_run,
     changed_settings as changed_settings,
     check_labelled as check_labelled,
+    check_models as check_models,
+    chosen_measures as chosen_measures,
     cluster_of as cluster_of,
     clusters_of_results as clusters_of_results,
     clusters_of_rows as clusters_of_rows,
@@ -115,6 +121,7 @@ from .evaluations import (
     gold_warning as gold_warning,
     has_result as has_result,
     judge_checks as judge_checks,
+    judging as judging,
     known_runs as known_runs,
     labels_by_row as labels_by_row,
     list_runs as list_runs,
@@ -138,22 +145,10 @@ from .evaluations import (
     slices as slices,
     stored_evaluation as stored_evaluation,
     summarise as summarise,
-    system_row as system_row,
     with_reply as with_reply,
+    write_blind_sheet as write_blind_sheet,
     write_key as write_key,
     write_sheet as write_sheet,
-)
-from .monitoring import (
-    DriftDay as DriftDay,
-    DriftReport as DriftReport,
-    DriftState as DriftState,
-    Measured as Measured,
-    MeasureDrift as MeasureDrift,
-    Measuring as Measuring,
-    Moved as Moved,
-    measure_served as measure_served,
-    served_drift as served_drift,
-    shown_day as shown_day,
 )
 from .studies import (
     KnownSweep as KnownSweep,
@@ -188,12 +183,4 @@ from .studies import (
     trial_of as trial_of,
     trial_result as trial_result,
     variant_of as variant_of,
-)
-from .tuning import (
-    AdapterFit as AdapterFit,
-    AdapterTuning as AdapterTuning,
-    TunedAdapter as TunedAdapter,
-    fit_adapter as fit_adapter,
-    tune_adapter as tune_adapter,
-    tuned_json as tuned_json,
 )

@@ -1,4 +1,12 @@
 from ._context import Outcome as Outcome, RunnerOptions as RunnerOptions, TraceEntry as TraceEntry
+from ._database import (
+    Connection as Connection,
+    Database as Database,
+    Place as Place,
+    SharedPlace as SharedPlace,
+    Tables as Tables,
+    one_to_forget as one_to_forget,
+)
 from ._forecast import Forecast as Forecast, Range as Range
 from ._handlers import (
     AnyHandler as AnyHandler,
@@ -11,8 +19,15 @@ from ._handlers import (
 from ._jobs import Job as Job, RunSummary as RunSummary, run_job as run_job, run_jobs as run_jobs
 from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
 from ._metering import Meter as Meter, metered as metered
+from ._moving import copy_rows as copy_rows
+from ._opening import open_database as open_database
 from ._progress import Progress as Progress
-from ._replies import Claim as Claim, Entry as Entry, Replies as Replies
+from ._replies import (
+    REPLY_TABLES as REPLY_TABLES,
+    Claim as Claim,
+    Entry as Entry,
+    Replies as Replies,
+)
 from ._requests import (
     AskSystem as AskSystem,
     Chat as Chat,
@@ -39,7 +54,8 @@ from ._requests import (
     Vector as Vector,
 )
 from ._runner import Runner as Runner
-from ._runs import Run as Run, RunRow as RunRow, Runs as Runs
+from ._runs import RUN_TABLES as RUN_TABLES, Run as Run, RunRow as RunRow, Runs as Runs
+from ._shared_work import SharedWork as SharedWork
 from ._verbs import (
     Branch as Branch,
     Flow as Flow,
@@ -65,4 +81,3 @@ from ._verbs import (
     sorted_params as sorted_params,
     sql as sql,
 )
-from ._writer import Database as Database, one_to_forget as one_to_forget, scrub as scrub

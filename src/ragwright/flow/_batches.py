@@ -6,7 +6,7 @@ import asyncio
 from concurrent.futures import Executor
 from typing import Any
 
-from ..core import FlowError
+from ..core import FlowError, counted
 from ._handlers import BatchHandler
 
 
@@ -89,7 +89,7 @@ class Batcher:
         if failure is None and len(replies) != len(batch):
             failure = FlowError(
                 f"{type(self._handler).__name__} returned {len(replies)} replies "
-                f"for {len(batch)} requests"
+                f"for {counted(len(batch), 'request')}"
             )
         for position, (_, future) in enumerate(batch):
             if future.done():

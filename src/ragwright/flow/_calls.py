@@ -19,6 +19,7 @@ from ..core import (
     RagwrightError,
     StoreError,
     StoreFullError,
+    StoreUnreachableError,
     Usage,
 )
 from ._budget import Budget
@@ -142,7 +143,11 @@ class Caller:
     def facts(self, lane: str) -> LaneFacts:
         """Statistics of a lane's past calls, read once."""
         if lane not in self._facts:
-            self._facts[lane] = LaneFacts() if self.replies is None else self.replies.facts(lane)
+            try:
+                found = LaneFacts() if self.replies is None else self.replies.facts(lane)
+            except StoreUnreachableError:  # the claim of the call says so
+                return LaneFacts()
+            self._facts[lane] = found
         return self._facts[lane]
 
     def prompt_tokens(self, lane: str, request: Request, which: Estimate = "high") -> int:
@@ -219,7 +224,7 @@ class Caller:
             claim = await self._claim(key.text, request, lane)
             if claim.state == "known":
                 return decode(type(request), claim.body)
-            hold = _Hold(self.replies, key.text, claim.lease)
+            hold = _Hold(self.replies, key.text, claim.name)
         try:
             reply, seconds = await self._attempts(handler, request, lane, call)
             if key is not None and self.replies is not None:
@@ -406,11 +411,11 @@ class Caller:
         while True:
             claimed, done = committed()
             kind = type(request).__name__
-            lease = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS, done)
+            name = self.replies.claim(key, kind, lane.name, _LEASE_SECONDS, done)
             try:
                 claim: Claim = await _stored(claimed)
             except asyncio.CancelledError:
-                self.replies.release(key, lease)  # queued behind the claim it undoes
+                self.replies.release(key, name)  # queued behind the claim it undoes
                 raise
             if claim.state == "known":
                 if not self.options.reuse:
@@ -451,10 +456,10 @@ class Caller:
 class _Hold:
     """A claim of ours, renewed while its call is pending, so that nobody else pays for it."""
 
-    def __init__(self, replies: Replies, key: str, lease: float) -> None:
+    def __init__(self, replies: Replies, key: str, name: str) -> None:
         self._replies = replies
         self._key = key
-        self._lease = lease
+        self._name = name
         self._arm()
 
     def _arm(self) -> None:
@@ -463,12 +468,12 @@ class _Hold:
 
     def _renew(self) -> None:
         with suppress(StoreError):  # closed meanwhile: the call gets that error
-            self._lease = self._replies.renew(self._key, self._lease, _LEASE_SECONDS)
+            self._replies.renew(self._key, self._name, _LEASE_SECONDS)
         self._arm()
 
     def release(self) -> None:
         """Release the claim."""
-        self._replies.release(self._key, self._lease)
+        self._replies.release(self._key, self._name)
 
     def end(self) -> None:
         """Stop renewing it."""
@@ -479,11 +484,12 @@ async def _stored(written: asyncio.Future[Any]) -> Any:
     """The writer's result.
 
     Raises:
-        Stopping: The disk is full: later paid replies would be lost.
+        Stopping: The disk is full, or the shared database is away: later paid replies would be
+            lost.
     """
     try:
         return await written
-    except StoreFullError as error:
+    except (StoreFullError, StoreUnreachableError) as error:
         raise Stopping(error) from error
 
 

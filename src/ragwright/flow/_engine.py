@@ -14,10 +14,11 @@ from ..core import (
     ModelTimeoutError,
     RagwrightError,
     StoppedError,
+    StoreUnreachableError,
     UnhandledRequestError,
 )
 from ._batches import Batcher
-from ._calls import Call, Caller, Key, Listener
+from ._calls import Call, Caller, Key, Listener, committed
 from ._codec import cached, decode, durable, reply_key, streamed
 from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, BatchHandler, Handler, Route
@@ -188,7 +189,7 @@ class Engine:
             context.streamed = True
         known = None
         if key is not None:
-            known = await self._known(request, key)
+            known = await self._looked_up(request, key, context)
             if known is not None and (context.scenario is not None or not _stale(request)):
                 self._count_reuse(context)
                 if context.scenario is None:
@@ -229,6 +230,16 @@ class Engine:
         key = self._key(self.handler(request), request, scope)
         return None if key is None else await self._known(request, key)
 
+    async def _looked_up(self, request: Request, key: Key, context: Context) -> Reply | None:
+        """The stored reply; where the database of replies is away, the work stops."""
+        try:
+            return await self._known(request, key)
+        except StoreUnreachableError as error:
+            if context.scenario is not None:
+                raise
+            self.stop(error)
+            raise Stopping(error) from error
+
     def _count_reuse(self, context: Context) -> None:
         if context.scenario is None:
             self.caller.progress.reused += 1
@@ -238,6 +249,11 @@ class Engine:
     async def _known(self, request: Request, key: Key) -> Reply | None:
         if not self.options.reuse or self._replies is None:
             return None
+        if self._replies.remote:
+            found, done = committed()
+            self._replies.find(key.text, done)
+            data = await found
+            return None if data is None else decode(type(request), data)
         if isinstance(request, Fetch):  # a page may be large: read off the loop
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._pool, _read_aside, self._replies, key.text)

@@ -5,23 +5,31 @@ A cache: it may be evicted or deleted at any time; this costs only time and mone
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
-import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..core import StoreBusyError, StoreFullError, Usage
-from ._writer import Database, Done, Writer, one_to_forget, scrub
+from ..core import (
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    StoreUnreachableError,
+    Usage,
+)
+from ._database import Connection, Done, Place, Tables, one_to_forget
+from ._moving import copy_rows
+from ._opening import open_database
+from ._sqlite import SqliteDatabase
+from ._writer import Writer
 
-_VERSION = 2
 _SAMPLE = 2000
-_PATIENCE_MS = 200
+_CLAIMS = itertools.count(1)
 _DAMAGED = (
     "run: ragwright cache clear (the replies in it are lost: repeated calls are paid for again)"
 )
@@ -53,6 +61,16 @@ _SCHEMA = (
     "completion_tokens, cost, characters, seconds)",
     "DROP INDEX IF EXISTS replies_by_lane",
 )
+_MOVED = {
+    "replies": "ON CONFLICT (key) DO UPDATE SET scope = excluded.scope, state = excluded.state, "
+    "body = excluded.body, created = excluded.created, owner = '', lease = 0, "
+    "prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens, "
+    "cost = excluded.cost, characters = excluded.characters, seconds = excluded.seconds "
+    "WHERE replies.state != 'done' AND excluded.state = 'done'",
+    "reply_sources": "ON CONFLICT DO NOTHING",
+}
+"""What moving replies does with those that are there already."""
+REPLY_TABLES = Tables("replies", _SCHEMA, 2, damaged=_DAMAGED, side_by_side=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +94,11 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Result of a claim: granted, already known, or leased by another process."""
+    """Result of a claim: granted under a name, already known, or leased by another process."""
 
     state: Literal["ours", "known", "leased"]
     body: bytes = b""
-    lease: float = 0.0
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +113,39 @@ class LaneFacts:
 
 
 class Replies:
-    """Durable replies in one SQLite file.
+    """Durable replies in one SQLite file, or in a database that several machines share.
 
     If the file cannot be written, new replies are kept in memory.
 
     Args:
-        path: File to use; made with mode 0600.
+        place: File to use, made with mode 0600; or a shared database.
         power_safe: Wait for the disk at each commit, so that a power cut loses nothing.
         max_bytes: Size above which the oldest replies are evicted when the store is opened.
+        spill: File for replies that were paid while a shared database was away; they are moved
+            there when it is opened again.
 
     Attributes:
         unkept: Replies that were kept in memory alone.
+        remote: True if looking up a reply may have to wait for a network: use :meth:`find`.
     """
 
     def __init__(
-        self, path: Path, *, power_safe: bool = False, max_bytes: int = 2_000_000_000
+        self,
+        place: Place,
+        *,
+        power_safe: bool = False,
+        max_bytes: int = 2_000_000_000,
+        spill: Path | None = None,
     ) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, power_safe, _DAMAGED)
+        self._database = open_database(place, REPLY_TABLES, power_safe=power_safe)
+        self._spill = spill
+        if spill is not None and spill.exists():
+            self._take_back(spill)
         read_only = self._database.read_only
+        self.remote = self._database.remote
         self._fresh = self._database.in_memory() if read_only else None
         self._writer = Writer(self._database, self._fresh)
+        self._finder = Writer(self._database, reads=True) if self.remote else None
         self._reader = self._database.connect()
         self._aside = self._database.connect()
         self._aside_lock = threading.Lock()
@@ -129,7 +160,7 @@ class Replies:
         if not self.unkept:
             return ()
         return (
-            f"{self.unkept} replies of models are not kept: {self._database.path} cannot be "
+            f"{self.unkept} replies of models are not kept: {self._database.where} cannot be "
             "written, and repeated calls are paid for again",
         )
 
@@ -142,83 +173,105 @@ class Replies:
         with self._aside_lock:
             return self._get(self._aside, key)
 
-    def _get(self, connection: sqlite3.Connection, key: str) -> bytes | None:
-        known = "SELECT body FROM replies WHERE key = ? AND state = 'done'"
-        with self._database.explained():
-            row = connection.execute(known, (key,)).fetchone()
-            if row is None and self._fresh is not None:
-                row = self._fresh.execute(known, (key,)).fetchone()
-        return None if row is None else row[0]
+    def find(self, key: str, done: Done) -> None:
+        """The same for a shared database, without waiting: ``done`` gets the stored form or None.
 
-    def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> float:
+        Keys that wait at the same moment are looked up together.
+        """
+        assert self._finder is not None
+        self._finder.submit(lambda connection: _body(connection, key), done, key=key)
+
+    def _get(self, connection: Connection, key: str) -> bytes | None:
+        with self._database.explained():
+            body = _body(connection, key)
+            if body is None and self._fresh is not None:
+                body = _body(self._fresh, key)
+        return body
+
+    def claim(self, key: str, kind: str, lane: str, lease: float, done: Done) -> str:
         """Take the right to make a call, for ``lease`` seconds; ``done`` gets a Claim.
 
-        Returns the claim's name for :meth:`release`, for callers that cannot wait.
+        Returns the claim's name for :meth:`release`, for callers that cannot wait. Leases end by
+        the clock of the database: in a shared one, that of its server.
         """
-        now = time.time()
+        name = f"{self._owner}|{next(_CLAIMS)}"
 
-        def work(connection: sqlite3.Connection) -> Claim:
+        def work(connection: Connection) -> Claim:
             row = connection.execute(
-                "SELECT state, body, owner, lease FROM replies WHERE key = ?", (key,)
+                "SELECT state, body, owner, lease < clock_seconds() FROM replies WHERE key = ?",
+                (key,),
             ).fetchone()
-            if row is not None and row[0] == "done":
-                return Claim("known", row[1])
-            if row is not None and row[0] == "pending" and not self._free(row[2], row[3], now):
+            owner, taken = "", False
+            if row is not None:
+                state, body, owner, over = row
+                if state == "done":
+                    return Claim("known", body)
+                taken = state == "pending" and owner != name and not over and alive(owner)
+            if taken:
                 return Claim("leased")
-            connection.execute(
+            # The row is what it was, or another process has just taken it.
+            made = connection.execute(
                 "INSERT INTO replies (key, kind, lane, state, created, owner, lease) "
-                "VALUES (?, ?, ?, 'pending', ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
-                "state = 'pending', owner = excluded.owner, lease = excluded.lease",
-                (key, kind, lane, now, self._owner, now + lease),
-            )
-            return Claim("ours", lease=now + lease)
+                "VALUES (?, ?, ?, 'pending', clock_seconds(), ?, clock_seconds() + ?) "
+                "ON CONFLICT (key) DO UPDATE SET state = 'pending', owner = excluded.owner, "
+                "lease = excluded.lease WHERE replies.state = 'spent' OR (replies.state = "
+                "'pending' AND replies.owner = ?) RETURNING 1",
+                (key, kind, lane, name, lease, owner),
+            ).fetchone()
+            return Claim("leased") if made is None else Claim("ours", name=name)
 
-        self._writer.submit(work, done)
-        return now + lease
+        self._writer.submit(work, done, key=key)
+        return name
 
-    def renew(self, key: str, lease: float, seconds: float) -> float:
+    def renew(self, key: str, name: str, seconds: float) -> None:
         """Extend a claim of ours to ``seconds`` from now; does not wait.
 
-        Returns the claim's new name. A claim that another process took over stays theirs.
+        A claim that another process took over stays theirs.
         """
-        renewed = time.time() + seconds
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
-                "UPDATE replies SET lease = ? WHERE key = ? AND state = 'pending' "
-                "AND owner = ? AND lease = ?",
-                (renewed, key, self._owner, lease),
+                "UPDATE replies SET lease = clock_seconds() + ? WHERE key = ? "
+                "AND state = 'pending' AND owner = ?",
+                (seconds, key, name),
             )
 
-        self._writer.submit(work, _ignore)
-        return renewed
+        self._writer.submit(work, _ignore, key=key)
 
-    def release(self, key: str, lease: float) -> None:
+    def release(self, key: str, name: str) -> None:
         """Release a claim after a failed call; does not wait.
 
-        ``lease`` is that of the claim: a call that was given up must not release the claim of its
+        ``name`` is that of the claim: a call that was given up must not release the claim of its
         successor.
         """
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
-                "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ? "
-                "AND lease = ?",
-                (key, self._owner, lease),
+                "DELETE FROM replies WHERE key = ? AND state = 'pending' AND owner = ?",
+                (key, name),
             )
 
-        self._writer.submit(work, _ignore)
+        self._writer.submit(work, _ignore, key=key)
 
     def put(self, entry: Entry, done: Done) -> None:
-        """Commit a reply; ``done`` is called once it is on disk."""
+        """Commit a reply; ``done`` is called once it is on disk.
 
-        def work(connection: sqlite3.Connection) -> None:
+        While a shared database is away, that is a file of this machine.
+        """
+
+        def work(connection: Connection) -> None:
             usage = entry.usage
             body = entry.body if isinstance(entry.body, bytes) else entry.body()
             connection.execute(
-                "INSERT OR REPLACE INTO replies (key, kind, lane, scope, state, body, created, "
+                "INSERT INTO replies (key, kind, lane, scope, state, body, created, "
                 "prompt_tokens, completion_tokens, cost, characters, seconds) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "VALUES (?, ?, ?, ?, ?, ?, clock_seconds(), ?, ?, ?, ?, ?) "
+                "ON CONFLICT (key) DO UPDATE SET kind = excluded.kind, lane = excluded.lane, "
+                "scope = excluded.scope, state = excluded.state, body = excluded.body, "
+                "created = excluded.created, owner = '', lease = 0, "
+                "prompt_tokens = excluded.prompt_tokens, "
+                "completion_tokens = excluded.completion_tokens, cost = excluded.cost, "
+                "characters = excluded.characters, seconds = excluded.seconds",
                 (
                     entry.key,
                     entry.kind,
@@ -226,7 +279,6 @@ class Replies:
                     entry.scope,
                     "done" if entry.reusable else "spent",
                     body,
-                    time.time(),
                     usage.prompt_tokens,
                     usage.completion_tokens,
                     usage.cost,
@@ -235,38 +287,53 @@ class Replies:
                 ),
             )
             connection.executemany(
-                "INSERT OR IGNORE INTO reply_sources (source, key) VALUES (?, ?)",
+                "INSERT INTO reply_sources (source, key) VALUES (?, ?) ON CONFLICT DO NOTHING",
                 [(source, entry.key) for source in entry.sources],
             )
 
-        self._writer.submit(work, done)
+        def landed(result: Any, error: BaseException | None) -> None:
+            if isinstance(error, StoreUnreachableError) and self._spill is not None:
+                try:
+                    with SqliteDatabase(self._spill, REPLY_TABLES).transaction() as connection:
+                        work(connection)
+                    error = None
+                except StoreError:
+                    pass  # the first error says more
+            done(result, error)
+
+        self._writer.submit(work, landed, key=entry.key)
         self.unkept += self._fresh is not None
 
     def add_sources(self, key: str, sources: Sequence[str]) -> None:
         """Record further sources of a known reply; does not wait, writes only new ones."""
-        known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
-        with self._database.explained():
-            new = [s for s in sources if self._reader.execute(known, (s, key)).fetchone() is None]
+        new = list(sources)
+        if not self.remote:
+            known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
+            with self._database.explained():
+                found = [self._reader.execute(known, (s, key)).fetchone() for s in sources]
+            new = [s for s, row in zip(sources, found, strict=True) if row is None]
         if not new:
             return
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.executemany(
-                "INSERT OR IGNORE INTO reply_sources (source, key) "
-                "SELECT ?, key FROM replies WHERE key = ?",  # unless it has just been forgotten
+                # unless it has just been forgotten
+                "INSERT INTO reply_sources (source, key) "
+                "SELECT ?, key FROM replies WHERE key = ? ON CONFLICT DO NOTHING",
                 [(source, key) for source in new],
             )
 
-        self._writer.submit(work, _ignore)
+        self._writer.submit(work, _ignore, key=key)
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
         with self._database.explained():
             row = self._reader.execute(
-                "SELECT count(*), total(prompt_tokens), total(completion_tokens), "
-                "total(characters), total(seconds) FROM (SELECT prompt_tokens, "
-                "completion_tokens, characters, seconds FROM replies WHERE lane = ? "
-                "AND state IN ('done', 'spent') LIMIT ?)",
+                "SELECT count(*), coalesce(sum(prompt_tokens), 0), "
+                "coalesce(sum(completion_tokens), 0), coalesce(sum(characters), 0), "
+                "coalesce(sum(seconds), 0) FROM (SELECT prompt_tokens, completion_tokens, "
+                "characters, seconds FROM replies WHERE lane = ? "
+                "AND state IN ('done', 'spent') LIMIT ?) AS sample",
                 (lane, _SAMPLE),
             ).fetchone()
         return LaneFacts(int(row[0]), int(row[1]), int(row[2]), int(row[3]), float(row[4]))
@@ -281,7 +348,7 @@ class Replies:
         one_to_forget(source, scope)
         self._database.require_writable()
 
-        def work(connection: sqlite3.Connection) -> int:
+        def work(connection: Connection) -> int:
             if source is not None:
                 keys = connection.execute(
                     "SELECT key FROM reply_sources WHERE source = ?", (source,)
@@ -295,7 +362,7 @@ class Replies:
             return len(keys)
 
         count = self._writer.call(work)
-        scrub(self._reader, self._database)
+        self._database.scrub(self._reader)
         return count
 
     def drop(self, source: str) -> int:
@@ -305,7 +372,7 @@ class Replies:
         """
         self._database.require_writable()
 
-        def work(connection: sqlite3.Connection) -> int:
+        def work(connection: Connection) -> int:
             keys = connection.execute(
                 "SELECT key FROM reply_sources WHERE source = ?", (source,)
             ).fetchall()
@@ -319,39 +386,58 @@ class Replies:
         """Delete every reply; returns their number."""
         self._database.require_writable()
 
-        def work(connection: sqlite3.Connection) -> int:
-            count = connection.execute("SELECT count(*) FROM replies").fetchone()[0]
+        def work(connection: Connection) -> int:
+            count = _count(connection)
             connection.execute("DELETE FROM replies")
             connection.execute("DELETE FROM reply_sources")
-            return int(count)
+            return count
 
         count = self._writer.call(work)
-        scrub(self._reader, self._database)
+        self._database.scrub(self._reader)
         return count
 
     def statistics(self) -> Sequence[tuple[str, str, int, int, int, float]]:
         """Per (kind, lane): replies, prompt tokens, completion tokens, cost."""
         with self._database.explained():
-            return self._reader.execute(
-                "SELECT kind, lane, count(*), total(prompt_tokens), total(completion_tokens), "
-                "total(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
+            rows = self._reader.execute(
+                "SELECT kind, lane, count(*), sum(prompt_tokens), sum(completion_tokens), "
+                "sum(cost) FROM replies WHERE state != 'pending' GROUP BY kind, lane "
                 "ORDER BY 1, 2"
             ).fetchall()
+        return [(*row[:5], float(row[5] or 0.0)) for row in rows]
 
     def size(self) -> int:
-        """Bytes of the file, 0 where it could not be made."""
-        path = self._database.path
-        return path.stat().st_size if path.exists() else 0
+        """Bytes on disk, 0 where the file could not be made."""
+        return self._database.size()
+
+    def move(self, path: Path) -> int:
+        """Copy the replies of a SQLite file into this store; returns how many are new.
+
+        Raises:
+            StoreError: The file cannot be read, or this store cannot be written.
+        """
+        self._database.require_writable()
+        return copy_rows(path, REPLY_TABLES, self._database, _MOVED).get("replies", 0)
+
+    def _take_back(self, spill: Path) -> None:
+        """Move the replies that were paid while the database was away."""
+        database = SqliteDatabase(spill, REPLY_TABLES)
+        with database.transaction() as connection:  # nothing is added meanwhile
+            if self.move(spill) or _count(connection):
+                connection.execute("DELETE FROM replies")
+                connection.execute("DELETE FROM reply_sources")
+        with closing(database.connect()) as connection:
+            database.scrub(connection)
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
         self._writer.close()
+        if self._finder is not None:
+            self._finder.close()
         self._reader.close()
         with self._aside_lock:
             self._aside.close()
-
-    def _free(self, owner: str, lease: float, now: float) -> bool:
-        return now > lease or not alive(owner)
+        self._database.close()
 
     def _evict(self, max_bytes: int) -> None:
         """Drop the oldest quarter of the replies until the rest is small enough.
@@ -360,31 +446,19 @@ class Replies:
         """
         if self.size() <= max_bytes:
             return
-        connection = self._reader
-        patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
-        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
-        try:
-            with suppress(StoreBusyError, StoreFullError):
-                while self._used() > max_bytes and self._drop_oldest():
-                    pass
-                scrub(connection, self._database)
-        finally:
-            connection.execute(f"PRAGMA busy_timeout = {patience}")
-
-    def _used(self) -> int:
-        """Bytes of the file that are in use."""
-        with self._database.explained():
-            pages, free, each = (
-                self._reader.execute(f"PRAGMA {name}").fetchone()[0]
-                for name in ("page_count", "freelist_count", "page_size")
-            )
-        return int((pages - free) * each)
+        connection, database = self._reader, self._database
+        with database.impatient(connection), suppress(StoreBusyError, StoreFullError):
+            dropped = 0
+            while database.used(connection) > max_bytes and (gone := self._drop_oldest()):
+                dropped += gone
+            if dropped and not database.remote:  # the server uses the space again by itself
+                database.scrub(connection)
 
     def _drop_oldest(self) -> int:
         connection = self._reader
         try:
             with self._database.explained():
-                connection.execute("BEGIN IMMEDIATE")
+                self._database.begin(connection)
                 gone = connection.execute(
                     "DELETE FROM replies WHERE key IN (SELECT key FROM replies WHERE state != "
                     "'pending' ORDER BY created LIMIT (SELECT count(*) / 4 + 1 FROM replies))"
@@ -400,13 +474,33 @@ class Replies:
         return gone
 
 
+def _count(connection: Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM replies").fetchone()[0])
+
+
 def _ignore(_result: Any, _error: BaseException | None) -> None:
     return None
 
 
+def _body(connection: Connection, key: str) -> bytes | None:
+    row = connection.execute(
+        "SELECT body FROM replies WHERE key = ? AND state = 'done'", (key,)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
 def _owner() -> str:
     pid = os.getpid()
-    return f"{socket.gethostname()}|{pid}|{_started(pid)}"
+    return f"{_host()}|{pid}|{_started(pid)}"
+
+
+def _host() -> str:
+    """The machine since it started, and the container: process ids count within both."""
+    ids = [socket.gethostname()]
+    with suppress(OSError):
+        ids.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8])
+        ids.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(ids)
 
 
 def _started(pid: int) -> str:
@@ -419,8 +513,8 @@ def _started(pid: int) -> str:
 
 def alive(owner: str) -> bool:
     """False only if the owner is surely gone: a process of this host that no longer runs."""
-    host, pid, started = owner.split("|")
-    if host != socket.gethostname():
+    host, pid, started, _ = owner.split("|")
+    if host != _host():
         return True
     try:
         os.kill(int(pid), 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import threading
 import time
 import uuid
@@ -13,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ._writer import Database, Writer, one_to_forget, scrub
+from ._database import Connection, Place, Tables, one_to_forget
+from ._moving import copy_rows
+from ._opening import open_database
+from ._writer import Writer
 
-_VERSION = 3  # 2 has names, 3 facts; missing tables are made when an older store is opened
 _MOST_QUEUED = 256
 _TICK = 1e-4
 """Seconds between the starts of two runs, at least."""
@@ -58,6 +59,19 @@ _SCHEMA = (
     ) WITHOUT ROWID""",
     "CREATE INDEX IF NOT EXISTS runs_by_hash ON runs (kind, hash, started)",
 )
+# 2 has names, 3 facts; missing tables are made when an older file is opened
+_MOVED = {
+    "rows": "ON CONFLICT (run, row) DO UPDATE SET state = excluded.state, body = excluded.body, "
+    "written = excluded.written WHERE rows.state != 'done' AND rows.written < excluded.written",
+    "row_sources": "ON CONFLICT DO NOTHING",
+    "names": "ON CONFLICT DO NOTHING",
+    "facts": "ON CONFLICT DO NOTHING",
+    # last, so that a run is not seen without its rows
+    "runs": "ON CONFLICT (run) DO UPDATE SET state = excluded.state, ended = excluded.ended "
+    "WHERE runs.state != 'complete' AND runs.state != excluded.state",
+}
+"""What moving runs does with those that are there already."""
+RUN_TABLES = Tables("runs", _SCHEMA, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +98,17 @@ class RunRow:
 
 
 class Runs:
-    """Append-only runs in one SQLite file; rows are committed in groups.
+    """Append-only runs in one SQLite file, or in a database that several machines share.
+
+    Rows are committed in groups.
 
     Args:
-        path: File to use; made with mode 0600.
+        place: File to use, made with mode 0600; or a shared database.
         power_safe: Wait for the disk at each commit.
     """
 
-    def __init__(self, path: Path, *, power_safe: bool = False) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, power_safe)
+    def __init__(self, place: Place, *, power_safe: bool = False) -> None:
+        self._database = open_database(place, RUN_TABLES, power_safe=power_safe)
         self._writer = Writer(self._database)
         self._reader = self._database.connect()
         self._failure: BaseException | None = None
@@ -102,20 +118,14 @@ class Runs:
         """Open a run; its name sorts by time."""
         run = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
                 # never before an existing run: the newest is the last, whatever the clock says
                 "INSERT INTO runs (run, kind, manifest, hash, scope, state, started) "
-                "SELECT ?, ?, ?, ?, ?, 'open', max(?, coalesce(max(started), 0) + ?) FROM runs",
-                (
-                    run,
-                    kind,
-                    canonical_json(manifest),
-                    value_hash(manifest),
-                    scope,
-                    time.time(),
-                    _TICK,
-                ),
+                "SELECT ?, ?, ?, ?, ?, 'open', max(moment) FROM (SELECT clock_seconds() AS moment "
+                "UNION ALL SELECT coalesce(max(started), 0) + ? FROM runs) AS moments "
+                "WHERE true ON CONFLICT DO NOTHING",
+                (run, kind, canonical_json(manifest), value_hash(manifest), scope, _TICK),
             )
 
         self._writer.call(work)
@@ -133,29 +143,27 @@ class Runs:
 
         ``errored`` counts a run that holds errored rows as not complete.
         """
-        row = self._reader.execute(
+        row = self._first(
             "SELECT run FROM runs WHERE kind = ? AND hash = ? AND scope = ? AND ("
-            "state != 'complete' OR (? AND EXISTS (SELECT 1 FROM rows "
+            "state != 'complete' OR (? = 1 AND EXISTS (SELECT 1 FROM rows "
             "WHERE rows.run = runs.run AND rows.state = 'errored'))) "
             "ORDER BY started DESC LIMIT 1",
-            (kind, value_hash(manifest), scope, errored),
-        ).fetchone()
+            (kind, value_hash(manifest), scope, int(errored)),
+        )
         return None if row is None else str(row[0])
 
     def complete(self, kind: str, manifest: Mapping[str, Any], *, scope: str = "") -> str | None:
         """The newest complete run with this manifest and scope, else None."""
-        row = self._reader.execute(
+        row = self._first(
             "SELECT run FROM runs WHERE kind = ? AND hash = ? AND scope = ? "
             "AND state = 'complete' ORDER BY started DESC LIMIT 1",
             (kind, value_hash(manifest), scope),
-        ).fetchone()
+        )
         return None if row is None else str(row[0])
 
     def states(self, run: str) -> dict[str, str]:
         """State of every row of a run, by row id; bodies are not read."""
-        return dict(
-            self._reader.execute("SELECT row, state FROM rows WHERE run = ?", (run,)).fetchall()
-        )
+        return dict(self._selected("SELECT row, state FROM rows WHERE run = ?", (run,)))
 
     def append(
         self,
@@ -171,15 +179,17 @@ class Runs:
         """
         body = json.dumps(row.body, ensure_ascii=False, sort_keys=True)
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO rows (run, ordinal, row, state, body, written) VALUES "
-                "(?, ?, ?, ?, ?, ?) ON CONFLICT (run, row) DO UPDATE SET state = excluded.state, "
-                "body = excluded.body, written = excluded.written WHERE rows.state != 'done'",
-                (run, row.ordinal, row.id, row.state, body, time.time()),
+                "(?, ?, ?, ?, ?, clock_seconds()) ON CONFLICT (run, row) DO UPDATE "
+                "SET state = excluded.state, body = excluded.body, written = excluded.written "
+                "WHERE rows.state != 'done'",
+                (run, row.ordinal, row.id, row.state, body),
             )
             connection.executemany(
-                "INSERT OR IGNORE INTO row_sources (source, run, row) VALUES (?, ?, ?)",
+                "INSERT INTO row_sources (source, run, row) VALUES (?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
                 [(source, run, row.id) for source in sources],
             )
 
@@ -201,10 +211,11 @@ class Runs:
         """Close a run as ``complete`` or ``stopped``, after all its rows are committed."""
         self.flush()
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute(
-                "UPDATE runs SET state = ?, ended = max(?, started) WHERE run = ?",
-                (state, time.time(), run),
+                "UPDATE runs SET state = ?, ended = CASE WHEN started > clock_seconds() "
+                "THEN started ELSE clock_seconds() END WHERE run = ?",
+                (state, run),
             )
 
         self._writer.call(work)
@@ -219,31 +230,30 @@ class Runs:
         if not found:
             raise StoreError(
                 f"unknown run {run!r}",
-                where=str(self._database.path),
+                where=self._database.where,
                 hint="see ragwright report",
             )
         return found[0]
 
     def holds(self, run: str) -> bool:
         """True if there is a run with this id."""
-        known = self._reader.execute("SELECT 1 FROM runs WHERE run = ?", (run,))
-        return known.fetchone() is not None
+        return self._first("SELECT 1 FROM runs WHERE run = ?", (run,)) is not None
 
     def list(self, kind: str | None = None) -> Sequence[Run]:
         """Runs, oldest first."""
-        return self._found("? IS NULL OR kind = ?", (kind, kind))
+        return self._found("1 = 1", ()) if kind is None else self._found("kind = ?", (kind,))
 
-    def _found(self, where: str, values: Sequence[str | None]) -> Sequence[Run]:
+    def _found(self, where: str, values: Sequence[str]) -> Sequence[Run]:
         names = "LEFT JOIN names USING (run)"
         columns = "run, kind, manifest, state, started, ended, coalesce(name, '')"
         query = f"SELECT {columns} FROM runs {names} WHERE {where} ORDER BY started, run"  # noqa: S608
-        rows = self._reader.execute(query, values)
+        rows = self._selected(query, values)
         return [Run(r[0], r[1], json.loads(r[2]), *r[3:]) for r in rows]
 
     def name(self, run: str, name: str) -> None:
         """Name a run; several may have the same name, an empty one removes it."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             connection.execute("DELETE FROM names WHERE run = ?", (run,))
             if name:
                 connection.execute("INSERT INTO names (run, name) VALUES (?, ?)", (run, name))
@@ -254,16 +264,18 @@ class Runs:
         """Store a further fact about a run; it does not affect what is resumed."""
         said = (run, fact, canonical_json(value))
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", said)
+        def work(connection: Connection) -> None:
+            connection.execute(
+                "INSERT INTO facts (run, fact, value) VALUES (?, ?, ?) "
+                "ON CONFLICT (run, fact) DO UPDATE SET value = excluded.value",
+                said,
+            )
 
         self._writer.call(work)
 
     def kept(self, run: str, fact: str) -> Mapping[str, Any]:
         """The fact that :meth:`keep` stored; empty if there is none."""
-        row = self._reader.execute(
-            "SELECT value FROM facts WHERE run = ? AND fact = ?", (run, fact)
-        ).fetchone()
+        row = self._first("SELECT value FROM facts WHERE run = ? AND fact = ?", (run, fact))
         return {} if row is None else dict(json.loads(row[0]))
 
     def rows(self, run: str) -> Iterator[RunRow]:
@@ -271,11 +283,10 @@ class Runs:
         # its own connection: a half-read cursor blocks no other reader
         connection = self._database.connect()
         try:
-            for row in connection.execute(
-                "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal, row",
-                (run,),
-            ):
-                yield RunRow(row[0], row[1], row[2], json.loads(row[3]))
+            query = "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal, row"
+            with self._database.explained():
+                for row in self._database.stream(connection, query, (run,)):
+                    yield RunRow(row[0], row[1], row[2], json.loads(row[3]))
         finally:
             connection.close()
 
@@ -288,7 +299,7 @@ class Runs:
         """
         one_to_forget(source, scope)
 
-        def work(connection: sqlite3.Connection) -> int:
+        def work(connection: Connection) -> int:
             if source is not None:
                 found = connection.execute(
                     "SELECT run, row FROM row_sources WHERE source = ?", (source,)
@@ -309,13 +320,30 @@ class Runs:
             return len(found)
 
         count = self._writer.call(work)
-        scrub(self._reader, self._database)
+        self._database.scrub(self._reader)
         return count
+
+    def move(self, path: Path) -> int:
+        """Copy the runs of a SQLite file into this store; returns how many are new or went on.
+
+        Raises:
+            StoreError: The file cannot be read, or this store cannot be written.
+        """
+        return copy_rows(path, RUN_TABLES, self._database, _MOVED).get("runs", 0)
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
         self._writer.close()
         self._reader.close()
+        self._database.close()
+
+    def _selected(self, query: str, values: Sequence[Any]) -> Sequence[Any]:
+        with self._database.explained():
+            return self._reader.execute(query, values).fetchall()
+
+    def _first(self, query: str, values: Sequence[Any]) -> Any:
+        """The first row of a query, None if it has none."""
+        return next(iter(self._selected(query, values)), None)
 
     def _note(self, _result: Any, error: BaseException | None) -> None:
         self._room.release()

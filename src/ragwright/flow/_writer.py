@@ -2,215 +2,48 @@
 
 from __future__ import annotations
 
-import os
 import queue
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
 
-from ..core import (
-    SchemaVersionError,
-    StoreBusyError,
-    StoreDamagedError,
-    StoreError,
-    file_error,
-    reading_connection,
-    writable,
-)
+from ..core import StoreBusyError, StoreError, StoreUnreachableError
+from ._database import Connection, Database, Done, Work
 
 T = TypeVar("T")
-Work = Callable[[sqlite3.Connection], Any]
-Done = Callable[[Any, BaseException | None], None]
 
-_BUSY_SECONDS = 30.0
 _MOST_A_COMMIT = 512
 
 
-class Database:
-    """A SQLite file of this program: WAL, owner-only, with its schema version checked.
+class _Piece(NamedTuple):
+    """Work, whom to tell of it, and the key it is about."""
 
-    Args:
-        path: The file; made where it is missing.
-        schema: Statements that make the tables; the first one makes the table that identifies files
-            of this program.
-        version: Schema version.
-        power_safe: Wait for the disk at each commit.
-        damaged: Hint if the file is damaged: what to do, and what that loses.
-
-    A file that cannot be written is read as it is; if it is also missing, it is empty. A statement
-    that writes is then an error.
-
-    Attributes:
-        read_only: True if it cannot be written.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        schema: Sequence[str],
-        version: int,
-        power_safe: bool,
-        damaged: str = "",
-    ) -> None:
-        self.path = path
-        self._damaged = damaged
-        self._power_safe = power_safe
-        self._schema = schema
-        self._version = version
-        self.read_only = not writable(path)
-        if not self.read_only:
-            self._make()
-        with self.explained():
-            self._check()
-        connection = self.connect()
-        try:
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if found < version and self.read_only:
-                raise SchemaVersionError(
-                    f"{path.name} has schema version {found} and must be migrated to {version}",
-                    where=str(path),
-                    hint="run any command there once as a user who may write in the folder",
-                )
-            # else nothing is written, so that opening waits for no other writer
-            if found < version:
-                with connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    for statement in schema:
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {version}")
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._error(error) from error
-        finally:
-            connection.close()
-
-    def _check(self) -> None:
-        """Refuse another program's file, and a newer version, before anything is written."""
-        if not self.path.is_file() or not self.path.stat().st_size:
-            return
-        with closing(reading_connection(self.path, _BUSY_SECONDS)) as connection:
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
-        ours = self._schema[0].partition("(")[0].split()[-1]
-        if names and ours not in names:
-            raise StoreDamagedError(
-                f"{self.path.name} is a SQLite file of another program: it has no table {ours!r}",
-                where=str(self.path),
-                hint="move it away and run the command again",
-            )
-        if found > self._version:
-            raise SchemaVersionError(
-                f"{self.path.name} has schema version {found}; "
-                f"this ragwright reads {self._version}",
-                where=str(self.path),
-                hint="upgrade ragwright: pip install -U ragwright",
-            )
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turn SQLite's errors about the file into ours.
-
-        Raises:
-            StoreDamagedError: The file is damaged.
-            StoreError: It cannot be used otherwise.
-        """
-        try:
-            yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._error(error) from error
-
-    def _error(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-        return file_error(error, self.path, damaged=self._damaged)
-
-    def _make(self) -> None:
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if not self.path.exists():
-                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        except OSError as error:
-            raise file_error(error, self.path) from error
-
-    def require_writable(self) -> None:
-        """Refuse a file that cannot be written, before work is done or paid for.
-
-        Raises:
-            StoreError: The file cannot be written.
-        """
-        if self.read_only:
-            raise StoreError(
-                f"{self.path.name} cannot be written",
-                where=str(self.path),
-                hint="give this user the right to write in the folder, on a disk that is not "
-                "mounted read-only",
-            )
-
-    def connect(self) -> sqlite3.Connection:
-        """A connection of its own; usable from any one thread at a time."""
-        if self.read_only:
-            return self._reading()
-        connection: sqlite3.Connection | None = None
-        try:
-            connection = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            if connection is not None:
-                connection.close()
-            raise self._error(error) from error
-        return connection
-
-    def _reading(self) -> sqlite3.Connection:
-        if self.path.exists():
-            with self.explained():
-                return reading_connection(self.path, _BUSY_SECONDS)
-        connection = self.in_memory()
-        connection.execute("PRAGMA query_only = ON")
-        return connection
-
-    def in_memory(self) -> sqlite3.Connection:
-        """A connection to an empty temporary database with the same tables."""
-        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for statement in (*self._schema, f"PRAGMA user_version = {self._version}"):
-            connection.execute(statement)
-        return connection
-
-    @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own that writes: committed at the end, undone on an error.
-
-        For rare writes, from any thread or process; raises StoreError where the file
-        cannot be used.
-        """
-        connection = self.connect()
-        try:
-            with self.explained():
-                connection.execute("BEGIN IMMEDIATE")
-                yield connection
-                connection.execute("COMMIT")
-        finally:
-            connection.close()  # rolls back what was not committed
+    work: Work
+    done: Done
+    key: str
 
 
 class Writer:
     """The one thread that writes to a database, with group commit.
 
     A piece of work is a function of the connection that changes nothing else: it may be repeated
-    after a rollback. All waiting work is done in one transaction; callers are notified after the
-    commit. If that fails, each piece is done in its own transaction, and an error goes only to the
-    caller of the piece that raised it.
+    after a rollback, or after a commit whose answer was lost with the connection. All waiting work
+    is done in one transaction; callers are notified after the commit. If that fails, each piece is
+    done in its own transaction, and an error goes only to the caller of the piece that raised it.
 
     Args:
         database: What it writes to.
         connection: Connection to use instead; the writer closes it.
+        reads: True if the work only reads: what waits is asked for in one transaction.
     """
 
-    def __init__(self, database: Database, connection: sqlite3.Connection | None = None) -> None:
+    def __init__(
+        self, database: Database, connection: Connection | None = None, *, reads: bool = False
+    ) -> None:
         self._database = database
-        self._queue: queue.SimpleQueue[tuple[Work, Done] | None] = queue.SimpleQueue()
+        self._reads = reads
+        self._queue: queue.SimpleQueue[_Piece | None] = queue.SimpleQueue()
         # here, so that a failure is raised to the opener
         self._connection = connection or database.connect()
         self._thread = threading.Thread(target=self._run, name="ragwright-writer", daemon=True)
@@ -218,14 +51,19 @@ class Writer:
         self._lock = threading.Lock()
         self._thread.start()
 
-    def submit(self, work: Work, done: Done) -> None:
-        """Queue work; ``done(result, error)`` is called on the writer's thread."""
+    def submit(self, work: Work, done: Done, *, key: str = "") -> None:
+        """Queue work; ``done(result, error)`` is called on the writer's thread.
+
+        Work that names its ``key`` touches rows of that key alone: where several processes write
+        side by side, a transaction takes keys in their order, so that no two wait for each other.
+        Other work is done while nobody else writes.
+        """
         with self._lock:  # nothing is queued behind the end mark, where it would never run
             if self._closed:
-                raise StoreError("the store is closed", where=str(self._database.path))
-            self._queue.put((work, done))
+                raise StoreError("the store is closed", where=self._database.where)
+            self._queue.put(_Piece(work, done, key))
 
-    def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def call(self, work: Callable[[Connection], T]) -> T:
         """Do work and wait for its commit."""
         finished = threading.Event()
         box: list[Any] = [None, None]
@@ -251,10 +89,9 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        connection = self._connection
         closing = False
         while not closing:
-            batch = []
+            batch: list[_Piece] = []
             item = self._queue.get()
             while True:
                 if item is None:
@@ -268,44 +105,57 @@ class Writer:
                 except queue.Empty:
                     break
             if batch:
-                self._commit(connection, batch)
-        connection.close()
+                self._commit(batch)
+        self._connection.close()
 
-    def _commit(self, connection: sqlite3.Connection, batch: list[tuple[Work, Done]]) -> None:
-        results: list[tuple[Done, Any, BaseException | None]] = []
+    def _commit(self, batch: list[_Piece]) -> None:
+        places = list(range(len(batch)))
+        if not self._database.takes_turns and all(piece.key for piece in batch):
+            places.sort(key=lambda at: batch[at].key)  # what is about one key keeps its order
+        results: list[tuple[Any, BaseException | None]] = [(None, None)] * len(batch)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            for work, done in batch:
-                results.append((done, work(connection), None))
-            connection.execute("COMMIT")
+            self._begin(batch)
+            for at in places:
+                results[at] = (batch[at].work(self._connection), None)
+            self._connection.execute("COMMIT")
         except Exception:  # rare: again one by one, to find the bad one
-            _roll_back(connection)
-            results = self._piecewise(connection, batch)
-        for done, result, failure in results:
+            self._roll_back()
+            results = self._piecewise(batch)
+        for piece, (result, failure) in zip(batch, results, strict=True):
             with suppress(Exception):  # a caller whose loop is closed must not end the thread
-                done(result, failure)
+                piece.done(result, failure)
 
-    def _piecewise(
-        self, connection: sqlite3.Connection, batch: list[tuple[Work, Done]]
-    ) -> list[tuple[Done, Any, BaseException | None]]:
+    def _piecewise(self, batch: list[_Piece]) -> list[tuple[Any, BaseException | None]]:
         """Each piece by itself: no savepoints, which a full disk would lose too."""
-        results: list[tuple[Done, Any, BaseException | None]] = []
+        results: list[tuple[Any, BaseException | None]] = []
         busy: Exception | None = None
-        for work, done in batch:
+        for piece in batch:
             try:
                 if busy is not None:  # each piece would wait as long as the first, in vain
                     raise busy
-                connection.execute("BEGIN IMMEDIATE")
-                result = work(connection)
-                connection.execute("COMMIT")
-                results.append((done, result, None))
+                self._begin([piece])
+                result = piece.work(self._connection)
+                self._connection.execute("COMMIT")
+                results.append((result, None))
             except Exception as error:
-                _roll_back(connection)
+                self._roll_back()
                 typed = self._typed(error)
-                if isinstance(typed, StoreBusyError):
+                if isinstance(typed, StoreBusyError | StoreUnreachableError):
                     busy = error
-                results.append((done, None, typed))
+                results.append((None, typed))
         return results
+
+    def _begin(self, batch: list[_Piece]) -> None:
+        if self._reads:
+            self._database.begin_reading(self._connection)
+        else:
+            alone = not all(piece.key for piece in batch)
+            self._database.begin(self._connection, alone=alone)
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:  # SQLite has done it itself where the disk is full
+            with suppress(Exception):
+                self._connection.execute("ROLLBACK")
 
     def _typed(self, error: Exception) -> BaseException:
         try:
@@ -313,44 +163,3 @@ class Writer:
                 raise error
         except Exception as typed:
             return typed
-
-
-def _roll_back(connection: sqlite3.Connection) -> None:
-    if connection.in_transaction:  # SQLite has done it by itself where the disk is full
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-
-
-def one_to_forget(source: str | None, scope: str | None) -> None:
-    """Refuse to forget everything, two things at once, or an empty name.
-
-    Raises:
-        StoreError: Neither or both are named, or the name is empty: that would select everything
-            without a tenant.
-    """
-    if (source is None) == (scope is None):
-        raise StoreError("name either a document or a scope to forget")
-    if not (source if source is not None else scope or "").strip():
-        raise StoreError(
-            f"the name of the {'document' if source is not None else 'tenant'} is empty; nothing "
-            "was forgotten",
-            hint="an empty name would select everything without a tenant; is a variable not set?",
-        )
-
-
-def scrub(connection: sqlite3.Connection, database: Database) -> None:
-    """Overwrite deleted content, so that forgotten text is gone from the file and its log.
-
-    Raises:
-        StoreBusyError: Another connection still reads the deleted content.
-    """
-    with database.explained():
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        connection.execute("VACUUM")
-        busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-    if busy:
-        raise StoreBusyError(
-            "the text is deleted but not yet overwritten: another process reads the file",
-            where=str(database.path),
-            hint="end other work on this project, then forget again",
-        )

@@ -7,7 +7,8 @@ from ._ladder import (
 )
 from ._lance import LanceStore as LanceStore
 from ._open import open_store as open_store
-from ._options import StoreOptions as StoreOptions
+from ._options import LanceSizes as LanceSizes, StoreOptions as StoreOptions
+from ._prepare import packed_terms as packed_terms
 from ._sqlite import SqliteStore as SqliteStore
 from ._store import (
     IndexedDocument as IndexedDocument,

@@ -19,13 +19,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import StoreError, value_hash
+from ..core import StoreError
 from . import _approximate as approximate
 from ._approximate import Approximate
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
-from ._store import IndexSpec
+from ._store import IndexSpec, snapshot_name
 from ._stored import StoredDocument, StoredState
 from ._view import SegmentView, ViewSegment, ViewState
 
@@ -60,11 +60,7 @@ class Catalog:
 
     def snapshot(self, pair: IndexSpec, digest: str) -> str:
         """Name of a state: equal content and equal BM25 settings give equal names."""
-        options = self._options
-        parts: list[object] = [digest, options.k1, options.b]
-        if options.approximate:
-            parts += ["approximate", options.recall, options.approximate_rows]
-        return f"{pair.key}@{value_hash(parts)[:16]}"
+        return snapshot_name(pair, digest, self._options)
 
     def saved(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
         """A state that is open in this process or saved; None if neither."""
@@ -265,8 +261,10 @@ def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
     Exact, and as large in memory as the index.
 
     Raises:
-        StoreError: The rows cannot be read.
+        StoreError: The rows cannot be read, or are too many.
     """
+    if not reading.fits:
+        raise StoreError("the index is too large to be built in memory")
     built = build_segments(reading.documents(), pair.dimensions)
     segments = [Segment(arrays) for arrays in built]
     stamps = [segment.stamps for segment in segments]

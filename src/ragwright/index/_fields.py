@@ -149,11 +149,11 @@ def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     where ``high`` includes all texts that begin with it: ``2021`` holds ``2021-05-04``.
     """
     bounds = [None if bound is None else spelling(bound) for bound in (low, high)]
-    numbers = [None if bound is None else _float(bound) for bound in bounds]
+    numbers = [None if bound is None else number_of(bound) for bound in bounds]
     numeric = all(n is not None for n, b in zip(numbers, bounds, strict=True) if b is not None)
     found = []
     for index, value in enumerate(values):
-        number = _float(value) if numeric else None
+        number = number_of(value) if numeric else None
         if number is not None:
             under = numbers[0] is not None and number < numbers[0]
             over = numbers[1] is not None and number > numbers[1]
@@ -165,7 +165,8 @@ def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     return found
 
 
-def _float(text: str) -> float | None:
+def number_of(text: str) -> float | None:
+    """A value as a number, None if it is none."""
     try:
         return float(text)
     except ValueError:

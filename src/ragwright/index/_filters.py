@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -138,7 +138,7 @@ def positions_of(
         FilterError: A field that no chunk has.
     """
     if condition.field not in known and condition.field not in ALWAYS:
-        raise _unknown_field(condition.field, known)
+        raise unknown_field(condition.field, known)
     return [Positions(_positions(segment, condition), segment.rows) for segment in segments]
 
 
@@ -180,7 +180,8 @@ def _allowed(
     return masks
 
 
-def _unknown_field(name: str, known: Mapping[str, int]) -> FilterError:
+def unknown_field(name: str, known: Collection[str]) -> FilterError:
+    """The error for a field that no chunk has, with the nearest known ones."""
     fields = sorted({*known, *ALWAYS})
     near = get_close_matches(name, fields, n=3, cutoff=0.5)
     return FilterError(
@@ -205,6 +206,11 @@ def unknown_value(
         for at, value in enumerate(index.spelled()[:_NEAR_AMONG]):
             if alive[index.at(at)].any():
                 values.add(value)
+    return value_error(condition, values)
+
+
+def value_error(condition: Filter, values: Collection[str]) -> FilterError:
+    """The error for a condition whose values are none of these; it names the nearest."""
     wanted = [spelling(value) for value in condition.values]
     # Case is the most common mistake, and it defeats a comparison of letters.
     folded = {value.casefold(): value for value in sorted(values)}

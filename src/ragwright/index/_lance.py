@@ -1,7 +1,8 @@
-"""The store that scales out: LanceDB tables as truth, the same read view for answers.
+"""The store that scales out: Lance tables as truth, and searches answered from their indexes.
 
 Any number of processes may write; other engines (Daft, Ray) read the tables as they are.
 Processes must be spawned, not forked: LanceDB's threads do not survive a fork.
+``docs/decisions/0017-lance.md`` describes the tables and how a batch becomes visible.
 """
 
 from __future__ import annotations
@@ -19,28 +20,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Document, SchemaVersionError, SnapshotGoneError, StoreBusyError, text_hash
-from . import _lance_tables as lance
-from ._catalog import Catalog
-from ._options import StoreOptions
-from ._prepare import (
-    COLUMNS,
-    ReadyDocument,
-    check_batch,
-    document_from,
-    entry_digest,
-    ready,
-    structure_of,
-    total_digest,
+from ..core import (
+    Document,
+    SchemaVersionError,
+    SnapshotGoneError,
+    StoreBusyError,
+    StoreError,
+    text_hash,
 )
-from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts
-from ._stored import StoredChunk, StoredDocument, StoredState, as_metadata, pages_from
+from . import _lance_tables as lance, _lance_upkeep as upkeep
+from ._lance_rows import (
+    chunk_rows,
+    document_of,
+    document_rows,
+    matrix,
+    rows_of,
+    stored_chunk,
+    stored_document,
+)
+from ._lance_state import Pinned, Reopening, Totals, pin, search_facts, stamps_of, tag_of, totals_of
+from ._lance_values import KnownValues
+from ._lance_view import Answering, LanceView
+from ._options import LanceSizes, StoreOptions
+from ._prepare import COLUMNS, check_batch, ready, total_digest
+from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts, snapshot_name
+from ._stored import StoredChunk, StoredDocument, StoredState
 from ._tokens import AnalyzerFactory, Analyzers
-from ._view import SegmentView
 
 _BLOCK = 500
 _GRACE_SECONDS = 3600
 _READS = 20
+_IN_MEMORY = 200_000
+"""Chunks up to which a second index in memory may answer for a failed view."""
+
+_SEARCHED = frozenset(("text", "words", "facets", "length", *lance.OWN_COLUMNS.values()))
+"""Columns of chunks that only searches read."""
 
 _CHANGED = "target.hash != source.hash OR target.source != source.source"
 
@@ -55,12 +69,6 @@ class _Entry:
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    digest: str
-    stamps: NDArray[np.int64]
-
-
 class _MovedError(Exception):
     """The rows to read have been replaced meanwhile."""
 
@@ -72,11 +80,11 @@ class LanceStore(Store):
         path: Folder of the database; made where it is missing.
         options: Settings; defaults where None.
         analyzers: Makes the analyzer of a pair from its spec; the built-in ones if None.
-        views: Folder of saved views; ``cache/views`` beside the database where None.
+        sizes: From how many chunks on indexes are built and asked; measured defaults where None.
 
     Raises:
         MissingExtraError: LanceDB is not installed.
-        SchemaVersionError: A newer ragwright wrote the store.
+        SchemaVersionError: Another version of ragwright wrote the store.
         StoreError: The database cannot be opened.
     """
 
@@ -86,37 +94,53 @@ class LanceStore(Store):
         options: StoreOptions | None = None,
         *,
         analyzers: AnalyzerFactory | None = None,
-        views: Path | str | None = None,
+        sizes: LanceSizes | None = None,
     ) -> None:
         self._options = options or StoreOptions()
+        self._sizes = sizes or LanceSizes()
         self._path = Path(path)
         self._where = str(path)
         self._analyzers = Analyzers(analyzers)
         self._tables: dict[str, Any] = {}
         self._lock = threading.RLock()
-        self._states: dict[str, tuple[int, _State]] = {}
+        self._totals: dict[str, tuple[int, Totals]] = {}
+        self._values = KnownValues(self._where)
         with lance.explained(self._where):
             if "://" not in self._where:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._db = lance.connect(self._where)
+            self._db, self._session = lance.connect(self._where, self._options.cache_mb)
             facts = self._facts()
-        version = int(facts["schema"])
-        if version > lance.SCHEMA_VERSION:
+        version = int(facts.get("schema", 0))
+        if version != lance.SCHEMA_VERSION:
+            newer = version > lance.SCHEMA_VERSION
             raise SchemaVersionError(
                 f"the store has schema version {version}, "
                 f"this ragwright supports {lance.SCHEMA_VERSION}",
                 where=self._where,
-                hint="pip install --upgrade ragwright",
+                hint="pip install --upgrade ragwright"
+                if newer
+                else "move the store's folder away, then run: ragwright ingest",
             )
-        folder = Path(views) if views else self._path.parent / "cache" / "views"
-        self._catalog = Catalog(folder, facts["store"], self._options)
 
     def _facts(self) -> dict[str, str]:
         """Identity and schema version; written by the first process."""
         names = ["store", "schema"]
         values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
         first = lance.arrow_table({"name": names, "value": values}, lance.facts_schema())
+        names_here = self._names()
+        if "facts" not in names_here and any(n[:7] in ("chunks_", "documen") for n in names_here):
+            raise StoreError(
+                "the place holds tables, but not those of a ragwright store",
+                where=self._where,
+                hint="give the store a folder or prefix of its own (store.uri)",
+            )
         table = self._made("facts", lambda: self._db.create_table("facts", data=first))
+        if table.schema.names != lance.facts_schema().names:
+            raise StoreError(
+                "the table 'facts' there is not one of a ragwright store",
+                where=self._where,
+                hint="give the store a folder or prefix of its own (store.uri)",
+            )
         rows = lance.select(table, ["name", "value"]).to_pylist()
         return {row["name"]: row["value"] for row in reversed(rows)}
 
@@ -152,7 +176,17 @@ class LanceStore(Store):
     def _chunks(self, pair: IndexSpec) -> Any | None:
         return self._opened(f"chunks_{pair.key}")
 
+    def _fresh(self, name: str) -> Any:
+        """A handle of its own on a table, to be set to a version."""
+        return self._db.open_table(name)
+
     def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
+        self._made(
+            f"values_{pair.key}",
+            lambda: self._db.create_table(
+                f"values_{pair.key}", schema=lance.values_schema(), exist_ok=True
+            ),
+        )
         chunks = self._made(
             f"chunks_{pair.key}",
             lambda: self._db.create_table(
@@ -182,7 +216,7 @@ class LanceStore(Store):
             table = self._documents(pair)
             if table is None:
                 return frozenset()
-            found = [_rows(table, ["key"], one) for one in lance.one_of("key", keys)]
+            found = [rows_of(table, ["key"], one) for one in lance.one_of("key", keys)]
         return frozenset(keys[row["key"]] for rows in found for row in rows)
 
     def holds(self, pair: IndexSpec) -> bool:
@@ -216,7 +250,7 @@ class LanceStore(Store):
                 table = self._chunks(pair)
                 for condition in lance.one_of("vector_key", missing):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
-                    vectors = _matrix(rows["vector"], pair.dimensions)
+                    vectors = matrix(rows["vector"])
                     found |= dict(zip(rows["vector_key"].to_pylist(), vectors, strict=True))
         return found
 
@@ -245,17 +279,17 @@ class LanceStore(Store):
                 return WriteCounts(unchanged=len(batch))
             prepared = ready(pair, differs, analyzer)
             stamps = [secrets.randbits(62) for _ in prepared]
-            rows = _chunk_columns(pair, prepared, stamps)
-            if rows["id"]:
-                arrow = lance.arrow_table(rows, lance.chunks_schema(pair))
-                lance.retried(lambda: chunks.add(arrow), self._where)
+            rows, values = chunk_rows(pair, prepared, stamps)
+            if rows.num_rows:
+                lance.retried(lambda: chunks.add(rows), self._where)
+            self._values.add(pair, self._opened(f"values_{pair.key}"), values)
             merged = lance.retried(
                 lambda: (
                     documents.merge_insert("key")
                     .when_matched_update_all(where=_CHANGED)
                     .when_not_matched_insert_all()
                     .use_index(False)
-                    .execute(_document_rows(prepared, stamps, root))
+                    .execute(document_rows(prepared, stamps, root))
                 ),
                 self._where,
             )
@@ -322,30 +356,22 @@ class LanceStore(Store):
                     continue
                 stamps = [entry.stamp for entry in self._entries(documents, keys).values()]
                 removed = self._delete(documents, "stamp", stamps)
+                dropped = self._delete(chunks, "stamp", stamps)
                 if purge:
                     self._sweep(documents, chunks)
-                dropped = self._delete(chunks, "stamp", stamps)
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
-                self._purge(counts)
+                self._purge()
         return counts
 
-    def _purge(self, counts: WriteCounts) -> None:
-        """Remove deleted rows from every table and from the saved views."""
+    def _purge(self) -> None:
+        """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
+        for pair in self._known_pairs():
+            self._values.renew(pair, self._chunks(pair), self._opened(f"values_{pair.key}"))
         for name in self._names():
-            lance.purge(self._opened(name), self._where)
-        live = [
-            lance.select(self._documents(pair), ["stamp"])["stamp"].to_numpy()
-            for pair in self.pairs()
-        ]
-        left = self._catalog.purge(np.concatenate(live) if live else np.empty(0, np.int64))
-        if left:
-            raise StoreBusyError(
-                f"{counts.removed} documents and {counts.chunks_removed} chunks are removed, "
-                "but their bytes stay on disk while another process reads them",
-                where=str(left[0]),
-                hint="end other work on this project, then forget again",
-            )
+            upkeep.purge(self._opened(name), self._where)
+        for pair in self.pairs():
+            self.settle(pair)
 
     def _sweep(self, documents: Any, chunks: Any) -> None:
         """Delete chunks that no document refers to and that no writer is about to use."""
@@ -357,67 +383,116 @@ class LanceStore(Store):
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the same name in any store."""
         with lance.explained(self._where):
-            return self._catalog.snapshot(pair, self._state(pair).digest)
+            return snapshot_name(pair, self._present(pair).digest, self._options)
 
-    def _state(self, pair: IndexSpec) -> _State:
+    def _present(self, pair: IndexSpec) -> Totals:
         table = self._documents(pair)
         if table is None:
-            return _State(total_digest(()), np.empty(0, np.int64))
+            return Totals(total_digest(()), 0, 0, 0)
         version = table.version
-        held = self._states.get(pair.key)
+        held = self._totals.get(pair.key)
         if held is not None and held[0] == version:
             return held[1]
-        rows = lance.select(table, ["stamp", "digest"])
-        parts = (int.from_bytes(raw, "little") for raw in rows["digest"].to_pylist())
-        state = _State(total_digest(parts), np.sort(rows["stamp"].to_numpy()))
+        totals = totals_of(table)
         if table.version == version:
-            self._states[pair.key] = (version, state)
-        return state
+            self._totals[pair.key] = (version, totals)
+        return totals
 
     def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
-        """A view of the present state, or of the named one while it is still open or saved."""
+        """A view of the present state, or of the named one while its versions are kept."""
         with lance.explained(self._where):
-            for _ in range(_READS):
-                state = self._state(pair)
-                current = self._catalog.snapshot(pair, state.digest)
-                name = snapshot or current
-                found = self._catalog.saved(pair, name)
-                if found is None and name != current:
-                    raise SnapshotGoneError(
-                        f"the snapshot {name!r} is no longer stored",
-                        where=self._where,
-                        hint=f"the present one is {current!r}: start a new run on it",
-                    )
-                try:
-                    found = found or self._catalog.build(
-                        pair, name, state.stamps, lambda wanted: self._read(pair, wanted)
-                    )
-                except _MovedError:
-                    continue
-                return SegmentView(name, pair, found, self._analyzers.of(pair))
-        raise StoreBusyError(
-            f"the store changed during each of {_READS} readings",
-            where=self._where,
-            hint="try again when less is being written",
-        )
+            if self._documents(pair) is None:
+                self._make_tables(pair)
+            name = snapshot or snapshot_name(pair, self._present(pair).digest, self._options)
+            following = snapshot is None
+            reopen = Reopening(lambda name: self.pinned(pair, name), name, following=following)
+            analyzer = self._analyzers.of(pair)
+            how = Answering(self._options, self._sizes, self._where)
+            view = LanceView(name, pair, reopen, analyzer, how)
+            view.snapshot = reopen.name
+            return view
 
-    def renewed(self, pair: IndexSpec, snapshot: str) -> View:
-        """The named state's view, rebuilt from the rows even if one is open or saved."""
-        self._catalog.distrust(pair, snapshot)
-        return self.view(pair, snapshot)
+    def pinned(self, pair: IndexSpec, name: str) -> tuple[str, Pinned, Mapping[str, Any]]:
+        """Tables of a state: the present one if it has this name, else the versions kept for it.
+
+        Returns:
+            The name of the state, its tables, and what was measured of its indexes.
+
+        Raises:
+            SnapshotGoneError: Its versions are no longer kept.
+        """
+        facts = search_facts(self._fresh("facts"), pair)
+        found = pin(self._fresh, pair, self._where)
+        current = snapshot_name(pair, found.totals.digest, self._options)
+        if name and name != current:
+            try:
+                found = pin(self._fresh, pair, self._where, tag_of(name))
+            except SnapshotGoneError:
+                raise SnapshotGoneError(
+                    f"the snapshot {name!r} is no longer stored",
+                    where=self._where,
+                    hint=f"the present one is {current!r}: start a new run on it",
+                ) from None
+            return name, found, facts
+        self._tag(found, current)
+        return current, found, facts
+
+    def _tag(self, found: Pinned, snapshot: str) -> None:
+        """Keep the versions of a state that was opened, so that a pinned run can continue."""
+        for table in (found.documents, found.chunks):
+            tag, version = tag_of(snapshot), table.version
+            try:
+                held = table.tags.list().get(tag)
+                if held is None:
+                    table.tags.create(tag, version)
+                elif int(held["version"]) != version:
+                    table.tags.update(tag, version)
+            except (OSError, RuntimeError, ValueError):
+                # Reading needs no right to write; the state is then kept for an hour only.
+                return
+
+    def settle(self, pair: IndexSpec) -> None:
+        """Bring indexes up to date, join small files, remove versions that nothing needs.
+
+        Chunks that a crashed writer left more than an hour ago are removed.
+        """
+        with lance.explained(self._where):
+            documents, chunks = self._documents(pair), self._chunks(pair)
+            if documents is None or chunks is None or not documents.count_rows():
+                return
+            self._sweep(documents, chunks)
+            facts = search_facts(self._fresh("facts"), pair)
+            if chunks.count_rows() < self._sizes.indexed:
+                upkeep.compact([documents, chunks], self._where)
+            elif upkeep.due(chunks, self._options, facts, self._sizes.stale):
+                lists = upkeep.build(documents, chunks, self._options, facts, self._where)
+                told = upkeep.measured(pin(self._fresh, pair, self._where), self._options, lists)
+                self._tell(f"search {pair.key}", json.dumps(told))
+            else:
+                return
+            upkeep.retire([documents, chunks], self._where)
+
+    def _tell(self, name: str, value: str) -> None:
+        """Set a property of the store."""
+        facts = self._tables["facts"]
+        lance.retried(lambda: facts.delete(f"name = {lance.literal(name)}"), self._where)
+        row = lance.arrow_table({"name": [name], "value": [value]}, lance.facts_schema())
+        lance.retried(lambda: facts.add(row), self._where)
 
     @contextmanager
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; only their stamps are kept in memory."""
         with lance.explained(self._where):
-            state = self._state(pair)
+            table = self._documents(pair)
+            stamps = np.sort(stamps_of(table)) if table else np.empty(0, np.int64)
             yield StoredState(
-                self._catalog.snapshot(pair, state.digest),
-                lambda: self._unmoved(pair, state.stamps),
+                self.snapshot(pair),
+                lambda: self._unmoved(pair, stamps),
                 self._analyzers.of(pair),
                 self._options.k1,
                 self._options.b,
                 pair.dimensions,
+                self._present(pair).chunks <= _IN_MEMORY,
             )
 
     def _unmoved(self, pair: IndexSpec, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
@@ -434,21 +509,23 @@ class LanceStore(Store):
         """Documents with these stamps and their chunks; :class:`_MovedError` if some are gone."""
         documents, chunks = self._documents(pair), self._chunks(pair)
         columns = ["stamp", "chunks", *COLUMNS]
-        chunk_columns = [field for field in lance.chunks_schema(pair).names if field != "text"]
+        chunk_columns = [
+            field for field in lance.chunks_schema(pair).names if field not in _SEARCHED
+        ]
         for start in range(0, len(wanted), _BLOCK):
             block = wanted[start : start + _BLOCK].tolist()
             condition = next(lance.one_of("stamp", block))
-            heads = {row["stamp"]: row for row in _rows(documents, columns, condition)}
+            heads = {row["stamp"]: row for row in rows_of(documents, columns, condition)}
             if len(heads) != len(block):
                 raise _MovedError
             pieces: dict[int, list[tuple[int, StoredChunk]]] = {}
-            for row in _rows(chunks, chunk_columns, condition):
-                pieces.setdefault(row["stamp"], []).append((row["ordinal"], _chunk(row)))
+            for row in rows_of(chunks, chunk_columns, condition):
+                pieces.setdefault(row["stamp"], []).append((row["ordinal"], stored_chunk(row)))
             for stamp in block:
                 found = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
                 if len(found) != heads[stamp]["chunks"]:
                     raise _MovedError
-                yield _stored(heads[stamp], [chunk for _, chunk in found])
+                yield stored_document(heads[stamp], COLUMNS, [chunk for _, chunk in found])
 
     def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, a block of them in memory at a time."""
@@ -456,7 +533,7 @@ class LanceStore(Store):
         for start in range(0, len(names), 20):
             keys = [text_hash(name) for name in names[start : start + 20]]
             with lance.explained(self._where):
-                rows = _rows(self._documents(pair), COLUMNS, next(lance.one_of("key", keys)))
+                rows = rows_of(self._documents(pair), COLUMNS, next(lance.one_of("key", keys)))
             yield from sorted(map(_document, rows), key=lambda document: document.id)
 
     def document(self, document_id: str) -> Document | None:
@@ -465,7 +542,7 @@ class LanceStore(Store):
         found: list[dict[str, Any]] = []
         for pair in self.pairs():
             with lance.explained(self._where):
-                found += _rows(self._documents(pair), ["written", *COLUMNS], condition)
+                found += rows_of(self._documents(pair), ["written", *COLUMNS], condition)
         newest = max(found, key=lambda row: int(row["written"]), default=None)
         return _document(newest) if newest else None
 
@@ -483,104 +560,8 @@ class LanceStore(Store):
 
     def close(self) -> None:
         """Close the tables; safe to call twice. Open views stay usable."""
-        self._states.clear()
-
-
-def _matrix(column: Any, dimensions: int) -> Matrix:
-    """A column of vectors as a matrix."""
-    flat = column.combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    return np.asarray(flat, np.float32).reshape(-1, dimensions)
-
-
-def _rows(table: Any, columns: Sequence[str], where: str) -> list[dict[str, Any]]:
-    """Rows that meet a condition, a vector as an array."""
-    found = lance.select(table, columns, where)
-    vectors: list[Any] = []
-    if "vector" in found.column_names:
-        dimensions = found.schema.field("vector").type.list_size
-        vectors = list(_matrix(found["vector"], dimensions))
-        found = found.drop_columns(["vector"])
-    rows: list[dict[str, Any]] = found.to_pylist()
-    for row, vector in zip(rows, vectors, strict=False):
-        row["vector"] = vector
-    return rows
+        self._totals.clear()
 
 
 def _document(row: Mapping[str, Any]) -> Document:
-    return document_from([lance.from_string(row[column]) for column in COLUMNS])
-
-
-def _stored(row: Mapping[str, Any], chunks: Sequence[StoredChunk]) -> StoredDocument:
-    document = _document(row)
-    return StoredDocument(
-        stamp=row["stamp"],
-        id=document.id,
-        source=document.source,
-        title=document.title,
-        language=document.language,
-        created=document.created,
-        modified=document.modified,
-        metadata=document.metadata,
-        text=document.text,
-        chunks=chunks,
-    )
-
-
-def _chunk(row: Mapping[str, Any]) -> StoredChunk:
-    return StoredChunk(
-        id=lance.from_string(row["id"]),
-        start=row["start"],
-        end=row["end"],
-        page=row["page"],
-        pages=pages_from(row["pages"]),
-        headings=tuple(json.loads(row["headings"])),
-        metadata=as_metadata(json.loads(row["metadata"])),
-        terms=row["terms"],
-        vector=row.get("vector"),
-    )
-
-
-def _document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root: str) -> Any:
-    """Documents as rows of their table."""
-    written = time.time_ns()
-    columns: dict[str, list[Any]] = {name: [] for name in lance.documents_schema().names}
-    for item, stamp in zip(prepared, stamps, strict=True):
-        document = item.document
-        digest = entry_digest(document.id, item.hash, document.source).to_bytes(16, "little")
-        row = {
-            "key": text_hash(document.id),
-            "hash": item.hash,
-            "stamp": stamp,
-            "written": written,
-            "digest": digest,
-            "chunks": len(item.chunks),
-            "root": lance.as_string(root),
-            "name": lance.as_string(document.id),
-            "structure": structure_of(document),
-            "metadata": json.dumps(dict(document.metadata)),
-        }
-        for name, values in columns.items():
-            values.append(row[name] if name in row else lance.as_string(getattr(document, name)))
-    return lance.arrow_table(columns, lance.documents_schema())
-
-
-def _chunk_columns(
-    pair: IndexSpec, prepared: Sequence[ReadyDocument], stamps: Sequence[int]
-) -> dict[str, list[Any]]:
-    """Chunks as columns of their table, their texts among them for other engines."""
-    written = time.time_ns()
-    columns: dict[str, list[Any]] = {name: [] for name in lance.chunks_schema(pair).names}
-    for item, stamp in zip(prepared, stamps, strict=True):
-        for chunk in item.chunks:
-            row = {
-                "stamp": stamp,
-                "written": written,
-                "id": lance.as_string(chunk.id),
-                "text": lance.as_string(item.document.text[chunk.start : chunk.end]),
-            }
-            if pair.dimensions:
-                row["vector_key"] = (chunk.vector_key or b"").hex()
-                row["vector"] = np.frombuffer(chunk.vector or b"", np.float32)
-            for name, values in columns.items():
-                values.append(row[name] if name in row else getattr(chunk, name))
-    return columns
+    return document_of(row, COLUMNS)

@@ -1,9 +1,10 @@
-"""Tables of the LanceDB store, and its errors as ours.
+"""Tables of the Lance store, and its errors as ours.
 
-Each pair has a table of documents and one of chunks. Chunks are appended first, under stamps
-that nothing refers to yet; the merge into the table of documents makes them visible, and is the
-only commit of a write; chunks of replaced documents are deleted last. A crash in between leaves
-chunks that no document refers to: no answer contains them.
+``docs/decisions/0017-lance.md`` describes the tables, how a batch becomes visible and how a reader
+opens a state. Each pair has a table of documents, one of chunks and one of the values of its
+metadata fields. Chunks are appended first, under stamps that nothing refers to yet; the merge into
+the table of documents makes them visible, and is the only commit of a write; chunks of replaced
+documents are deleted last.
 
 Documents are merged by ``key`` (a hash of their id) with the key declared to Lance and
 without any index on it: with a BTree there, several writers insert one new key twice
@@ -13,30 +14,70 @@ without any index on it: with a BTree there, several writers insert one new key 
 from __future__ import annotations
 
 import json
+import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from ..core import RagwrightError, StoreBusyError, StoreError, StoreFullError, require
+from ..core import (
+    RagwrightError,
+    SnapshotGoneError,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    require,
+)
 from ._store import IndexSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+OWN_COLUMNS = {
+    "document_id": "document",
+    "source": "source",
+    "title": "title",
+    "created": "created",
+    "modified": "modified",
+}
+"""Fields with a column of their own, since nearly every document has another value."""
 
 _ATTEMPTS = 8
 _PRIMARY = {"lance-schema:unenforced-primary-key:position": "1"}
 """What ``set_unenforced_primary_key`` writes; set at creation, so that no writer interferes."""
 
+_STABLE = {"new_table_enable_stable_row_ids": "true"}
+"""Rows keep their ids when files are compacted, so that no index has to be written again."""
+
 _ESCAPED = "\0json:"
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "GOOGLE_SERVICE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME")
 
 T = TypeVar("T")
 
 
-def connect(uri: str) -> Any:
-    """A connection whose tables see what other processes have written."""
+def connect(uri: str, cache_mb: int) -> Any:
+    """A connection whose tables see what other processes have written.
+
+    Args:
+        uri: Folder or address of the database. Credentials and addresses of an object store
+            come from the environment, as the library reads them.
+        cache_mb: Most megabytes of indexes and of metadata that stay in memory.
+    """
     lancedb = require("lancedb", "lance", "the LanceDB store")
-    return lancedb.connect(uri, read_consistency_interval=timedelta(0))
+    # An eighth for manifests and file footers; the rest for pages of indexes.
+    metadata = max(16, cache_mb // 8) * 2**20
+    session = lancedb.Session(
+        index_cache_size_bytes=max(16 * 2**20, cache_mb * 2**20 - metadata),
+        metadata_cache_size_bytes=metadata,
+    )
+    return lancedb.connect(
+        uri,
+        read_consistency_interval=timedelta(0),
+        session=session,
+        storage_options=dict(_STABLE),
+    ), session
 
 
 def facts_schema() -> Any:
@@ -57,6 +98,7 @@ def documents_schema() -> Any:
             _needed("written", pa.int64()),
             _needed("digest", pa.binary()),
             _needed("chunks", pa.int32()),
+            _needed("length", pa.int64()),
             _needed("root", pa.string()),
             *(_needed(name, pa.string()) for name in texts),
             _needed("structure", pa.string()),
@@ -67,13 +109,14 @@ def documents_schema() -> Any:
 
 
 def chunks_schema(pair: IndexSpec) -> Any:
-    """Chunks of one pair; terms as :func:`ragwright.index._tokens.pack_terms` packs them."""
+    """Chunks of one pair, with what keyword search, filters and dense search need."""
     pa = _arrow()
     fields = [
         _needed("stamp", pa.int64()),
         _needed("written", pa.int64()),
         _needed("ordinal", pa.int32()),
         _needed("id", pa.string()),
+        *(_needed(name, pa.string()) for name in OWN_COLUMNS.values()),
         _needed("text", pa.string()),
         _needed("start", pa.int32()),
         _needed("end", pa.int32()),
@@ -82,7 +125,11 @@ def chunks_schema(pair: IndexSpec) -> Any:
         _needed("headings", pa.string()),
         _needed("metadata", pa.string()),
         _needed("tokens", pa.int32()),
-        _needed("terms", pa.binary()),
+        _needed("length", pa.int32()),
+        _needed("words", pa.string()),
+        _needed("terms", pa.list_(_needed("item", pa.int64()))),
+        _needed("counts", pa.list_(_needed("item", pa.uint32()))),
+        _needed("facets", pa.list_(_needed("item", pa.string()))),
     ]
     if pair.dimensions:
         fields += [
@@ -90,6 +137,12 @@ def chunks_schema(pair: IndexSpec) -> Any:
             _needed("vector", pa.list_(pa.float32(), pair.dimensions)),
         ]
     return pa.schema(fields)
+
+
+def values_schema() -> Any:
+    """Values that metadata fields have had; an empty value stands for the field itself."""
+    pa = _arrow()
+    return pa.schema([_needed("field", pa.string()), _needed("value", pa.string())])
 
 
 def _arrow() -> Any:
@@ -100,9 +153,9 @@ def _needed(name: str, kind: Any) -> Any:
     return _arrow().field(name, kind, nullable=False)
 
 
-def arrow_table(columns: dict[str, list[Any]], schema: Any) -> Any:
+def arrow_table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
     """Columns as an Arrow table of a schema."""
-    return _arrow().Table.from_pydict(columns, schema=schema)
+    return _arrow().Table.from_pydict(dict(columns), schema=schema)
 
 
 def as_string(text: str) -> str:
@@ -119,39 +172,47 @@ def from_string(text: str) -> str:
     return str(json.loads(text[len(_ESCAPED) :])) if text.startswith(_ESCAPED) else text
 
 
-def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterator[str]:
-    """Conditions that together select the rows with these values, one per block of values.
+def literal(value: int | str) -> str:
+    """A value as SQL."""
+    if isinstance(value, int):
+        return str(value)
+    return "'" + as_string(value).replace("'", "''") + "'"
 
-    Strings must be hexadecimal (hashes): they are not escaped.
-    """
+
+def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterator[str]:
+    """Conditions that together select the rows with these values, one per block of values."""
     listed = list(values)
     for start in range(0, len(listed), size):
         block = listed[start : start + size]
-        spelled = ", ".join(f"'{v}'" if isinstance(v, str) else str(v) for v in block)
-        yield f"{column} IN ({spelled})"
+        yield f"{column} IN ({', '.join(map(literal, block))})"
 
 
-def select(table: Any, columns: Sequence[str], where: str = "") -> Any:
+def both(*conditions: str) -> str:
+    """All of these conditions, the empty ones left out."""
+    return " AND ".join(f"({one})" for one in conditions if one)
+
+
+def select(table: Any, columns: Sequence[str] | Mapping[str, str], where: str = "") -> Any:
     """An Arrow table of some columns of the rows that meet a condition."""
-    query = table.search().select(list(columns))
-    if where:
-        query = query.where(where)
-    return query.to_arrow()
+    return _query(table, columns, where).to_arrow()
 
 
-def purge(table: Any, where: str) -> None:
-    """Remove deleted rows from the disk.
+def batches(
+    table: Any, columns: Sequence[str] | Mapping[str, str], where: str = "", limit: int = 0
+) -> Iterator[Any]:
+    """The same in record batches, a few in memory at a time."""
+    query = _query(table, columns, where)
+    if limit:
+        query = query.limit(limit)
+    for batch in query.to_batches(4096):
+        if batch.num_rows:
+            yield batch
 
-    Lance only marks rows as deleted, compacts files that lost a tenth, and does not report which
-    files hold such rows. So all rows are rewritten, and old versions are removed.
-    """
-    column = table.schema.names[0]
-    if table.count_rows():
-        retried(lambda: table.update(values_sql={column: column}), where)
-    retried(table.optimize, where)
-    # Versions older than a millisecond are removed; 0 would warn on every call.
-    time.sleep(0.005)
-    retried(lambda: table.optimize(cleanup_older_than=timedelta(milliseconds=1)), where)
+
+def _query(table: Any, columns: Sequence[str] | Mapping[str, str], where: str) -> Any:
+    chosen = dict(columns) if isinstance(columns, Mapping) else list(columns)
+    query = table.search().select(chosen)
+    return query.where(where) if where else query
 
 
 def retried(work: Callable[[], T], where: str) -> T:
@@ -180,20 +241,75 @@ def _conflict(error: Exception) -> bool:
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
-    """Turn LanceDB's errors, which are of many kinds, into ours."""
+def explained(where: str, *, pinned: bool = False) -> Iterator[None]:
+    """Turn LanceDB's errors, which are of many kinds, into ours.
+
+    Args:
+        where: Folder or address of the store.
+        pinned: A version is being read that clean-up or ``forget`` may have removed.
+    """
     try:
         yield
     except RagwrightError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
-        first = str(error).partition("\n")[0]
-        if "no space left" in str(error).lower():
-            raise StoreFullError(
-                "no space left for the store; what was committed before is intact",
-                where=where,
-                hint="free some space and run the same command again",
-            ) from error
-        if _conflict(error):
-            raise StoreBusyError("other processes keep writing", where=where) from error
-        raise StoreError(f"LanceDB: {first}", where=where) from error
+        raise _told(error, where, pinned) from error
+
+
+def _told(error: Exception, where: str, pinned: bool) -> RagwrightError:
+    """Our error for one of LanceDB's; keys of an object store are never part of it."""
+    full = str(error)
+    text = full.lower()
+    if "no space left" in text:
+        return StoreFullError(
+            "no space left for the store; what was committed before is intact",
+            where=where,
+            hint="free some space and run the same command again",
+        )
+    if pinned and "not found" in text:
+        return SnapshotGoneError(
+            "files of this snapshot were removed while it was being read",
+            where=where,
+            hint="clean-up or forget removed the version: search again, or start a new run",
+        )
+    if any(
+        word in text
+        for word in (
+            "accessdenied",
+            "403 forbidden",
+            "invalidaccesskeyid",
+            "signaturedoesnotmatch",
+            "401 unauthorized",
+            "unauthenticated",
+        )
+    ):
+        names = [name for name in _KEYS if os.environ.get(name)]
+        used = f"those of {' and '.join(names)}" if names else "none are set"
+        return StoreError(
+            f"the object store refused the credentials ({used})",
+            where=where,
+            hint="set the credentials of the object store in the environment, "
+            "such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    if "nosuchbucket" in text:
+        return StoreError(
+            "the bucket does not exist", where=where, hint="create it, or change store.uri"
+        )
+    if re.search(r"\b(503|429|slowdown|too many requests)\b", text):
+        return StoreBusyError(
+            "the object store is throttling requests",
+            where=where,
+            hint="run the command again later, or from fewer processes",
+        )
+    if "://" in where and any(
+        word in text for word in ("error sending request", "connect", "timed out", "timeout", "dns")
+    ):
+        return StoreError(
+            "the object store does not answer",
+            where=where,
+            hint="check the network, and AWS_ENDPOINT if the store is not Amazon's; "
+            "what was committed before is intact",
+        )
+    if _conflict(error):
+        return StoreBusyError("other processes keep writing", where=where)
+    return StoreError(f"LanceDB: {full.partition(chr(10))[0]}", where=where)

@@ -37,9 +37,12 @@ def open_store(
     if options.path:
         path = _place(options.path, folder, root)
     if options.kind == "lance":
-        # An address (s3://…) is not a path below the project.
-        place = options.path if "://" in options.path else path
-        return index.LanceStore(place, options, analyzers=analyzers, views=views)
+        given = options.uri or options.path
+        place: Path | str = path
+        if given:
+            # An address (s3://…) is not a path below the project.
+            place = given if "://" in given else _place(given, folder, root)
+        return index.LanceStore(place, options, analyzers=analyzers)
     return SqliteStore(path, options, analyzers=analyzers, views=views)
 
 

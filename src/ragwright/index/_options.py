@@ -4,7 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import ConfigError, option
+from ..core import ConfigError, holds_secret, option
+
+
+@dataclass(frozen=True, slots=True)
+class LanceSizes:
+    """Numbers of chunks at which a Lance store changes its way; the defaults were measured.
+
+    Attributes:
+        indexed: Indexes are built from this many on; fewer are read in milliseconds.
+        stale: Changes after which indexes are renewed where search is approximate.
+        read: A relaxation level up to this size is read whole, about as fast as one search.
+        exact: Chunks under hard filters up to which dense search is always exact.
+    """
+
+    indexed: int = 5_000
+    stale: int = 1_000
+    read: int = 5_000
+    exact: int = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +33,15 @@ class StoreOptions:
         "",
         "File or folder of the store, from the project folder; empty for .ragwright/data.",
         when="index",
+    )
+    uri: str = option(
+        "",
+        "Folder or address (s3://, gs://, az://) of a lance store; empty for store.path. "
+        "Credentials come from the environment.",
+        when="index",
+    )
+    cache_mb: int = option(
+        512, "Most megabytes of a lance store's indexes that one process keeps in memory.", ge=32
     )
     views: str = option(
         "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
@@ -47,6 +73,13 @@ class StoreOptions:
 
     def __post_init__(self) -> None:
         """Refuse kinds and durabilities that do not exist."""
+        if self.uri and self.kind != "lance":
+            raise ConfigError("store.uri needs store.kind lance", hint="set kind: lance")
+        if holds_secret(self.uri):
+            raise ConfigError(
+                "store.uri holds a secret",
+                hint="leave it out: credentials of an object store come from the environment",
+            )
         if self.kind not in ("sqlite", "lance"):
             raise ConfigError(f"unknown store kind {self.kind!r}", hint="one of sqlite, lance")
         if self.durability not in ("normal", "full"):

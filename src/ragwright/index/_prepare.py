@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError
+from ..core import Document, DuplicateIdError, Page, Section, Span, StoreError, counted
 from ..models import TokenSource
 from ._store import IndexedDocument, IndexSpec, Matrix, chunk_key
 from ._stored import as_metadata
@@ -73,26 +73,41 @@ def ready(
         DuplicateIdError: Two chunks of a document share an id.
         StoreError: A chunk is not a piece of its document, or the vectors do not fit the pair.
     """
-    texts = [chunk.text for item, _ in items for chunk in item.chunks]
+    texts = [chunk.text for item, _ in items if item.terms is None for chunk in item.chunks]
     words = iter(analyzer.tokens_of(texts))
     return [
-        _ready(pair, item, hash_, ChunkTokens(analyzer, item.document.title), words)
+        _ready(
+            pair, item, hash_, _terms(analyzer, item, words) if item.terms is None else item.terms
+        )
         for item, hash_ in items
     ]
+
+
+def packed_terms(analyzer: TokenSource, item: IndexedDocument) -> tuple[bytes, ...]:
+    """Terms of a document's chunks as they are stored: made on a worker, away from the store."""
+    return _terms(analyzer, item, iter(analyzer.tokens_of([chunk.text for chunk in item.chunks])))
+
+
+def _terms(
+    analyzer: TokenSource, item: IndexedDocument, words: Iterator[Sequence[str]]
+) -> tuple[bytes, ...]:
+    """Packed terms of each chunk, given the tokens of its text."""
+    tokens = ChunkTokens(analyzer, item.document.title)
+    # zip would take the first words of the next document before it ends
+    return tuple(pack_terms(tokens.of(chunk, next(words))) for chunk in item.chunks)
 
 
 def _ready(
     pair: IndexSpec,
     item: IndexedDocument,
     hash_: str,
-    tokens: ChunkTokens,
-    words: Iterator[Sequence[str]],
+    terms: Sequence[bytes],
 ) -> ReadyDocument:
     document = item.document
     rows = _checked_vectors(pair, item)
     seen: set[str] = set()
     chunks = []
-    for index, (chunk, own) in enumerate(zip(item.chunks, words, strict=False)):
+    for index, (chunk, own) in enumerate(zip(item.chunks, terms, strict=True)):
         if chunk.id in seen:
             raise DuplicateIdError(f"two chunks have the id {chunk.id!r}", where=document.source)
         seen.add(chunk.id)
@@ -112,7 +127,7 @@ def _ready(
                 headings=json.dumps(chunk.headings) if chunk.headings else "[]",
                 metadata=json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
                 tokens=chunk.tokens,
-                terms=pack_terms(tokens.of(chunk, own)),
+                terms=own,
                 vector_key=key,
                 vector=None if rows is None else rows[index].tobytes(),
             )
@@ -129,7 +144,7 @@ def _checked_vectors(pair: IndexSpec, item: IndexedDocument) -> Matrix | None:
     vectors = np.ascontiguousarray(item.vectors, dtype=np.float32)
     if vectors.shape != (len(item.chunks), pair.dimensions):
         raise StoreError(
-            f"vectors of shape {vectors.shape} for {len(item.chunks)} chunks "
+            f"vectors of shape {vectors.shape} for {counted(len(item.chunks), 'chunk')} "
             f"of {pair.dimensions} dimensions",
             where=where,
         )

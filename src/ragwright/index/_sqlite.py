@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ..core import Document, SnapshotGoneError, StoreBusyError, StoreDamagedError, StoreError
+from ..core import (
+    Document,
+    SnapshotGoneError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    counted,
+)
 from . import _sqlite_rows as rows
 from ._catalog import Catalog
 from ._connections import Connections
@@ -188,7 +195,8 @@ class SqliteStore(Store):
         left = self._catalog.purge(live)
         if left or not emptied:
             raise StoreBusyError(
-                f"{counts.removed} documents and {counts.chunks_removed} chunks are removed, "
+                f"{counted(counts.removed, 'document')} and "
+                f"{counted(counts.chunks_removed, 'chunk')} removed, "
                 "but their bytes stay on disk while another process or thread reads them",
                 where=str(left[0] if left else self._path),
                 hint="end other work on this project, then forget again",

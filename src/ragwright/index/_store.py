@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..core import Chunk, Document, Filter, Hit, Relaxation, StoreError, text_hash, value_hash
 from ..flow import SearchReply
+from ._options import StoreOptions
 from ._stored import StoredState
 
 Matrix = NDArray[np.float32]
@@ -49,13 +50,15 @@ class IndexedDocument:
     """A document ready to be stored under one pair.
 
     ``vectors`` has shape (chunks, dimensions), or is None for a pair without vectors; ``hash`` is
-    the document's content hash if known; it is computed if empty.
+    the document's content hash if known; it is computed if empty. ``terms`` are the packed terms of
+    each chunk if another process has made them (:func:`packed_terms`), with the pair's analyzer.
     """
 
     document: Document
     chunks: tuple[Chunk, ...]
     vectors: Matrix | None = None
     hash: str = ""
+    terms: tuple[bytes, ...] | None = None
 
     def content_hash(self) -> str:
         """Content hash of the document."""
@@ -350,6 +353,12 @@ class Store(ABC):
         """
         return self.view(pair, snapshot)
 
+    def settle(self, pair: IndexSpec) -> None:
+        """Maintenance after many writes: indexes, small files, versions that nothing needs.
+
+        Called at the end of an ingest. A store that needs none need not override it.
+        """
+
     @abstractmethod
     def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:
         """The stored rows of the present state.
@@ -377,6 +386,14 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close files; safe to call twice."""
+
+
+def snapshot_name(pair: IndexSpec, digest: str, options: StoreOptions) -> str:
+    """Name of a state: equal content and equal BM25 settings give equal names."""
+    parts: list[object] = [digest, options.k1, options.b]
+    if options.approximate:
+        parts += ["approximate", options.recall, options.approximate_rows]
+    return f"{pair.key}@{value_hash(parts)[:16]}"
 
 
 def chunk_key(chunk: Chunk, title: str = "") -> str:

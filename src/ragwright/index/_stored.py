@@ -63,6 +63,7 @@ class StoredState:
         k1: BM25's k1.
         b: BM25's b.
         dimensions: Length of a vector, 0 without vectors.
+        fits: False if the rows may be more than memory holds.
     """
 
     snapshot: str
@@ -71,16 +72,22 @@ class StoredState:
     k1: float
     b: float
     dimensions: int
+    fits: bool = True
 
 
 def shown_metadata(document: StoredDocument) -> dict[str, MetaValue]:
     """Metadata of the document that a hit shows."""
-    metadata = dict(document.metadata)
+    names = ("language", "created", "modified")
+    return shown_parts(document.metadata, {name: getattr(document, name) for name in names})
+
+
+def shown_parts(metadata: Metadata, head: Mapping[str, str]) -> dict[str, MetaValue]:
+    """The same, from a document's metadata and its own fields by name."""
+    shown = dict(metadata)
     for name in ("language", "created", "modified"):
-        value = getattr(document, name)
-        if value:
-            metadata.setdefault(name, value)
-    return metadata
+        if head[name]:
+            shown.setdefault(name, head[name])
+    return shown
 
 
 def pages_from(stored: str) -> tuple[tuple[int, int], ...]:

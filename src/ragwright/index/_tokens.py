@@ -62,6 +62,20 @@ def pack_terms(tokens: Sequence[str]) -> bytes:
     return b"".join((bytes((width,)), *map(_numbers.__getitem__, counts), packed))
 
 
+def repack_terms(numbers: NDArray[np.int64], counts: NDArray[np.uint32]) -> bytes:
+    """What :func:`pack_terms` makes of tokens with these numbers (as signed) and counts."""
+    largest = int(counts.max(initial=0))
+    width = 1 if largest < 2**8 else 2 if largest < 2**16 else 4
+    return bytes((width,)) + numbers.tobytes() + counts.astype(_WIDTHS[width]).tobytes()
+
+
+def words_of(numbers: Iterable[int], counts: Iterable[int]) -> str:
+    """Tokens for engines that split at spaces: each number (unsigned) as often as it occurs."""
+    return " ".join(
+        f"{n:x}" for n, count in zip(numbers, counts, strict=True) for _ in range(count)
+    )
+
+
 def unpack_terms(blob: bytes) -> Terms:
     """Numbers and counts that :func:`pack_terms` wrote."""
     width = blob[0]

@@ -6,7 +6,7 @@ from ._chunkers import make_chunker as make_chunker
 from ._chunks import check_spans as check_spans
 from ._extract import Attachment as Attachment, Extract as Extract
 from ._fetch import FetchHandler as FetchHandler
-from ._files import FileReader as FileReader
+from ._files import FileReader as FileReader, shortened as shortened
 from ._html import parse_html as parse_html
 from ._language import guess_language as guess_language
 from ._normalise import (
@@ -19,6 +19,7 @@ from ._options import (
     FetchOptions as FetchOptions,
     LoaderOptions as LoaderOptions,
     SourceOptions as SourceOptions,
+    TableOptions as TableOptions,
 )
 from ._seams import (
     Chunker as Chunker,
@@ -39,4 +40,8 @@ from ._sources import (
 from ._web import WebReader as WebReader
 from ._wikipedia import WikipediaReader as WikipediaReader
 from .ocr import ScanProgress as ScanProgress, engine_name as engine_name
-from .services import LoaderReader as LoaderReader, RemoteReader as RemoteReader
+from .services import (
+    LoaderReader as LoaderReader,
+    RemoteReader as RemoteReader,
+    TableReader as TableReader,
+)

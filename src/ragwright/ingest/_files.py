@@ -113,6 +113,10 @@ class FileReader(Reader):
             name, UnsupportedSourceError(item.reason, where=name, hint=item.hint), skipped=True
         )
 
+    def begin(self, source: str) -> None:
+        """Name missing packages in full again: who listed the files shortens the messages."""
+        self._missing.clear()
+
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Documents of one file: itself, and what it holds (attachments of an e-mail)."""
         assert isinstance(path, Path)
@@ -126,24 +130,11 @@ class FileReader(Reader):
                 )
             data = read_bytes(path, name, self.options)
             for item in documents(name, data, self.options, self._scans):
-                yield self._shortened(item) if isinstance(item, Failure) else item
+                yield shortened(item, self._missing) if isinstance(item, Failure) else item
         except RagwrightError as error:
-            yield self._shortened(Failure(name, error))
+            yield shortened(Failure(name, error), self._missing)
         except OSError as error:
             yield Failure(name, unreadable(error, name))
-
-    def _shortened(self, failure: Failure) -> Failure:
-        """The failure; a short one if the same package was missing before."""
-        error = failure.error
-        if not isinstance(error, MissingExtraError):
-            return failure
-        first = self._missing.setdefault(error.what, failure.source)
-        if first == failure.source:
-            return failure
-        purpose = error.what.partition(" needs ")[0]
-        return Failure(
-            failure.source, MissingExtraError(f"{purpose} needs a package: see {first!r}")
-        )
 
     def _id(self, path: Path, *, printed: bool = True) -> str:
         """Path relative to the home, however the source was written; with ``/``."""
@@ -159,6 +150,23 @@ class FileReader(Reader):
     def _names_another(self, name: str) -> bool:
         """True where a relative id is that of a file in the home."""
         return not Path(name).is_absolute() and os.path.lexists(self._home / name)
+
+
+def shortened(failure: Failure, missing: dict[str, str]) -> Failure:
+    """The failure; a short one if the same package was missing before.
+
+    Args:
+        failure: Of one file.
+        missing: Message -> first file with that message, which is reported in full; extended here.
+    """
+    error = failure.error
+    if not isinstance(error, MissingExtraError):
+        return failure
+    first = missing.setdefault(error.what, failure.source)
+    if first == failure.source:
+        return failure
+    purpose = error.what.partition(" needs ")[0]
+    return Failure(failure.source, MissingExtraError(f"{purpose} needs a package: see {first!r}"))
 
 
 def relative_id(whole: Path, home: Path) -> str:

@@ -114,6 +114,32 @@ class LoaderOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class TableOptions:
+    """Columns of a source that is a table; with ``text_column`` its rows are documents."""
+
+    text_column: str = option(
+        "", "Column of the texts: the source is a Parquet or Delta table.", when="index"
+    )
+    id_column: str = option(
+        "", "Column of the ids of documents; needed with `text_column`.", when="index"
+    )
+    title_column: str = option("", "Column of the titles.", when="index")
+    metadata_columns: tuple[str, ...] = option((), "Columns kept as metadata.", when="index")
+
+    def __post_init__(self) -> None:
+        """Check that text and id are given together.
+
+        Raises:
+            ConfigError: One is missing.
+        """
+        if bool(self.text_column) != bool(self.id_column):
+            raise ConfigError(
+                "a table needs both text_column and id_column",
+                hint="name the column whose value is different in each row as id_column",
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class ChunkOptions:
     """How documents are cut.
 

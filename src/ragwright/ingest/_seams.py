@@ -42,7 +42,9 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file that is not local: known by its id, and by a version that changes with its content.
+    """A file that is not local, or a part of one.
+
+    It is known by its id, and by a version that changes with its content.
 
     An empty version says nothing: the file is read at every ingest.
     """
@@ -89,6 +91,12 @@ class Reader(ABC):
         same as :meth:`read`.
         """
         return None
+
+    def begin(self, source: str) -> None:
+        """Be ready for :meth:`read_file` of any file of a source, which another process listed.
+
+        A reader that needs nothing of its listing need not override this.
+        """
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Documents of one of the :meth:`files`."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, require
+from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError, counted, require
 from ._archive import Archive
 from ._extract import Extract, TextBuilder
 from ._language import guess_language
@@ -90,7 +90,7 @@ def _refuse_spread(archive: Archive, where: str) -> None:
             columns = max(columns, _column(match[1]))
         if rows * columns > _MOST_CELLS:
             raise MalformedSourceError(
-                f"{name!r} spans {rows:,} rows by {columns:,} columns",
+                f"{name!r} spans {counted(rows, 'row')} by {counted(columns, 'column')}",
                 where=where,
                 hint="delete the stray cells far from the table, and save the file again",
             )

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..core import counted
 from ..drafting import OpenDrift, project_outputs
-from ..experiment import served_drift
+from ..monitoring import served_drift
 from ._history import NoticeSent
 from ._notices import Notices, NoticeText
 
 if TYPE_CHECKING:
-    from ..experiment import DriftReport, MeasureDrift
     from ..measure import Watched
+    from ..monitoring import DriftReport, MeasureDrift
     from ..project import Project
 
 _MOST_MOVES = 10
@@ -81,4 +82,4 @@ def _interval(watched: Watched) -> str:
         return "no score"
     interval = f"{watched.low:.3f} .. {watched.high:.3f}"
     interval = "moved within the period" if watched.moved else interval
-    return f"{watched.mean:.3f} ({interval}), {watched.n} answers"
+    return f"{watched.mean:.3f} ({interval}), {counted(watched.n, 'answer')}"

@@ -7,14 +7,13 @@ interrupted.
 from __future__ import annotations
 
 import json
-import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ..flow import Database
+from ..flow import Connection, Tables, open_database
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -150,7 +149,7 @@ class JobHistory:
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = Database(path, _SCHEMA, 1, power_safe=False)
+        self._database = open_database(path, Tables("jobs", _SCHEMA, 1))
 
     def begin(self, start: RunStart) -> int:
         """Store the start of a run; returns its number."""
@@ -265,18 +264,18 @@ class JobHistory:
             return _run(connection, row)
 
 
-def _begin(connection: sqlite3.Connection, start: RunStart) -> int:
+def _begin(connection: Connection, start: RunStart) -> int:
     row = (start.job, start.trigger, start.due, start.started, start.pid)
     cursor = connection.execute(
         "INSERT INTO runs (job, trigger, due, started, pid, flags, timezone) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (*row, json.dumps(dict(start.flags), sort_keys=True), start.timezone),
     )
-    return int(cursor.lastrowid or 0)
+    return int(cursor.fetchone()[0])
 
 
 def _end(
-    connection: sqlite3.Connection,
+    connection: Connection,
     end: tuple[int, float | None, JobState, str],
     owed: Sequence[str],
 ) -> None:
@@ -285,7 +284,7 @@ def _end(
     connection.executemany("INSERT INTO notices VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def _run(connection: sqlite3.Connection, row: Sequence[Any]) -> JobRun:
+def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
     number, job, trigger, started, due, pid, flags, timezone, ended, state, reason = row
     steps = connection.execute(
         "SELECT step, attempt, line, started, seconds, code, state, output FROM steps "

@@ -7,10 +7,12 @@ from ._alignment import (
 )
 from ._catalogue import definitions as definitions
 from ._compare import (
+    LEAST_P as LEAST_P,
     Comparison as Comparison,
     Comparisons as Comparisons,
     compare_rows as compare_rows,
     holm as holm,
+    p_text as p_text,
     permutation_p as permutation_p,
     smallest_difference as smallest_difference,
 )

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from ..core import MeasureError, Score, frame_of, html_table
+from ..core import MeasureError, Score, counted, frame_of, html_table
 from ._definition import MeasureScale
 from ._statistics import known_scale
 from .statistics import (
@@ -28,6 +28,8 @@ Scored: TypeAlias = Mapping[str, Sequence[Score]]
 Verdict: TypeAlias = Literal["better", "worse", "no change proven"]
 
 LEVEL = 0.05
+LEAST_P = 0.001
+"""Smaller p-values are not told apart: they rest on the assumptions of the test."""
 POWER = 0.8
 _EXACT = 16
 """Most differences for which all sign flips are enumerated (65,536)."""
@@ -35,6 +37,11 @@ _FLIPS = 10_000
 _BLOCK = 4_000_000  # most random signs held at once
 _TEN_PERCENT = NORMAL.inv_cdf(0.9)  # standard errors to the 10 % point
 _ENDLESS = 10**9  # more rows or clusters than anyone will collect
+
+
+def p_text(p: float) -> str:
+    """A p-value in a sentence: ``p = 0.012``, ``p < 0.001``."""
+    return "p < 0.001" if p < LEAST_P else f"p = {p:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +171,11 @@ class Comparison:
         if self.low is not None and self.high is not None:
             seen += f" (95 % interval {self.low:+.4f} to {self.high:+.4f})"
         said = f"{self.measure}: {'no verdict' if self._silent else self.verdict}, {seen}"
-        said += f" on {self.n} rows"
+        said += f" on {counted(self.n, 'row')}"
         if self.clusters is not None:
             said += f" in {self.clusters} clusters"
         if self.p_holm is not None:
-            said += f", p = {self.p_holm:.3g}"
+            said += f", {p_text(self.p_holm)}"
         said += "."
         if self._silent:
             return f"{said} {self._silent[0].upper()}{self._silent[1:]}."
@@ -568,7 +575,7 @@ def _doubt(found: Comparison) -> str:
         return "it is unknown whether higher is better: the measure has no known scale"
     if not found.lost:
         return ""
-    rows = f"{found.lost} rows lack a score in one of the two runs"
+    rows = f"{counted(found.lost, 'row lacks', 'rows lack')} a score in one of the two runs"
     if found.lowest is None or found.highest is None:
         return f"{rows}, and on an unbounded scale they could reverse it"
     ahead = found.lowest if (found.difference or 0.0) > 0 else -found.highest

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import MeasureError, Row, Score
+from ..core import MeasureError, Row, Score, counted
 from ..flow import Flow, embed, gather, rerank
 from ._measure import Measure, parse_measure
 from ._setup import MeasureSetup
@@ -129,7 +129,8 @@ def qa_distances(
     used = [row for row in rows if row.user_input.strip() and row.said]
     if len(used) < 2:
         raise MeasureError(
-            f"{len(used)} rows have a question and a response; baselines need at least two",
+            f"{counted(len(used), 'row has', 'rows have')} a question and a response; "
+            "baselines need at least two",
             hint="score single rows by the measure QADistance",
         )
     draw = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..core import MeasureError, option
+from ..core import MeasureError, counted, option
 from ._agreement import Calibration, shifted_mean
 from ._compare import Comparison, Comparisons
 from ._definition import MeasureScale
@@ -117,7 +117,7 @@ class JudgeCheck:
             said += f" ({kappa.low:.2f} to {kappa.high:.2f})"
         return (
             f"its judge is not proven to agree with people above chance: kappa {said} over "
-            f"{self.n} rows"
+            f"{counted(self.n, 'row')}"
         )
 
 
@@ -275,7 +275,10 @@ def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
         return ""
     reached = "unknown" if kappa is None else f"{kappa:.2f}"
     end = "the lower end of its kappa with people" if options.sure else "its kappa with people"
-    return f"{end} is {reached} on {judge.n} rows; at least {options.min_kappa:g} is required"
+    return (
+        f"{end} is {reached} on {counted(judge.n, 'row')}; at least {options.min_kappa:g} is "
+        "required"
+    )
 
 
 def _warning(rule: GateRule, judge: JudgeCheck) -> str:
@@ -300,7 +303,10 @@ def _threshold(
     if options.corrected and judge is not None:
         elsewhere = shifted_mean(estimate, judge.bias, summary.scale)
         estimate = elsewhere if judge.corrected.value is None else judge.corrected
-        what = f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on {judge.n} rows)"
+        what = (
+            f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on "
+            f"{counted(judge.n, 'row')})"
+        )
     if estimate.value is None:
         return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)
     thin = _thin(rule, summary, options, certain=what == "mean")
@@ -341,7 +347,7 @@ def _held(
     mean = estimate.value or 0.0
     reached = _meets(mean, rule)
     end = estimate.low if rule.upward else estimate.high
-    reason = f"{what} {mean:.4f} on {summary.n} rows"
+    reason = f"{what} {mean:.4f} on {counted(summary.n, 'row')}"
     if estimate.low is not None and estimate.high is not None:
         reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
     if summary.no_gold:
@@ -375,7 +381,7 @@ def _turned(
 
 
 def _lost(rows: int) -> str:
-    return "1 row lacks a score" if rows == 1 else f"{rows} rows lack a score"
+    return f"{counted(rows, 'row lacks', 'rows lack')} a score"
 
 
 def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
@@ -398,7 +404,9 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
         return _check(rule, "untrusted", found.incomparable, found.difference)
     due = max(_FEWEST, options.least)
     if found.units < due:
-        reason = f"{found.units} rows or clusters prove nothing; at least {due} are required"
+        reason = (
+            f"{counted(found.units, 'row')} or clusters prove nothing; at least {due} are required"
+        )
         return _check(rule, "untrusted", reason, found.difference)
     ends = found.furthest
     if ends is None:

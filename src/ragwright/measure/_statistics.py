@@ -11,7 +11,7 @@ from typing import get_args
 
 import numpy as np
 
-from ..core import MeasureError, Score, ScoreState
+from ..core import MeasureError, Score, ScoreState, counted
 from ._definition import MeasureScale
 from ._measure import Measure, parse_measure
 from .statistics import Method, Values, mean_interval, numbered
@@ -193,7 +193,8 @@ def aggregate(
     scores = list(scores)
     if len(scores) != len(clusters):
         raise MeasureError(
-            f"{len(clusters)} clusters for {len(scores)} scores", hint="give one cluster per score"
+            f"{len(clusters)} clusters for {counted(len(scores), 'score')}",
+            hint="give one cluster per score",
         )
     for score, cluster in zip(scores, clusters, strict=True):
         tally.add(score, cluster)

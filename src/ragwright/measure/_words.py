@@ -41,6 +41,8 @@ _JOINTS = re.compile("[!-/:-@\\[-`{-~’\u2010\u2011]+")
 
 _SIGNS = re.compile(
     r"""
+    (?=[-+.,:/%\#_!<>=*^&|]|\s[!<>=+*^&|])  # most characters are passed over at once
+    (?:
     (?<![\w.])[+-](?=\.?\d)           # the sign of a number
     | (?<=\d)[.,:/-](?=\d)            # 1.2, 10:30, 1/2, 2024-01-31
     | (?<=\d)%
@@ -48,6 +50,7 @@ _SIGNS = re.compile(
     | (?<![\w.])\.(?=[^\W\d_])        # .NET
     | (?<=\w)_(?=\w)                  # a name in code
     | (?<=[\w)\]])(?P<blank>\s?)(?:[!<>=]=|[<>=+*^]|&&|\|\|)(?P=blank)(?=[\w(\[+-])  # x >= -1
+    )
     """,
     re.VERBOSE,
 )

@@ -38,6 +38,7 @@ from ._options import (
     AnalyzerOptions as AnalyzerOptions,
     EmbedOptions as EmbedOptions,
     ModelSettings as ModelSettings,
+    Similarity as Similarity,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
 from ._questions import (
@@ -63,6 +64,7 @@ from ._st import (
     no_progress_bars as no_progress_bars,
 )
 from ._static import StaticEmbedder as StaticEmbedder
+from ._trainable import open_trainable as open_trainable, save_trained as save_trained
 from ._transport import Connections as Connections
 from .systems import (
     SystemHandler as SystemHandler,

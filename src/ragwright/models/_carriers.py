@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import ModelRefusedError, PluginError, RagwrightError, Usage
+from ..core import ModelRefusedError, PluginError, RagwrightError, Usage, counted
 from ..flow import (
     AnyHandler,
     BatchHandler,
@@ -324,7 +324,8 @@ class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
             scores = tuple(float(s) for s in reranker.score(request.query, request.passages))
             if len(scores) != len(request.passages):
                 raise PluginError(
-                    f"{len(scores)} scores for {len(request.passages)} passages",
+                    f"{counted(len(scores), 'score')} for "
+                    f"{counted(len(request.passages), 'passage')}",
                     where=request.model,
                 )
         except RagwrightError as error:

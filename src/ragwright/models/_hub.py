@@ -14,7 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..core import ConfigError, FileLock, MissingKeyError, ModelError, replacing, require
+from ..core import (
+    ConfigError,
+    MissingKeyError,
+    ModelError,
+    RagwrightError,
+    folder_locked,
+    replacing,
+    require,
+)
 
 log = logging.getLogger("ragwright.models")
 
@@ -185,7 +193,7 @@ class Hub:
             return
         path = self.root / LOCK_FILE
         try:
-            with FileLock(path.with_name(f".{LOCK_FILE}.held"), "pinning a model", wait=30):
+            with folder_locked(self.root, "pinning a model"):
                 pins = {**self.pins(), str(name): pin}
                 models = {
                     key: {"revision": pins[key].revision, "files": list(pins[key].files)}
@@ -304,77 +312,91 @@ def _bars(hub: Any) -> Iterator[None]:
 
 
 def _unreachable(error: BaseException) -> bool:
+    """Whether the hub sent no reply, or one that says that it does not work at present."""
+    return _silent(error) or (_status(error) or 0) >= 500
+
+
+def _silent(error: BaseException) -> bool:
     """Whether an error means that no reply of the hub arrived."""
     errors = _library().errors
-    if isinstance(error, errors.HfHubHTTPError):
-        response = getattr(error, "response", None)
-        return response is not None and response.status_code >= 500
     away = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError)
     # Errors of the HTTP client that huggingface_hub brings (httpx or its successor).
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, (*away, ConnectionError, TimeoutError)) or "TransportError" in kinds
 
 
+def _status(error: BaseException) -> int | None:
+    """The HTTP status of an error reply of the hub."""
+    response = getattr(error, "response", None)
+    if response is None or not isinstance(error, _library().errors.HfHubHTTPError):
+        return None
+    return int(response.status_code)
+
+
 @contextmanager
 def _reported(name: HubName, *, pinned: bool) -> Iterator[None]:
     """Errors of huggingface_hub as ours: what happened and what to do."""
-    errors = _library().errors
-    where = f"hf:{name}"
     try:
         yield
-    except errors.GatedRepoError as error:
-        raise MissingKeyError(
+    except RagwrightError:
+        raise
+    except Exception as error:
+        ours = _ours(error, name, pinned=pinned)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _ours(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | None:
+    """Our error for one of huggingface_hub or of the disk; None if it is neither."""
+    errors = _library().errors
+    where = f"hf:{name}"
+    if _silent(error):
+        return ModelError(
+            "the hub cannot be reached, and the model is not in the cache",
+            where=where,
+            hint="connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. "
+            "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy; HF_HUB_OFFLINE=1 switches the "
+            "network off",
+        )
+    if isinstance(error, errors.GatedRepoError):
+        return MissingKeyError(
             "the model is gated: its owner must grant you access",
             where=where,
             hint=f"ask for it at https://huggingface.co/{name.repo}, then export HF_TOKEN=…",
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        hint = "check the part after @"
+        )
+    if isinstance(error, errors.RevisionNotFoundError):
         if pinned:
+            what = "the hub no longer has the pinned revision"
             hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
-        raise ConfigError(
-            "the hub no longer has the pinned revision" if pinned else "no such revision",
-            where=where,
-            hint=hint,
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise ConfigError(
+            return ConfigError(what, where=where, hint=hint)
+        return ConfigError("no such revision", where=where, hint="check the part after @")
+    if isinstance(error, errors.RepositoryNotFoundError):
+        return ConfigError(
             "the hub has no such model, or it is private",
             where=where,
             hint="check the name (ORG/NAME); for a private model export HF_TOKEN=…",
-        ) from error
-    except errors.LocalEntryNotFoundError as error:
-        raise _away(where) from error
-    except errors.HfHubHTTPError as error:
-        response = getattr(error, "response", None)
-        status = "?" if response is None else response.status_code
-        if status in {401, 403}:
-            raise MissingKeyError(
-                f"the hub refuses access ({status})",
-                where=where,
-                hint="export HF_TOKEN=… with a token that may read the model",
-            ) from error
-        raise ModelError(
-            f"the hub answers with the error {status}", where=where, hint="try again later"
-        ) from error
-    except OSError as error:
-        if _unreachable(error):
-            raise _away(where) from error
-        raise ModelError(
+        )
+    if isinstance(error, errors.HfHubHTTPError):
+        return _refused(_status(error), where)
+    if isinstance(error, OSError):
+        return ModelError(
             f"the model cannot be stored: {error.strerror or error}",
             where=str(error.filename or where),
             hint="free space, or choose another folder with HF_HOME",
-        ) from error
-    except Exception as error:
-        if _unreachable(error):
-            raise _away(where) from error
-        raise
+        )
+    return None
 
 
-def _away(where: str) -> ModelError:
+def _refused(status: int | None, where: str) -> RagwrightError:
+    if status in {401, 403}:
+        return MissingKeyError(
+            f"the hub refuses access ({status})",
+            where=where,
+            hint="export HF_TOKEN=… with a token that may read the model",
+        )
     return ModelError(
-        "the hub cannot be reached, and the model is not in the cache",
+        f"the hub answers with the error {'?' if status is None else status}",
         where=where,
-        hint="connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. HF_ENDPOINT "
-        "names a mirror, HTTPS_PROXY a proxy; HF_HUB_OFFLINE=1 switches the network off",
+        hint="try again later",
     )

@@ -53,46 +53,113 @@ class TimeLimits:
         )
 
 
+class Queue:
+    """Calls of one model that wait for their first piece, in the order in which they were sent.
+
+    A server that works on one reply at a time lets the others wait. While it sends replies to calls
+    that may be ahead of one that waits, it is not silent for that one: its limit begins anew. Calls
+    that are sent together arrive in any order, so as many later ones may be ahead as ever waited at
+    once. Replies to those after them change nothing: a call that the server has lost is given up.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, float] = {}
+        self._most = 0
+        self._sent = 0
+
+    def enter(self, now: float) -> int:
+        """A call is sent; returns its number."""
+        self._sent += 1
+        self._waiting[self._sent] = now
+        self._most = max(self._most, len(self._waiting))
+        return self._sent
+
+    def heard(self, number: int, now: float) -> None:
+        """A piece came for this call."""
+        self._waiting.pop(number, None)
+        for other in self._waiting:
+            if other + self._most > number:
+                self._waiting[other] = now
+
+    def since(self, number: int) -> float:
+        """Since when the server has been silent for this call."""
+        return self._waiting[number]
+
+    def leave(self, number: int) -> None:
+        """The call has ended."""
+        self._waiting.pop(number, None)
+
+
 @asynccontextmanager
 async def watched(
-    model: str, where: str, limits: TimeLimits, total: float | None = None
+    model: str,
+    where: str,
+    limits: TimeLimits,
+    total: float | None = None,
+    queue: Queue | None = None,
 ) -> AsyncIterator[Heard]:
     """Cancel the block once the server has been silent for too long.
 
     Yields a function to call for each piece that arrives. ``total`` is in seconds, for the block
-    as a whole.
+    as a whole; ``queue`` holds the other calls that wait for the same server.
 
     Raises:
         ModelTimeoutError: Names the setting of the limit that was exceeded.
     """
     loop = asyncio.get_running_loop()
+    queue = queue or Queue()
     end = None if total is None else loop.time() + total
+    number = queue.enter(loop.time())
     pieces = 0
+
+    timer: asyncio.TimerHandle
+
+    def look() -> None:
+        nonlocal timer
+        due = queue.since(number) + limits.first_piece
+        if due <= loop.time():
+            limit.reschedule(loop.time())
+        else:
+            timer = loop.call_at(due, look)
+
+    timer = loop.call_later(limits.first_piece, look)
 
     def heard() -> None:
         nonlocal pieces
         pieces += 1
+        timer.cancel()
+        queue.heard(number, loop.time())
         _not_after(limit, loop.time() + limits.silence, end)
 
     try:
-        async with asyncio.timeout(None) as limit:
-            _not_after(limit, loop.time() + limits.first_piece, end)
+        async with asyncio.timeout_at(end) as limit:
             yield heard
     except TimeoutError:
         if not limit.expired():
             raise
-        if end is not None and limit.when() == end:
-            what, key = f"{model} did not reply within {total:g} s", "timeout"
-        elif pieces:
-            what = f"{model} broke off: silent for {limits.silence:g} s after {pieces} pieces"
-            key = "silence_timeout"
-        else:
-            what, key = f"{model} sent nothing for {limits.first_piece:g} s", "first_piece_timeout"
-        raise ModelTimeoutError(
-            f"{what} ({key})",
-            where=where or None,
-            hint=f"raise {key} under models: (or budget: for all models), or lower concurrency",
-        ) from None
+        late = end is not None and limit.when() == end
+        raise _too_late(model, where, limits, pieces, total if late else None) from None
+    finally:
+        timer.cancel()
+        queue.leave(number)
+
+
+def _too_late(
+    model: str, where: str, limits: TimeLimits, pieces: int, total: float | None
+) -> ModelTimeoutError:
+    """The error for the limit that was exceeded; ``total`` is None if it was another."""
+    if total is not None:
+        what, key = f"{model} did not reply within {total:g} s", "timeout"
+    elif pieces:
+        what = f"{model} broke off: silent for {limits.silence:g} s after {pieces} pieces"
+        key = "silence_timeout"
+    else:
+        what, key = f"{model} sent nothing for {limits.first_piece:g} s", "first_piece_timeout"
+    return ModelTimeoutError(
+        f"{what} ({key})",
+        where=where or None,
+        hint=f"raise {key} under models: (or budget: for all models), or lower concurrency",
+    )
 
 
 def _not_after(limit: asyncio.Timeout, when: float, end: float | None) -> None:

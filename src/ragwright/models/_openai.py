@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ModelRefusedError, ModelReplyError, Usage
+from ..core import ModelRefusedError, ModelReplyError, Usage, counted
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._door import CleanStream, clean_text, token_usage
 from ._embedding import vector_fault
@@ -301,7 +301,7 @@ class OpenAIEmbeddings:
     def _vectors(self, entries: Any, texts: Sequence[str]) -> Matrix:
         found = entries if isinstance(entries, list) else []
         if len(found) != len(texts):
-            raise self._bad(f"sent {len(found)} vectors for {len(texts)} texts")
+            raise self._bad(f"sent {len(found)} vectors for {counted(len(texts), 'text')}")
         try:
             rows = in_order(found, len(texts))
             vectors = np.stack([_row(entry["embedding"]) for entry in rows])

@@ -153,7 +153,10 @@ _ASKING = late_pattern(
     _I,
 )
 _ABOUT = late_pattern(
-    r"\b(?:get|see|having|occurs?|happens?|appears?|raised|caused?|causes|cause|fix|solve|resolve"
+    # What reports an error is part of its name: "fix linker tools error LNK1104".
+    r"\b(?:(?:compiler|linker|tools?|build|fatal|internal|runtime|system|resource|command[- ]line"
+    r"|printer|device|machine|level \d) )+(?=(?:errors?|warnings?|messages?|codes?|faults?)\b)"
+    r"|\b(?:get|see|having|occurs?|happens?|appears?|raised|caused?|causes|cause|fix|solve|resolve"
     r"|avoid|correct|remove|handle|help|errors?|warnings?|messages?|codes?|faults?|alarms?"
     r"|erreurs?|corriger|résoudre|éviter|fehler|beheben|vermeiden|corregir|evitar|errore"
     r"|correggere|erro|corrigir|fout|oplossen)\b",

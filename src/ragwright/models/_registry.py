@@ -157,6 +157,34 @@ class Models:
                 self._local[name] = _ENGINES[engine](source, self._options(name), target.settings)
             return self._local[name]
 
+    def trainable(self, name: str) -> str:
+        """The folder of an embedding model's PyTorch weights, or its name on the hub.
+
+        Raises:
+            ConfigError: A server or a custom back end embeds, its vectors are static, or its folder
+                has no such weights; with what can be done instead.
+        """
+        own = self.backend(name)
+        target = None if own is not None else self.target(name)
+        if target is None or target.kind == "object":
+            raise _untrainable(name, "it is a custom back end")
+        if target.kind == "server":
+            raise _untrainable(name, "a server holds its weights")
+        source, engine = self._located(target)
+        folder = Path(source)
+        if engine == "static":
+            raise _untrainable(name, "it is a table of word vectors without layers")
+        if folder.is_dir() and not (
+            any(folder.glob("*.safetensors")) or any(folder.glob("pytorch_model*.bin"))
+        ):
+            hub = target.name.name.partition("@")[0] if target.name.provider == "hf" else "FOLDER"
+            raise ConfigError(
+                f"{name} has no PyTorch weights here, only ONNX, which cannot be trained",
+                where=source,
+                hint=f"set embed.model: st:{hub}, with model.safetensors in it, and ingest",
+            )
+        return source
+
     def reranker(self, name: str) -> Reranker:
         """The local reranker of a name, opened once: a custom one, or a cross-encoder.
 
@@ -325,9 +353,16 @@ def _made(found: Any, given: tuple[str, ...], name: str) -> Backend:
     return made
 
 
+def _untrainable(name: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"{name} cannot be fine-tuned: {why}",
+        hint="fit an adapter of its query vectors instead: ragwright tune adapter --testset FILE",
+    )
+
+
 def _wrong(name: str, wanted: str, own: object) -> ConfigError:
     kind = type(own).__name__ if own is not None else "a model of another kind"
     return ConfigError(
         f"{name!r} is {kind}, not a {wanted} model",
-        hint="write the name of one that is, or register a back end for it",
+        hint=f"name a {wanted} model, or register a back end for it",
     )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..core import ConfigError, ModelRefusedError, Usage, require, text_hash
+from ..core import ConfigError, ModelRefusedError, Usage, counted, require, text_hash
 from ._door import token_usage
 from ._embedding import plan_windows
 from ._hf_tokenizer import HFTokenizer
@@ -48,7 +48,8 @@ class CrossEncoderReranker(Reranker):
         _check_head(self._model, source)
         if self._model.num_labels != 1:
             raise ConfigError(
-                f"the model gives {self._model.num_labels} labels, reranking needs one score",
+                f"the model gives {counted(self._model.num_labels, 'label')}, reranking "
+                "needs one score",
                 where=str(source),
             )
         require("torch", "torch", "an st: model").set_num_threads(options.threads)
@@ -225,7 +226,7 @@ def _scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
     """
     found = results if isinstance(results, list) else []
     if len(found) != len(passages):
-        raise ValueError(f"{len(found)} scores for {len(passages)} passages")
+        raise ValueError(f"{counted(len(found), 'score')} for {counted(len(passages), 'passage')}")
     scores = []
     for entry, passage in zip(in_order(found, len(passages)), passages, strict=True):
         score: Any = entry.get("relevance_score")

@@ -70,10 +70,7 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         )
         names = folder_names(Path(source))
         self.rule = settle_rule(options, settings or ModelSettings(), names, found)
-        if self.rule.pooling != found.pooling:
-            _pooling_layer(self._model).pooling_mode = _WORDS.get(
-                self.rule.pooling, self.rule.pooling
-            )
+        set_pooling(self._model, self.rule.pooling)
         fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
         self._tokenizer = HFTokenizer(fast) if fast is not None else None
         window = self._model.max_seq_length
@@ -256,6 +253,16 @@ def folder_hash(home: Path) -> str:
     )
     hashes = [f"{path.as_posix()}:{file_hash(home / path)}" for path in files]
     return text_hash(" ".join(hashes))[:32]
+
+
+def set_pooling(model: Any, pooling: Pooling) -> None:
+    """Let a model pool token vectors in this way.
+
+    Raises:
+        ConfigError: It pools in another way, and has no pooling layer to set.
+    """
+    if pooling != _pooling(model):
+        _pooling_layer(model).pooling_mode = _WORDS.get(pooling, pooling)
 
 
 def _pooling_layer(model: Any) -> Any:

@@ -27,7 +27,7 @@ from ..core import (
 )
 from ._door import LARGEST_REPLY, TooLargeError, bounded, masked, read_json
 from ._failures import Complaint, bad_reply, failure
-from ._limits import Heard, TimeLimits, watched
+from ._limits import Heard, Queue, TimeLimits, watched
 from ._names import Target
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ class OpenAIServer:
     target: Target
     connections: Connections = field(default_factory=Connections)
     dialect: _Dialect = field(default_factory=_Dialect)
+    queue: Queue = field(default_factory=Queue)
 
     @property
     def identity(self) -> str:
@@ -271,7 +272,9 @@ class OpenAIServer:
         changed = self.dialect.apply(body)
         while True:
             try:
-                async with watched(self.model, self.target.base, limits, total) as heard:
+                async with watched(
+                    self.model, self.target.base, limits, total, self.queue
+                ) as heard:
                     return await call(client, heard), changed
             except Exception as error:
                 raised = self._typed(error, body)

@@ -1,4 +1,8 @@
-from ._again import doubtful_documents as doubtful_documents
+from ._findings import (
+    Check as Check,
+    index_findings as index_findings,
+    model_findings as model_findings,
+)
 from ._folder import (
     ProjectFolder as ProjectFolder,
     init_project as init_project,
@@ -58,6 +62,7 @@ from .building import (
     IngestProgress as IngestProgress,
     IngestReport as IngestReport,
     Stamps as Stamps,
+    clear_spools as clear_spools,
     forget_glossaries as forget_glossaries,
     is_mined as is_mined,
     project_glossary as project_glossary,

@@ -157,7 +157,7 @@ class ProjectFolder:
         """The folder itself, if it holds a project.
 
         Raises:
-            ConfigError: There is no such folder, or no project file in it.
+            ConfigError: The folder does not exist, or holds no project file.
         """
         if not self.root.is_dir():
             raise ConfigError(

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, replace_text
+from ..core import ConfigError, counted, replace_text
+from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
 from ._work import at_work
 from .building import (
+    Cluster,
+    ClusterIngest,
     Feed,
     FetchAhead,
     Ingest,
     IngestForecast,
     IngestProgress,
     IngestReport,
+    Preparing,
+    PreparingSettings,
+    Recipe,
     Stamps,
     reading,
     remember_embedder,
+    spool_folder,
     web_pages,
 )
 
@@ -42,6 +50,7 @@ def ingest_sources(
     *,
     prune: bool = False,
     embed_again: bool = False,
+    engine: str = "",
     on_start: Callable[[IngestProgress], None] | None = None,
 ) -> IngestReport:
     """Read sources into the index; unchanged documents cost nothing.
@@ -53,12 +62,15 @@ def ingest_sources(
         embed_again: Embed every text of these sources, even if its vector is stored. If the
             server's vectors have another length than the stored ones, all documents that it
             embedded are removed first.
+        engine: Engine that overrides ``ingest.engine``.
         on_start: Gets the counters, for a progress bar.
 
     Raises:
-        ConfigError: There is nothing to ingest.
+        ConfigError: There is nothing to ingest, or no engine has this name.
+        EngineError: The cluster fails; what was written before stays.
         ModelError: The embedding model fails; what was written before stays.
     """
+    used = settled_engine(project.settings.ingest, engine)
     scans = ScanProgress()
     feeds, how = _feeds(project, sources, scans)
     if project.settled_spec().embedder:
@@ -67,17 +79,20 @@ def ingest_sources(
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
     marker.touch()
-    with _ingesting(project, how, again) as work:
+    with ExitStack() as stack:
+        # before anything is read: a cluster that is away is known at once
+        cluster = stack.enter_context(_cluster(project, feeds)) if used == "ray" else None
+        work = stack.enter_context(_ingesting(project, how, again, cluster))
         work.progress.scans = scans
         if on_start is not None:
             on_start(work.progress)
         with FetchAhead(_fetching(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
     marker.unlink(missing_ok=True)
-    report = replace(report, notes=(*notes, *report.notes))
+    report = replace(report, notes=(*notes, *report.notes), engine=used)
     others = len(project.store.pairs()) - 1
     if report.counts.added and others > 0:
-        note = f"{others} other combination(s) of settings stay in the index"
+        note = counted(others, "index of other settings stays", "indexes of other settings stay")
         report = replace(report, notes=(*report.notes, note))
     _keep_report(project.folder, report)
     return report
@@ -125,34 +140,52 @@ def _feeds(
 
 
 def _feed(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
-    if entry.reader:
-        return Feed(entry.source, (ingest.load_reader(entry.reader),))
-
-    home = project.folder.root
-    if entry.loader.loader:
-        return Feed(entry.source, (ingest.LoaderReader(entry.loader, entry.options, home),))
-
     def stored(name: str) -> bool:
         return project.store.document(name) is not None
 
-    arguments = entry.loader.arguments
-    readers = ingest.default_readers(entry.options, base, home, stored, arguments, scans)
-    return Feed(entry.source, readers)
+    recipe = Recipe(entry, base.absolute(), project.folder.root.absolute())
+    return Feed(entry.source, recipe.readers(stored, scans), recipe=recipe)
 
 
 @contextmanager
 def _ingesting(
-    project: Project, how: str, again: frozenset[str] | None = frozenset()
+    project: Project,
+    how: str,
+    again: frozenset[str] | None = frozenset(),
+    cluster: Cluster | None = None,
 ) -> Iterator[Ingest]:
     stamps = Stamps(project.folder.cache / "files.sqlite", how)
     model = project.settings.embed.model
     embedding = (model, bool(model) and project.models.is_local(model))
+    kind = Ingest if cluster is None else ClusterIngest
     try:
-        yield Ingest(
+        work = kind(
             project.store, project.pair, project.chunker, embedding, project.runner, stamps, again
         )
+        yield work.on(cluster) if isinstance(work, ClusterIngest) and cluster else work
     finally:
         stamps.close()
+
+
+@contextmanager
+def _cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
+    """The Ray cluster of the project's settings, and what its workers do for these sources."""
+    settings = project.settings
+    model = settings.embed.model
+    how = PreparingSettings(
+        project.folder.root.absolute(),
+        settings.chunk,
+        settings.embed,
+        settings.models,
+        bool(model) and project.models.is_local(model),
+        tuple(str(Path(folder).absolute()) for folder in sys.path),
+    )
+    sources = tuple((feed.source, feed.recipe) for feed in feeds)
+    with (
+        spool_folder(project.folder.cache) as spool,
+        open_engine(settings.ingest, "ray", "ingest") as engine,
+    ):
+        yield Cluster(engine, Preparing(how, project.pair, sources), spool)
 
 
 def _fetching(project: Project) -> FetchBytes:

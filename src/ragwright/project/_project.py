@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -19,11 +20,11 @@ from ._settings import Settings, load_settings
 if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
-    from ..flow import Message, Replies, Route, Runner, Runs
+    from ..flow import Message, Replies, Route, Runner, Runs, SharedWork
     from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Systems, Tokenizer
-    from ..retrieve import Adapter, Databases, Glossary, Target
+    from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
 
 
 class Closing(Protocol):
@@ -87,7 +88,7 @@ class Project:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = [self, *self._variants] if self._base is self else []
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "runs"):
+        for name in ("runner", "views", "store", "replies", "runs", "shared_work"):
             for one in family:
                 opened = one.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
@@ -171,6 +172,15 @@ class Project:
         return WorkLock(self.folder.data / "work")
 
     @cached_property
+    def shared_work(self) -> SharedWork | None:
+        """The same lock for all machines of a shared database; None without one."""
+        if self._base is not self:
+            return self._base.shared_work
+        shared = self.settings.shared
+        place = shared.place(self.folder.data)
+        return flow.SharedWork(place) if isinstance(place, flow.SharedPlace) else None
+
+    @cached_property
     def models(self) -> Models:
         """Every model that the settings name; a variant that asks alike has the same."""
         budget = self.settings.budget
@@ -186,12 +196,13 @@ class Project:
 
     @cached_property
     def replies(self) -> Replies:
-        """The reply store, in the cache."""
+        """The reply store: in the cache, or shared."""
         budget = self.settings.budget
         return flow.Replies(
-            self.folder.cache / "replies.sqlite",
+            self.settings.shared.place(self.folder.cache / "replies.sqlite"),
             power_safe=budget.power_safe,
             max_bytes=budget.cache_bytes,
+            spill=self.folder.cache / "unsent.sqlite" if self.settings.shared.address else None,
         )
 
     def clear_replies(self) -> int:
@@ -199,6 +210,8 @@ class Project:
         try:
             return self.replies.clear()
         except StoreDamagedError:
+            if self.settings.shared.address:
+                raise
             held = self.__dict__.pop("replies", None)
             if held is not None:
                 held.close()
@@ -207,9 +220,10 @@ class Project:
 
     @cached_property
     def runs(self) -> Runs:
-        """The run store, in the data folder."""
+        """The run store: in the data folder, or shared."""
         return flow.Runs(
-            self.folder.data / "runs.sqlite", power_safe=self.settings.budget.power_safe
+            self.settings.shared.place(self.folder.data / "runs.sqlite"),
+            power_safe=self.settings.budget.power_safe,
         )
 
     @cached_property
@@ -242,8 +256,27 @@ class Project:
             self.routes(self.views),
             options,
             replies=self.replies,
-            at_work=partial(self.work.working, "requests"),
+            at_work=self._working,
         )
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """While requests are made, nobody forgets what they may store."""
+        shared = self.shared_work
+        with self.work.working("requests"), shared.working() if shared else nullcontext():
+            yield
+
+    @contextmanager
+    def alone(self, what: str, *, hint: str = "") -> Iterator[None]:
+        """While it is open, no other process works on the project, on any machine that shares it.
+
+        Raises:
+            StoreBusyError: Others go on working.
+        """
+        shared = self.shared_work
+        others = shared.alone(what, hint=hint) if shared else nullcontext()
+        with self.work.alone(what, hint=hint), others:
+            yield
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """The handlers of requests, with searches on these views."""
@@ -390,6 +423,7 @@ class Project:
             tokenizer=self.models.tokenizer(model) if model else None,
             glossary=self._glossary(),
             adapter=self._adapter(pair),
+            ranker=self._ranker(pair),
         )
 
     def _adapter(self, pair: IndexSpec) -> Adapter | None:
@@ -400,6 +434,15 @@ class Project:
         adapter = retrieve.Adapter.load(self.folder.root / file)
         adapter.check(pair.embedder, pair.dimensions, file)
         return adapter
+
+    def _ranker(self, pair: IndexSpec) -> Ranker | None:
+        """The learned ranking of the hits, if one is configured."""
+        file = self.settings.retrieve.ranker
+        if not file:
+            return None
+        ranker = retrieve.Ranker.load(self.folder.root / file)
+        ranker.check(pair.embedder, file)
+        return ranker
 
     def _glossary(self) -> Glossary | None:
         """The glossary, if it is configured."""

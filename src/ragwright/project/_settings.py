@@ -20,14 +20,16 @@ from ..core import (
     scalar,
     unknown_key,
 )
+from ..engines import EngineOptions
 from ..index import StoreOptions
-from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions
+from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions, TableOptions
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
 from ..records import RecordsOptions
 from ..retrieve import RetrieveOptions
 from ._job_options import JobOptions, ProjectJob, read_jobs
 from ._serve_options import ServeOptions
+from ._shared_options import SharedOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,13 @@ class BudgetOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceEntry:
-    """One source: an address, how to read it, and an own reader or a loader where one is named."""
+    """One source: an address, how to read it, and its reader, loader or columns."""
 
     source: str
     reader: str = ""
     options: SourceOptions = field(default_factory=SourceOptions)
     loader: LoaderOptions = field(default_factory=LoaderOptions)
+    table: TableOptions = field(default_factory=TableOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Settings:
     """All settings of a project; each section is the option record of a room."""
 
     sources: tuple[SourceEntry, ...] = ()
+    ingest: EngineOptions = field(default_factory=EngineOptions)
     fetch: FetchOptions = field(default_factory=FetchOptions)
     chunk: ChunkOptions = field(default_factory=ChunkOptions)
     keyword: AnalyzerOptions = field(default_factory=AnalyzerOptions)
@@ -85,9 +89,11 @@ class Settings:
     records: RecordsOptions = field(default_factory=RecordsOptions)
     jobs: Mapping[str, ProjectJob] = field(default_factory=dict)
     serve: ServeOptions = field(default_factory=ServeOptions)
+    shared: SharedOptions = field(default_factory=SharedOptions)
 
 
 SECTIONS: Mapping[str, type[Any]] = {
+    "ingest": EngineOptions,
     "fetch": FetchOptions,
     "chunk": ChunkOptions,
     "keyword": AnalyzerOptions,
@@ -100,6 +106,7 @@ SECTIONS: Mapping[str, type[Any]] = {
     "budget": BudgetOptions,
     "records": RecordsOptions,
     "serve": ServeOptions,
+    "shared": SharedOptions,
 }
 
 
@@ -246,6 +253,7 @@ def project_keys() -> Iterator[tuple[str, str, Any, str]]:
     yield from described_options(ModelSettings, ("models", "NAME"))
     yield from described_options(SourceOptions, ("sources", "[]"))
     yield from described_options(LoaderOptions, ("sources", "[]"))
+    yield from described_options(TableOptions, ("sources", "[]"))
     yield from described_options(JobOptions, ("jobs", "NAME"))
 
 
@@ -277,13 +285,16 @@ def _source(item: Any, placed: Placed, path: tuple[str, ...]) -> SourceEntry:
         )
     how = {f.name for f in dataclasses.fields(SourceOptions)}
     of_loader = {f.name for f in dataclasses.fields(LoaderOptions)}
+    of_table = {f.name for f in dataclasses.fields(TableOptions)}
+    known = {"source", "reader", *how, *of_loader, *of_table}
     for key in item:
-        if key not in {"source", "reader", *how, *of_loader}:
-            raise unknown_key(key, {"source", "reader", *how, *of_loader}, placed, (*path, key))
+        if key not in known:
+            raise unknown_key(key, known, placed, (*path, key))
     options = build_options(SourceOptions, _only(item, how), placed, path)
     loader = build_options(LoaderOptions, _only(item, of_loader), placed, path)
     source = item.get("source") or loader.loader.rpartition(":")[2]
-    return SourceEntry(source, str(item.get("reader") or ""), options, loader)
+    table = build_options(TableOptions, _only(item, of_table), placed, path)
+    return SourceEntry(source, str(item.get("reader") or ""), options, loader, table)
 
 
 def _only(item: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:

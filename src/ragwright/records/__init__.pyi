@@ -5,17 +5,12 @@ from ._documents import (
     record_document_id as record_document_id,
     record_key as record_key,
 )
-from ._engine import LocalEngine as LocalEngine
-from ._options import EngineName as EngineName, RecordsOptions as RecordsOptions
+from ._engine import StepWork as StepWork
+from ._options import RecordsOptions as RecordsOptions
 from ._plan import (
     RefreshPlan as RefreshPlan,
     RefreshProgress as RefreshProgress,
     RefreshReport as RefreshReport,
-)
-from ._ray import (
-    RayEngine as RayEngine,
-    check_storage as check_storage,
-    packed_error as packed_error,
 )
 from ._refresh import refresh as refresh
 from ._seams import (
@@ -24,7 +19,6 @@ from ._seams import (
     REASON as REASON,
     TABLES as TABLES,
     ArrowTable as ArrowTable,
-    Engine as Engine,
     RowSource as RowSource,
     Step as Step,
     TableName as TableName,

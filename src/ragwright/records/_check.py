@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import RagwrightError, require, without_secret
+from ..core import RagwrightError, counted, require, without_secret
 from . import checking, declared, stages
 from ._seams import (
     DUPLICATE,
@@ -279,7 +279,7 @@ class _Trial:
         ]
         if broken:
             name = self._spec.format.name
-            count = "1 record begins" if len(broken) == 1 else f"{len(broken):,} records begin"
+            count = counted(len(broken), "record begins", "records begin")
             told = f"{count} with a blank or a comma when assembled, such as {broken[0]!r}"
             first = self._spec.format.variables[0]
             hint = f"put a variable first that every record has, instead of {first!r}"

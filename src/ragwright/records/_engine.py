@@ -1,15 +1,13 @@
-"""Execution of tasks, the same for every engine, and the engine of one machine."""
+"""Execution of tasks, the same for every engine."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 from ..core import require
+from ..engines import Work
 from . import tables
-from ._seams import HASH, KEY, REASON, ArrowTable, Engine, Step, Task, TaskResult
+from ._seams import HASH, KEY, REASON, ArrowTable, Step, Task, TaskResult
 
 
 def run_task(step: Step, task: Task) -> TaskResult:
@@ -30,9 +28,9 @@ def run_task(step: Step, task: Task) -> TaskResult:
     rows = made.filter(wanted).drop_columns([REASON])
     facts = made.select([KEY, HASH, REASON, *step.facts]).append_column("written", wanted)
     if not rows.num_rows:
-        return TaskResult(task, facts, None)
+        return TaskResult(facts, None)
     tables.write_part(rows, task.target)
-    return TaskResult(task, facts, task.target)
+    return TaskResult(facts, task.target)
 
 
 def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
@@ -44,32 +42,18 @@ def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
     return compute.fill_null(same, False)
 
 
-class LocalEngine(Engine):
-    """Threads of this process: the steps' kernels release the GIL.
+class StepWork(Work[Task, TaskResult]):
+    """A step as the work of an engine: rows of a file, through the step, into another file."""
 
-    Args:
-        workers: Tasks at once; by default the number of cores.
-    """
+    advice = "lower records.part_rows"
 
-    def __init__(self, workers: int | None = None) -> None:
-        self._workers = workers or len(os.sched_getaffinity(0))
-        self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="ragwright-records")
+    def __init__(self, step: Step) -> None:
+        self._step = step
 
-    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Outcomes in order, at most one task more under way than there are workers."""
-        under_way: deque[Future[TaskResult]] = deque()
-        try:
-            with step.opened():
-                for task in tasks:
-                    under_way.append(self._pool.submit(run_task, step, task))
-                    if len(under_way) > self._workers:
-                        yield under_way.popleft().result()
-                while under_way:
-                    yield under_way.popleft().result()
-        finally:
-            for left in under_way:
-                left.cancel()
+    def carry_out(self, task: Task) -> TaskResult:
+        """The facts of a task's rows; rows that differ from the known ones are written."""
+        return run_task(self._step, task)
 
-    def close(self) -> None:
-        """End the threads; safe to call twice."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    def opened(self) -> AbstractContextManager[None]:
+        """Resources of the step."""
+        return self._step.opened()

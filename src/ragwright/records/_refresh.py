@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import require, value_hash, without_secret
+from ..core import counted, require, value_hash, without_secret
+from ..engines import Engine
 from . import lookups, stages
+from ._engine import StepWork
 from ._plan import RefreshPlan, RefreshProgress, RefreshReport
 from ._seams import (
     DUPLICATE,
@@ -24,7 +26,6 @@ from ._seams import (
     REASON,
     TEXT_HASH,
     ArrowTable,
-    Engine,
     RowSource,
     Step,
     TableName,
@@ -165,7 +166,7 @@ class _Refresh:
             return
         what = "source" if self._came_from[0] != now[0] else "query"
         over = self._counts["bronze", "updated"]
-        rows = f"{over:,} rows that were there have" if over != 1 else "1 row that was there has"
+        rows = counted(over, "row that was there has", "rows that were there have")
         self._notes.append(
             f"another {what} than the last refresh read ({self._came_from[0]}): "
             f"its rows are added to the earlier ones, and {rows} been replaced by one with the "
@@ -290,7 +291,7 @@ class _Refresh:
             yield Task(part.path, path, part.live, held, self._known_columns(step, source))
 
     def _run(self, table: TableName, step: Step, tasks: Iterator[Task]) -> None:
-        for outcome in self._engine.run(step, tasks):
+        for outcome in self._engine.run(StepWork(step), tasks):
             self._take(table, outcome)
             self._progress.done += outcome.facts.num_rows
 

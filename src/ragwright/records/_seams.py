@@ -1,4 +1,4 @@
-"""The interfaces of the room: tables of rows, steps from batch to batch, engines that run them.
+"""The interfaces of the room: tables of rows, and steps from batch to batch.
 
 A step is a pure function from one Arrow table to another. The same object is called by a thread of
 this process or by a worker of a cluster.
@@ -16,12 +16,15 @@ Columns of the tables (every one also has ``record_key`` and ``record_hash``):
 
 from __future__ import annotations
 
+import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from ..core import require
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,6 +122,17 @@ class Task:
     known: ArrowTable | None = None
     columns: tuple[str, ...] = ()
 
+    @property
+    def needs(self) -> tuple[Path, ...]:
+        """The file to read."""
+        return (self.source,)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Paths valid in every process, known rows as an Arrow stream: a slice stays small."""
+        known = None if self.known is None else _stream(self.known)
+        placed = (self.source.absolute(), self.target.absolute(), self.live, known, self.columns)
+        return _sent_task, placed
+
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
@@ -130,32 +144,47 @@ class TaskResult:
         target: The file written, None if nothing differed.
     """
 
-    task: Task
     facts: ArrowTable
     target: Path | None
 
+    @property
+    def rows(self) -> int:
+        """Rows read."""
+        return int(self.facts.num_rows)
 
-class Engine(ABC):
-    """Runs one step over many files; a context manager."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Facts as an Arrow stream."""
+        return _sent_result, (_stream(self.facts), self.target)
 
-    @abstractmethod
-    def run(self, step: Step, tasks: Iterable[Task]) -> Iterator[TaskResult]:
-        """Outcomes in the order of the tasks; tasks are read lazily.
 
-        Raises:
-            RagwrightError: A task failed; others under way are abandoned.
-        """
+def _stream(table: ArrowTable) -> bytes:
+    ipc = require("pyarrow.ipc", "records", "reading records")
+    sink = io.BytesIO()
+    options = ipc.IpcWriteOptions(compression="lz4")
+    with ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
 
-    def __enter__(self) -> Engine:
-        """Itself."""
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        """Release workers."""
-        self.close()
+def _table(stream: bytes) -> ArrowTable:
+    ipc = require("pyarrow.ipc", "records", "reading records")
+    return ipc.open_stream(stream).read_all()
 
-    def close(self) -> None:
-        """Release workers; safe to call twice."""
+
+def _sent_task(
+    source: Path,
+    target: Path,
+    live: NDArray[np.bool_] | None,
+    known: bytes | None,
+    columns: tuple[str, ...],
+) -> Task:
+    """A task in another process."""
+    return Task(source, target, live, None if known is None else _table(known), columns)
+
+
+def _sent_result(facts: bytes, target: Path | None) -> TaskResult:
+    """A result in another process."""
+    return TaskResult(_table(facts), target)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ from ._text import (
     slice_table as slice_table,
     summary_table as summary_table,
     text_table as text_table,
+    unequal_depths as unequal_depths,
 )
 from ._trials import (
     BoardView as BoardView,
@@ -79,6 +80,13 @@ from ._trials import (
     leaderboard_table as leaderboard_table,
     trial_json as trial_json,
 )
+from ._tuned import (
+    tuned_headline as tuned_headline,
+    tuned_json as tuned_json,
+    tuned_table as tuned_table,
+    tuned_use as tuned_use,
+)
+from ._tutorial import tutorial_json as tutorial_json, tutorial_table as tutorial_table
 from ._verdicts import (
     verdict_json as verdict_json,
     verdict_table as verdict_table,

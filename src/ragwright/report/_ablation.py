@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from ..experiment import Ablation, PartEffect, PartResult
-from ._text import WIDTH, interval, text_table
+from ._text import WIDTH, interval, p_cell, text_table
 
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
@@ -148,7 +148,7 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
         _number(effect.without),
         _signed(effect.difference),
         interval(effect.low, effect.high),
-        _number(effect.p_holm, ".3g"),
+        p_cell(effect.p_holm),
         str(effect.n),
         _number(effect.loss),
         _number(one.tokens, ".4g") if first else "",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from ..core import counted
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
 from ._text import WIDTH, text_table
 
@@ -77,7 +78,7 @@ def _verdict(shift: DistanceShift, *, pairs: bool = True) -> str:
         said += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
     if shift.difference is None:
         return f"{said} No question has an answer in both."
-    said += f" On {shift.n} pairs the mean distance changes by {shift.difference:+.3f}"
+    said += f" On {counted(shift.n, 'pair')} the mean distance changes by {shift.difference:+.3f}"
     if shift.low is not None and shift.high is not None:
         said += f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
     said += f"; up to {shift.margin:.3f} counts as equal."

@@ -11,7 +11,7 @@ from ..core import Score
 from ..experiment import DiagnosedRow, Diagnosis, GoldPlace, RunDiagnosis, StagePoints
 from ..measure import Comparisons, Summary
 from ._data import comparison_json
-from ._text import WIDTH, interval, number, text_table
+from ._text import WIDTH, interval, number, p_cell, text_table
 
 _SHOWN = 5
 _CHARACTERS = 300
@@ -269,7 +269,7 @@ def _signed(value: float | None) -> str:
 
 
 def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3g}"
+    return p_cell(value)
 
 
 def _cut(text: str) -> str:

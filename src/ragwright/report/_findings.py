@@ -10,7 +10,7 @@ from ._charts import Chart, bars, curve, intervals
 from ._diagnosis import LOST
 from ._relations import between
 from ._subject import Subject
-from ._text import number
+from ._text import number, p_cell
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
@@ -146,7 +146,7 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
                     number(one.plain),
                     _signed(whole.difference),
                     told,
-                    number(whole.p_holm),
+                    p_cell(whole.p_holm),
                     _signed(one.first.difference),
                     str(one.rows),
                     "proven" if one.proven else "",

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..core import MeasureError, ScoreState
+from ..core import MeasureError, ScoreState, counted
 from ..experiment import StudyVerdict
-from ..measure import Comparison, Comparisons, Summary, compare_rows
+from ..measure import Comparison, Comparisons, Summary, compare_rows, p_text
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
 from ._text import with_scale
@@ -96,7 +96,7 @@ def _study(subject: Subject) -> Headline:
             "open",
             (
                 f"The current settings score {_mean(best, goal.name)}; "
-                f"{rest} trials score less{beside}.",
+                f"{counted(rest, 'trial scores', 'trials score')} less{beside}.",
             ),
         )
     verdict = subject.verdict
@@ -142,7 +142,7 @@ def _selection(verdict: StudyVerdict) -> Iterable[str]:
     yield (
         f"On the {chosen.n} questions that chose it, it leads by {chosen.difference:.4f}. Expected "
         f"optimism from picking the best of {many}: {chosen.optimism:.4f} "
-        f"(p = {chosen.p:.2g}, corrected for the choice)."
+        f"({p_text(chosen.p)}, corrected for the choice)."
     )
     if verdict.confirmations:
         found = verdict.confirmations[0].confirmed
@@ -242,7 +242,7 @@ def _mean(entry: Entry, name: str) -> str:
     sure = f" ({summary.low:.4f} to {summary.high:.4f})" if summary.low is not None else ""
     lost = summary.lost
     if not lost:
-        return f"{summary.mean:.4f}{sure} on {summary.n} rows"
+        return f"{summary.mean:.4f}{sure} on {counted(summary.n, 'row')}"
     total = summary.n + sum(lost.values())
     return f"{summary.mean:.4f}{sure} on {summary.n} of {total} rows; the others: {_counts(lost)}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..core import counted
 from ..measure import Summary
 from ._charts import Chart
 from ._elements import Html, Inside, joined, table, tag
@@ -249,7 +250,7 @@ def _without_result(subject: Subject) -> Html | None:
     rows = [(entry.id, entry.state, values_of(entry), entry.reason or "not run") for entry in rest]
     return tag(
         "details",
-        tag("summary", f"{len(rest)} trials without a rank"),
+        tag("summary", f"{counted(len(rest), 'trial')} without a rank"),
         table(("trial", "state", "settings", "because"), rows, caption="Trials without a result"),
     )
 
@@ -391,7 +392,7 @@ def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
         else f"ragwright report {run} --trial {names[0]}"
     )
     return (
-        f"To keep this file small, {rows:,} rows of {some} are included with scores only, "
+        f"To keep this file small, {counted(rows, 'row')} of {some} are included with scores only, "
         f"without answers, passages and prompts. Get them with `{how}`."
     )
 

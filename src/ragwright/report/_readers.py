@@ -9,7 +9,7 @@ from typing import Any
 
 from ..experiment import GridComparison, PersonaModelGrid
 from ..measure import Summary
-from ._text import WIDTH, interval, number, text_table
+from ._text import WIDTH, interval, number, p_cell, text_table
 
 _OWN = "(as configured)"
 
@@ -120,7 +120,7 @@ def _pairs(within: str, pairs: Sequence[GridComparison], width: int) -> str:
                 pair.b,
                 "-" if c.difference is None else f"{c.difference:+.4f}",
                 interval(c.low, c.high),
-                number(c.p_holm),
+                p_cell(c.p_holm),
                 str(c.n),
                 "" if c.verdict == "no change proven" else f"b {c.verdict}",
             ]

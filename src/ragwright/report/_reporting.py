@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import Score, StoreError, TestsetError, Usage, value_hash
+from ..core import Score, StoreError, TestsetError, Usage, counted, value_hash
 from ..experiment import (
     Curve,
     DiagnosedRow,
@@ -123,7 +123,11 @@ class _Reader:
             with suppress(StoreError):
                 return by_id[find_run(self.runs, name)]
         lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(shown[-6:]))
-        what = f"{len(exact)} runs have the name {name!r}" if exact else f"unknown run {name!r}"
+        what = (
+            f"{counted(len(exact), 'run has', 'runs have')} the name {name!r}"
+            if exact
+            else f"unknown run {name!r}"
+        )
         hint = (
             f"the newest:{lines}" if lines else "no run is stored yet: run `ragwright eval` first"
         )
@@ -216,7 +220,7 @@ class _Reader:
         name = str(run.manifest.get("study", {}).get("name", ""))
         rows = max((trial.rows for trial in trials), default=0)
         return Subject(
-            f"Study {name}: {len(trials)} trials on {run.manifest.get('testset', '')}",
+            f"Study {name}: {counted(len(trials), 'trial')} on {run.manifest.get('testset', '')}",
             "study",
             (*entries, *(self._evaluated(other) for other in others)),
             tuple(boards),

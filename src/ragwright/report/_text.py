@@ -8,6 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from .. import measure as measuring
+from ..core import counted
 
 if TYPE_CHECKING:
     from ..core import Score
@@ -129,7 +130,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
     if s.histogram:
         yield ", ".join(f"{value}: {count}" for value, count in s.histogram.items())
     if s.clusters is not None:
-        yield f"{s.n} rows in {s.clusters} clusters"
+        yield f"{counted(s.n, 'row')} in {s.clusters} clusters"
 
 
 def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:
@@ -168,6 +169,23 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
     return text_table(rows, right=(2, 4, 5), width=width)
 
 
+def unequal_depths(found: Comparisons) -> list[str]:
+    """Which measures the two runs have at different depths, and how to score both at one."""
+    depths: dict[str, list[int]] = {}
+    for name in found.missing:
+        stem, mark, depth = name.partition("@")
+        if mark and depth.isdigit():
+            depths.setdefault(stem, []).append(int(depth))
+    shallow = [f"{stem}@{min(each)}" for stem, each in depths.items() if len(each) > 1]
+    if not shallow:
+        return []
+    measures = ",".join(shallow)
+    return [
+        f"the runs measure different depths. To compare {measures}, score each of them: "
+        f"ragwright score RUN --measures {measures}"
+    ]
+
+
 def comparison_table(
     found: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
 ) -> str:
@@ -182,7 +200,7 @@ def comparison_table(
                 number(c.mean_b),
                 "-" if c.difference is None else f"{c.difference:+.4f}",
                 interval(c.low, c.high),
-                number(c.p_holm),
+                p_cell(c.p_holm),
                 f"{c.wins}/{c.ties}/{c.losses}",
                 str(c.n),
             ]
@@ -194,21 +212,23 @@ def comparison_table(
     for c in found.measures:
         if c.only_a or c.only_b:
             lines.append(
-                f"{c.measure}: {c.only_a} rows have a score only in {a}, {c.only_b} only in {b}"
+                f"{c.measure}: {counted(c.only_a, 'row has', 'rows have')} a score only in "
+                f"{a}, {c.only_b} only in {b}"
             )
         if c.no_gold:
-            lines.append(f"{c.measure}: {c.no_gold} rows without gold for it, left out")
+            lines.append(f"{c.measure}: {counted(c.no_gold, 'row')} without gold for it, left out")
         if c.unanswerable:
             lines.append(
                 f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
             )
         for way, ids in c.moved.items():
-            lines.append(f"{c.measure}: {way} in {len(ids)} rows: {_some(ids)}")
+            lines.append(f"{c.measure}: {way} in {counted(len(ids), 'row')}: {_some(ids)}")
     for name, ids in ((a, found.only_a), (b, found.only_b)):
         if ids:
             lines.append(f"rows only in {name}, left out: {_some(ids)}")
     if found.missing:
         lines.append(f"measures of only one run, left out: {_some(found.missing)}")
+        lines += [_line(f"note: {note}", width) for note in unequal_depths(found)]
     return "\n".join(lines)
 
 
@@ -244,15 +264,17 @@ def calibration_table(found: Calibration, width: int = WIDTH) -> str:
     rows = [["", "value", "95 % interval"]]
     rows += [[name, number(e.value), interval(e.low, e.high)] for name, e in parts]
     lines = [
-        f"{with_scale(found.measure, found.scale)} against people, {found.n} rows with both "
+        f"{with_scale(found.measure, found.scale)} against people, "
+        f"{counted(found.n, 'row')} with both "
         f"({found.unlabelled} without a label, {found.unscored} without a score, "
-        f"{found.unknown} labels of other rows)",
+        f"{counted(found.unknown, 'label')} of other rows)",
         text_table(rows, right=(1,), width=width),
     ]
     if found.labels > found.n:
         lines.insert(
             1,
-            f"{found.labels} labels; {found.labelled_twice} rows have labels of two people or more",
+            f"{counted(found.labels, 'label')}; "
+            f"{counted(found.labelled_twice, 'row has', 'rows have')} labels of two people or more",
         )
     if found.levels:
         heads = [f"{level:g}" for level in found.levels]
@@ -279,6 +301,11 @@ def with_scale(measure: str, scale: MeasureScale | None) -> str:
 def number(value: float | None) -> str:
     """Four digits, or a dash if undefined."""
     return "-" if value is None else f"{value:.4f}"
+
+
+def p_cell(value: float | None) -> str:
+    """A p-value of a table: four digits, ``< 0.001``, or a dash."""
+    return "< 0.001" if value is not None and value < measuring.LEAST_P else number(value)
 
 
 def interval(low: float | None, high: float | None) -> str:

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiment import StudyVerdict
-from ..measure import Comparison
+from ..measure import Comparison, p_text
 from ._text import WIDTH, interval, number, text_table
 
 
@@ -27,7 +27,7 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
             "",
             f"expected optimism from picking the best of {chosen.candidates}: "
             f"{chosen.optimism:.4f}; lead without it: {chosen.expected:+.4f} "
-            f"(p = {chosen.p:.3g}, corrected for the choice)",
+            f"({p_text(chosen.p)}, corrected for the choice)",
         ]
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"run: {run}"] if run else []

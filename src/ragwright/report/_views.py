@@ -21,7 +21,7 @@ from ._relations import (
     value_text,
 )
 from ._subject import FACT_NAMES, Entry, Subject
-from ._text import number, with_scale
+from ._text import number, p_cell, with_scale
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
@@ -321,7 +321,7 @@ def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
                 number(one.mean_b),
                 f"{one.difference:+.4f}",
                 told,
-                number(one.p_holm),
+                p_cell(one.p_holm),
                 f"{one.wins}/{one.ties}/{one.losses}",
                 str(one.n),
                 one.verdict,

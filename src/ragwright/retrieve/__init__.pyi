@@ -37,6 +37,8 @@ from ._options import (
     SoftFilterOptions as SoftFilterOptions,
 )
 from ._query import query_variants as query_variants
+from ._ranker import Ranker as Ranker, Trees as Trees
+from ._ranker_features import FEATURES as FEATURES, Asked as Asked, features as features
 from ._rerank import (
     read_order as read_order,
     rerank_depth as rerank_depth,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ConfigError, replacing
+from ..core import ConfigError, replacing, text_hash
 
 Vector = NDArray[np.float32]
 
@@ -28,6 +28,11 @@ class Adapter:
 
     matrix: Vector
     card: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Hash of the matrix."""
+        return text_hash(self.matrix.tobytes().hex())
 
     def applied(self, vectors: Vector) -> Vector:
         """Query vectors of shape (queries, dimensions), each at its former length."""

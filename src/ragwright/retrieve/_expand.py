@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ..core import Filter, Hit, RetrieveError
+from ..core import Filter, Hit, RetrieveError, counted
 from ..flow import Flow, Lookup, LookupReply, send
 from ._options import ExpandOptions
 from ._target import Target
@@ -36,7 +36,8 @@ def expand_hits(
     reply = yield from send(request, LookupReply)
     if len(reply.hits) != len(hits):
         raise RetrieveError(
-            f"{len(hits)} chunks were to be expanded, {len(reply.hits)} could be fetched",
+            f"{counted(len(hits), 'chunk was', 'chunks were')} to be expanded, "
+            f"{len(reply.hits)} could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
@@ -59,11 +60,11 @@ def expand_hits(
     merged = merge_hits(grown)
     notes = list(reply.notes)
     if kept:
-        named = "1 hit is" if kept == 1 else f"{kept} hits are"
+        named = counted(kept, "hit is", "hits are")
         notes.append(f"{named} not expanded: over {options.max_words} words by {options.by}")
     if len(merged) < len(hits):
         gone = len(hits) - len(merged)
-        named = "1 hit is" if gone == 1 else f"{gone} hits are"
+        named = counted(gone, "hit is", "hits are")
         notes.append(f"{named} merged into the surroundings of a better one")
     return merged, tuple(notes)
 

@@ -363,6 +363,7 @@ class RetrieveOptions:
         (), "Soft metadata conditions: hits are ranked first by the weights of those they meet."
     )
     adapter: str = option("", "File of `ragwright tune adapter` that moves query vectors.")
+    ranker: str = option("", "File of `ragwright tune ranker` that orders the hits of the search.")
     threshold: float | None = option(
         None, "Least similarity of a hit (in keyword search: least BM25 score); none by default."
     )

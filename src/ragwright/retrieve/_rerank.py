@@ -18,6 +18,7 @@ from ..core import (
     ModelError,
     ModelRefusedError,
     RetrieveError,
+    counted,
     passage_values,
     render,
     shipped_mapping,
@@ -118,7 +119,7 @@ def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
         shown.append(replace(hit, text=hit.text[: ends[limit - 1]]) if long else hit)
     if not cut:
         return tuple(hits), ()
-    named = "1 passage was" if cut == 1 else f"{cut} passages were"
+    named = counted(cut, "passage was", "passages were")
     return tuple(shown), (f"{named} reranked by the first {limit} words only",)
 
 

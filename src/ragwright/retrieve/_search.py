@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 
-from ..core import ChannelScore, Hit, PluginError, RagwrightError, RetrieveError, load_object
-from ..flow import Flow, lookup
+from ..core import (
+    ChannelScore,
+    Hit,
+    PluginError,
+    RagwrightError,
+    RetrieveError,
+    counted,
+    load_object,
+)
+from ..flow import Flow, Lookup, LookupReply, send
 from ..models import WordTokenizer
 from ._channels import candidates, prepared
 from ._expand import expand_hits
@@ -15,6 +23,8 @@ from ._iterate import iterate
 from ._meanings import visible_glossary
 from ._options import RerankOptions, RetrieveOptions
 from ._query import query_variants
+from ._ranker import Shares
+from ._ranker_features import Asked
 from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
 from ._stage_hooks import StageHooks
@@ -82,12 +92,13 @@ def _round(
         )
         notes = (*cut, *told)
     depth = select_depth(options.top_k, options.select)
-    wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth)
+    learned = 0 if target.ranker is None else target.ranker.depth
+    wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth, learned)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
     found = yield from candidates(asked, target, deep)
     # Wordings are for the search only: later stages use the question as asked.
     question = text if options.query.methods else found.query
-    hits, more = yield from _fetched(found, target)
+    hits, why, more = yield from _fetched(question, found, target)
     notes += more
     hits = through.pooled(hits)
     if options.rerank.model:
@@ -95,7 +106,8 @@ def _round(
         notes += more
     hits = through.ordered(hits)
     hits = hits if len(hits) <= depth else hits[:depth]
-    return Retrieved(question, hits, found.mode, _once_each(notes, found.notes), found.explanation)
+    explanation = replace(found.explanation, ranked=why) if why else found.explanation
+    return Retrieved(question, hits, found.mode, _once_each(notes, found.notes), explanation)
 
 
 def _finished(
@@ -140,20 +152,33 @@ def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]
     return tuple(dict.fromkeys((*notes, *more))) if notes else more
 
 
-def _fetched(found: Candidates, target: Target) -> Flow[tuple[tuple[Hit, ...], tuple[str, ...]]]:
-    """The chunks of the candidates, and notes on fetching them."""
+def _fetched(
+    question: str, found: Candidates, target: Target
+) -> Flow[tuple[tuple[Hit, ...], Mapping[str, Shares], tuple[str, ...]]]:
+    """The chunks of the candidates in the ranker's order if there is one, why, and notes."""
     best = found.ranking
     if not best:
-        return (), ()
-    reply = yield from lookup(target.snapshot, [key for key, _ in best])
+        return (), {}, ()
+    keys = tuple(key for key, _ in best)
+    ranker = target.ranker
+    # A ranker of keyword search belongs to no embedding model, so it reads no vectors.
+    near = ranker is not None and ranker.mode != "keyword"
+    request = Lookup(target.snapshot, keys, vectors=near)
+    reply = yield from send(request, LookupReply)
     stored = reply.hits
     if len(stored) != len(best):
         raise RetrieveError(
-            f"{len(best)} chunks were found, {len(stored)} of them could be fetched",
+            f"{counted(len(best), 'chunk was', 'chunks were')} found, {len(stored)} of "
+            "them could be fetched",
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    return _ranked_hits(best, stored, found), reply.notes
+    hits = _ranked_hits(best, stored, found)
+    if ranker is None:
+        return hits, {}, reply.notes
+    asked = Asked.of(question, found.explanation.terms, target.analyzer)
+    hits, why = ranker.applied(found.mode, hits, asked, reply.vectors)
+    return hits, why, reply.notes
 
 
 def _reranked(

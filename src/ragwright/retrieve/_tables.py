@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..core import text_hash
+from ..core import counted, text_hash
 from ..flow import SqlReply
 from ._options import DatabaseOptions
 
@@ -101,7 +101,8 @@ class RowBuffer:
             notes.append(f"only the first {self.max_rows} rows were read")
         elif self.truncated:
             notes.append(
-                f"only {len(self.rows)} rows fit in {self.max_characters} characters; there are "
+                f"only {counted(len(self.rows), 'row')} fit in {self.max_characters} "
+                "characters; there are "
                 "more"
             )
         if self.cut:

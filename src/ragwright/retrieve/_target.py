@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..core import Hit, RelaxationLevel, Term, frame_of, html_table
+from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
 from ..models import Tokenizer, TokenSource
 from ._adapter import Adapter
 from ._glossary import Glossary
+
+if TYPE_CHECKING:
+    from ._ranker import Ranker
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
@@ -29,6 +32,7 @@ class Target:
         tokenizer: The embedding model's own, None if it has none or is remote.
         glossary: Meanings of codes and abbreviations, if a glossary is used.
         adapter: Moves query vectors, if one is used.
+        ranker: Orders the hits of the search, if one is used.
     """
 
     snapshot: str
@@ -39,6 +43,13 @@ class Target:
     tokenizer: Tokenizer | None = field(default=None, compare=False)
     glossary: Glossary | None = field(default=None, compare=False)
     adapter: Adapter | None = field(default=None, compare=False)
+    ranker: Ranker | None = field(default=None, compare=False)
+
+    @property
+    def learned(self) -> dict[str, str]:
+        """Hashes of the adapter and the ranker in use, for the manifests of runs."""
+        parts = {"adapter": self.adapter, "ranker": self.ranker}
+        return {name: part.digest for name, part in parts.items() if part is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +81,8 @@ class Explanation:
         seen: Chunk id -> the embedding model's tokens of the chunk's beginning.
         nearest: Chunk id of the first hits of a dense search -> (cosine, sentence) of those of its
             sentences that are nearest to the query, the nearest first.
+        ranked: With a ranker: chunk id of the first hits -> feature -> (its value, what it adds to
+            the score).
     """
 
     terms: tuple[Term, ...] = ()
@@ -80,6 +93,7 @@ class Explanation:
     matched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     seen: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nearest: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)
+    ranked: Mapping[str, Mapping[str, tuple[float, float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,7 @@ class Retrieved:
     def __repr__(self) -> str:
         """The query, the number of hits and the best one."""
         best = f", the first {self.hits[0]!r}" if self.hits else ""
-        return f"<Retrieved {self.query!r}: {len(self.hits)} hits{best}>"
+        return f"<Retrieved {self.query!r}: {counted(len(self.hits), 'hit')}{best}>"
 
     def _repr_html_(self) -> str:
         """The hits as a table, for a notebook."""

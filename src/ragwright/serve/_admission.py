@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from ..core import counted
 from ..flow import Message, TraceEntry, metered
 from ..retrieve import parse_filter, parse_soft_filter
 from ._errors import ApiError, ClientGoneError
@@ -177,7 +178,7 @@ async def _within_rate(service: Service, caller: Caller) -> None:
     if wait:
         raise ApiError(
             429,
-            f"the key {key.name!r} allows {key.per_minute} requests a minute",
+            f"the key {key.name!r} allows {counted(key.per_minute, 'request')} a minute",
             "rate_limit_exceeded",
             retry_after=wait,
         )

@@ -28,9 +28,6 @@ COOKIE = "ragwright_key"
 _ASKING = frozenset({"/", "/ask/why"})
 """Pages that ask, and so may cost money, though they are read by GET."""
 
-_BODY = 60.0
-"""Most seconds that a client may take to send a body; nothing else waits for it meanwhile."""
-
 _OWN_SITES = frozenset({"same-origin", "none"})
 
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -116,8 +113,10 @@ class Door:
             return
         origin = request.headers.get("origin")
         other = origin is not None and not _names(origin, request.headers.get("host", ""))
-        if other and request.headers.get("authorization") is None:
-            raise ApiError(403, f"requests from {origin!r} are refused", "cross_origin")
+        if (other or site == "cross-site") and request.headers.get("authorization") is None:
+            raise ApiError(
+                403, f"requests from {origin or 'another site'!r} are refused", "cross_origin"
+            )
 
     def _bounded(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
@@ -127,7 +126,8 @@ class Door:
         if length.isdigit() and int(length) > most:
             raise too_long
         read, whole = 0, False
-        until = asyncio.get_running_loop().time() + _BODY
+        patience = self._service.serving.body
+        until = asyncio.get_running_loop().time() + patience
 
         async def bounded() -> Message:
             nonlocal read, whole
@@ -135,7 +135,8 @@ class Door:
                 async with asyncio.timeout_at(None if whole else until):
                     message = await receive()
             except TimeoutError:
-                raise ApiError(408, f"the body took longer than {_BODY:g} s", "timeout") from None
+                said = f"the body took longer than {patience:g} s"
+                raise ApiError(408, said, "timeout") from None
             read += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if read > most:

@@ -197,6 +197,12 @@ def install_errors(app: FastAPI) -> None:
 
 
 def _validation(first: Mapping[str, Any]) -> ApiError:
+    if first["type"] == "json_invalid":
+        said = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+        return ApiError(400, said, "invalid_value")
+    if tuple(first["loc"]) == ("body",) and first["type"] == "model_attributes_type":
+        said = "send a JSON object, with the header content-type: application/json"
+        return ApiError(400, said, "invalid_value")
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     where = ".".join(place)
     said = first["msg"].removeprefix("Value error, ")

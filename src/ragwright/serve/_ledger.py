@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import StoreError, Usage
-from ..flow import Database
+from ..flow import Tables, open_database
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -21,7 +21,6 @@ log = logging.getLogger("ragwright.serve")
 
 T = TypeVar("T")
 
-_VERSION = 2
 _COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
 _SCHEMA = (
     "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
@@ -35,6 +34,7 @@ _SCHEMA = (
     "DROP TABLE served_days",
     "DROP TABLE IF EXISTS served_answers",
 )
+_TABLES = Tables("served", _SCHEMA, 2)
 _KEPT_MINUTES = 10
 
 
@@ -46,7 +46,7 @@ class Ledger:
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._database = Database(folder.data / "serve" / "served.sqlite", _SCHEMA, _VERSION, False)
+        self._database = open_database(folder.data / "serve" / "served.sqlite", _TABLES)
         self._connection = self._database.connect()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragwright-ledger")
         self._unstored: dict[tuple[str, str], Usage] = {}

@@ -216,6 +216,7 @@ class _Tools:
         around = _AROUND if span else 0
         first = max(0, start - around)
         last = min(len(document.text), end + around, first + _FETCHED)
+        first, last = _whole_words(document.text, first, last)
         quote = found.text(start, end)
         cited = Citation(1, document.source, document.id, "", document.title, None, start, end)
         metadata: dict[str, Any] = {"document_id": document.id, "start": first, "end": last}
@@ -230,6 +231,22 @@ class _Tools:
             url=self._url(work, cited, quote),
             metadata=metadata,
         )
+
+
+_WORD = 40
+"""Most characters that a cut moves to reach a blank."""
+
+
+def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
+    """A span narrowed so that it cuts no word; as it is where no blank is near."""
+    begin, end = first, last
+    if first > 0 and not text[first - 1].isspace():
+        blank = re.search(r"\s", text[first : first + _WORD])
+        begin = first + blank.end() if blank else first
+    if last < len(text) and not text[last].isspace():
+        blanks = [m.start() for m in re.finditer(r"\s", text[last - _WORD : last])]
+        end = last - _WORD + blanks[-1] + 1 if blanks and last > _WORD else last
+    return (begin, end) if begin < end else (first, last)
 
 
 def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:

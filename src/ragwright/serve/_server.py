@@ -140,7 +140,10 @@ def serve(serving: Serving, listening: Listening) -> None:
             proxy_headers=False,
         )
         if many:
-            _Workers(config, sockets=[listener]).run()
+            workers = _Workers(config, sockets=[listener])
+            workers.run()
+            if workers.failed:
+                raise StoreError("a worker did not start", hint="the log above says why")
         else:
             server = uvicorn.Server(config)
             server.run([listener])
@@ -149,10 +152,29 @@ def serve(serving: Serving, listening: Listening) -> None:
 
 
 class _Workers(Multiprocess):
-    """Worker processes; what one that has ended was working on is no longer counted."""
+    """Worker processes; what one that has ended was working on is no longer counted.
+
+    Attributes:
+        failed: True where one ended by an error before it served: others would end the same way.
+    """
+
+    failed = False
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        self._served: set[int | None] = set()
 
     def keep_subprocess_alive(self) -> None:
-        """Start workers again that have ended."""
+        """Start workers again that have ended after they served; else stop."""
+        for process in self.processes:
+            if process.pid in self._served:
+                continue
+            if process.process.is_alive():
+                if process.is_ready(timeout=0.1):
+                    self._served.add(process.pid)
+            elif process.exitcode:
+                self.failed = True
+                self.should_exit.set()
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
         for gone in before - {process.pid for process in self.processes}:
@@ -170,7 +192,9 @@ def worker_app() -> ASGIApp:
 @contextlib.contextmanager
 def _listening(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    # With the protocol named, asyncio sends each piece at once (TCP_NODELAY); else the body of a
+    # reply waits up to 40 ms for the client to acknowledge its head.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -11,8 +11,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
 from ..core import ConfigError, Filter, RagwrightError, RetrieveError, Usage, near
 from ..drafting import Origin, origin_of
@@ -41,6 +42,9 @@ _RETRY = 30.0
 _THREADS = 64
 """Most threads of slow work; the turns of drafts bound it further."""
 
+PAGE_THREADS = 2
+"""Threads of the work of pages: a report takes seconds of one core."""
+
 T = TypeVar("T")
 
 Lane: TypeAlias = Literal["answers", "searches", "drafts"]
@@ -60,12 +64,14 @@ class Serving:
         own: Serve the project's own settings instead of the promoted ones, and follow changes of
             its files.
         watch: Seconds between two looks for something newer.
+        body: Most seconds that a client may take to send a body; nothing else waits meanwhile.
     """
 
     folder: Path = Path()
     overrides: tuple[str, ...] = ()
     own: bool = False
     watch: float = _WATCH
+    body: float = 60.0
 
 
 @dataclass(slots=True)
@@ -136,6 +142,7 @@ class Service:
         self._state: object = None
         self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
         self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
+        self._pages = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="ragwright-pages")
         self._watcher: asyncio.Task[None] | None = None
         self._measuring: BackgroundMeasuring | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -185,7 +192,8 @@ class Service:
         self._open = {}
         while self._closing:
             await asyncio.wait(self._closing)
-        self._slow.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._slow, self._pages):
+            pool.shutdown(wait=False, cancel_futures=True)
         self.tracing.close()
         self.ledger.close()
 
@@ -246,11 +254,17 @@ class Service:
         async with self.using(self.find("", None)[0]) as bench:
             yield bench
 
+    async def for_page(self, work: Callable[..., T], *given: Any) -> T:
+        """The work of a page, on few threads of its own: pages never hold up answers."""
+        return await self._on(self._pages, partial(work, *given))
+
     async def aside(self, work: Callable[[], T]) -> T:
         """Slow work, on threads of its own: what is quick never waits for it."""
+        return await self._on(self._slow, work)
+
+    async def _on(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._slow, context.run, work)
+        return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)
 
     def meter(self, key: ServeKey | None) -> Meter:
         """What charges calls to a key; without one, to nobody's name.

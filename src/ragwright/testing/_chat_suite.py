@@ -27,7 +27,7 @@ class ChatModelSuite:
     """
 
     def make(self) -> ChatModel:
-        """A model, not used on any loop yet."""
+        """A model that no event loop has used yet."""
         raise NotImplementedError("return the chat model under test")
 
     def with_model(self, work: Callable[[ChatModel], Coroutine[Any, Any, T]]) -> T:
@@ -43,7 +43,7 @@ class ChatModelSuite:
         return asyncio.run(main())
 
     def test_a_reply_is_text_with_its_usage(self) -> None:
-        """Text, one call, no negative counts, no price made up."""
+        """A reply has text, counts one call, and invents neither counts nor a price."""
         reply = self.with_model(lambda model: model.chat(_ask("Say hello.")))
         assert isinstance(reply, ChatReply)
         assert isinstance(reply.text, str)
@@ -58,13 +58,13 @@ class ChatModelSuite:
         assert self.make().identity == self.make().identity
 
     def test_deltas_add_up_to_the_reply(self) -> None:
-        """A model that streams hands on exactly its text; one that does not hands on nothing."""
+        """A streaming model passes on exactly its text; any other passes on nothing."""
         deltas: list[str] = []
         reply = self.with_model(lambda model: model.chat(_ask("Count to five."), deltas.append))
         assert not deltas or "".join(deltas) == reply.text
 
     def test_many_calls_side_by_side(self) -> None:
-        """Thirty at once, each with a reply."""
+        """Thirty requests at once all get a reply."""
 
         async def many(model: ChatModel) -> list[ChatReply]:
             return await asyncio.gather(*(model.chat(_ask(f"Say {i}.")) for i in range(30)))
@@ -72,7 +72,7 @@ class ChatModelSuite:
         assert len(self.with_model(many)) == 30
 
     def test_a_cancelled_call_leaves_the_model_usable(self) -> None:
-        """The next call is answered."""
+        """After a cancelled call the next one is answered."""
 
         async def work(model: ChatModel) -> ChatReply:
             task = asyncio.ensure_future(model.chat(_ask("Tell a long story.")))
@@ -84,7 +84,7 @@ class ChatModelSuite:
         assert isinstance(self.with_model(work), ChatReply)
 
     def test_closing_twice_is_harmless(self) -> None:
-        """Runners and owners may both close."""
+        """Closing twice is safe: runners and owners may both close."""
 
         async def work(model: ChatModel) -> None:
             await model.chat(_ask("Say hello."))

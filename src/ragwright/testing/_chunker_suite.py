@@ -1,4 +1,4 @@
-"""The conformance suite of chunkers: what an own chunker must keep to be used."""
+"""The conformance suite of chunkers: what a custom chunker must do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ChunkerSuite:
         raise NotImplementedError("offer a fixture named chunker")
 
     def test_spans_cover_random_texts_and_join_to_them(self, chunker: Chunker) -> None:
-        """Sorted, none empty, no gap; overlaps counted once, they are the text."""
+        """Spans are sorted, not empty, without gaps; joined without overlaps they are the text."""
         for document in map(random_document, range(50)):
             spans = chunker.cut(document)
             check_spans(document, spans)
@@ -48,11 +48,11 @@ class ChunkerSuite:
             check_spans(document, chunker.cut(document))
 
     def test_an_empty_text_has_no_span(self, chunker: Chunker) -> None:
-        """Nothing to cut, nothing to index."""
+        """An empty text has no chunks."""
         assert list(chunker.cut(Document(id="empty", source="empty", text=""))) == []
 
     def test_cutting_twice_gives_the_same(self, chunker: Chunker) -> None:
-        """A chunk's id is its place: equal settings must cut equally."""
+        """Cutting twice gives the same spans, because a chunk's id is its place."""
         for document in map(random_document, range(5)):
             assert chunker.cut(document) == chunker.cut(document)
 
@@ -75,7 +75,7 @@ class ChunkerSuite:
 
 
 def joined(text: str, spans: list[Span]) -> str:
-    """Pieces of a text put together again, what overlaps taken once."""
+    """The text joined from its pieces again, with overlaps taken once."""
     made, end = [], 0
     for span in spans:
         made.append(text[max(span.start, end) : span.end])

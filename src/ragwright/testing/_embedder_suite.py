@@ -41,7 +41,7 @@ class EmbedderSuite:
         raise NotImplementedError("return the embedder under test")
 
     def test_vectors_have_the_stated_shape_and_are_finite(self) -> None:
-        """float32, one row a text, as many columns as ``dimensions``."""
+        """Vectors are float32: one row for each text, ``dimensions`` columns."""
         embedder = self.make()
         vectors = embedder.embed_batch(TEXTS)
         assert vectors.dtype == np.float32
@@ -54,7 +54,7 @@ class EmbedderSuite:
         assert embedder.embed_batch([]).shape == (0, embedder.dimensions)
 
     def test_a_vector_does_not_depend_on_its_neighbours(self) -> None:
-        """Alone, in a batch, in another order: the same within ``tolerance``."""
+        """A vector is the same alone, in a batch and in another order, within ``tolerance``."""
         embedder = self.make()
         together = embedder.embed_batch(TEXTS)
         backwards = embedder.embed_batch(TEXTS[::-1])[::-1]
@@ -66,7 +66,7 @@ class EmbedderSuite:
                 assert float(np.abs(together - other).max()) <= self.tolerance
 
     def test_equal_texts_have_equal_vectors(self) -> None:
-        """Within one batch."""
+        """Equal texts in one batch have equal vectors."""
         embedder = self.make()
         first, second = embedder.embed_batch([TEXTS[0], TEXTS[0]])
         assert float(np.abs(first - second).max()) <= self.tolerance
@@ -77,14 +77,14 @@ class EmbedderSuite:
         assert self.make().identity == self.make().identity
 
     def test_paraphrases_are_nearer_than_other_subjects(self) -> None:
-        """The least that a semantic model must do."""
+        """A text is nearer to its paraphrase than to another text."""
         if not self.semantic:
             return
         cat, kitten, revenue = self.make().embed_batch(TEXTS[:3])
         assert float(cat @ kitten) > float(cat @ revenue)
 
     def test_the_tokenizer_counts_and_its_spans_are_in_the_text(self) -> None:
-        """Spans in order, inside the text, as many as counted."""
+        """Token spans are in order, inside the text, and as many as are counted."""
         tokenizer = self.make().tokenizer()
         if tokenizer is None:
             return
@@ -95,7 +95,7 @@ class EmbedderSuite:
             assert [s.start for s in spans] == sorted(s.start for s in spans)
 
     def test_a_text_beyond_the_window_is_pooled_not_cut(self) -> None:
-        """The end of a long text leaves a mark in its vector."""
+        """The end of a long text changes its vector."""
         embedder = self.make()
         if embedder.window is None or embedder.tokenizer() is None:
             return

@@ -1,4 +1,4 @@
-"""The conformance suite of stores: what an own store must keep to be used."""
+"""The conformance suite of stores: what a custom store must do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ _K1, _B, _CODE_BONUS = 1.2, 0.75, 0.5
 def slow_keyword(
     analyzer: TokenSource, items: Sequence[IndexedDocument], query: str, k: int
 ) -> list[tuple[str, float]]:
-    """BM25 in Lucene's variant with weighted fields and codes, as plainly as it reads."""
+    """BM25 in Lucene's variant with weighted fields and codes, written for reading and not for
+    speed.
+    """
     tokens: dict[str, list[str]] = {}
     for item in items:
         for chunk in item.chunks:
@@ -61,7 +63,7 @@ def slow_keyword(
 
 
 def slow_dense(items: Sequence[IndexedDocument], query: Any, k: int) -> list[tuple[str, float]]:
-    """Every similarity, one by one."""
+    """Similarities computed one by one."""
     return ranked(
         [
             (chunk.id, float(np.dot(vector.astype(np.float64), query.astype(np.float64))))
@@ -109,7 +111,7 @@ class IndexSuite(RelaxedTests):
         store.close()
 
     def test_an_empty_store_answers_with_nothing(self, store: Store) -> None:
-        """No documents: no hits, no pairs, no error."""
+        """An empty store has no hits and no pairs, and raises no error."""
         view = store.view(PAIR)
         assert view.keyword("engine", 5) == ()
         assert view.dense(make_vector("q")[None, :], 5) == ((),)
@@ -122,7 +124,7 @@ class IndexSuite(RelaxedTests):
         assert dict(store.content_hashes(PAIR)) == {}
 
     def test_counts_of_added_changed_unchanged_and_removed(self, store: Store) -> None:
-        """What a write reports is what it did."""
+        """The reported counts of a write are right."""
         items = [make_indexed(make_document(n)) for n in range(6)]
         chunks = sum(len(item.chunks) for item in items)
         first = store.upsert(PAIR, items, root="r")
@@ -142,7 +144,7 @@ class IndexSuite(RelaxedTests):
         assert set(store.content_hashes(PAIR)) == {f"doc/{n:04d}" for n in (1, 2, 3, 4, 5, 50)}
 
     def test_of_some_ids_those_are_known_that_the_pair_holds(self, store: Store) -> None:
-        """Whatever their number, and however odd they are spelled."""
+        """Any number of ids can be asked about, however they are spelled."""
         assert store.known_documents(PAIR, ["doc/0001"]) == frozenset()
         odd = replace(make_document(3), id="d'oc \udc80")
         store.upsert(
@@ -155,7 +157,7 @@ class IndexSuite(RelaxedTests):
         assert store.known_documents(replace(PAIR, chunker="another"), asked) == frozenset()
 
     def test_documents_come_back_whole(self, store: Store) -> None:
-        """Every field of a document, and the root it was read from."""
+        """Every field of a document, and its root, is read back as written."""
         documents = [make_document(n) for n in (3, 1, 2)]
         store.upsert(PAIR, [make_indexed(document) for document in documents], root="folder")
         assert list(store.documents(PAIR)) == sorted(documents, key=lambda d: d.id)
@@ -187,7 +189,7 @@ class IndexSuite(RelaxedTests):
         assert dict(store.content_hashes(PAIR)) == {}
 
     def test_keyword_scores_equal_the_slow_reference(self, store: Store) -> None:
-        """To 4 places, for every query, also after changes and removals."""
+        """Keyword scores equal the reference to 4 places, also after changes and removals."""
         items = {n: make_indexed(make_document(n)) for n in range(40)}
         store.upsert(PAIR, list(items.values()))
         self._check_keyword(store, list(items.values()))
@@ -207,7 +209,7 @@ class IndexSuite(RelaxedTests):
                 assert_same(view.keyword(query, k), slow_keyword(analyzer, items, query, k))
 
     def test_dense_scores_equal_brute_force(self, store: Store) -> None:
-        """To 4 places, alone and in a batch, also after changes and removals."""
+        """Similarities equal the reference to 4 places, alone, in a batch, and after changes."""
         items = {n: make_indexed(make_document(n)) for n in range(40)}
         store.upsert(PAIR, list(items.values()))
         items[5] = make_indexed(make_document(5, seed=55))
@@ -222,7 +224,7 @@ class IndexSuite(RelaxedTests):
                 assert view.dense(query[None, :], k) == (found,)
 
     def test_queries_that_cannot_be_answered_say_so(self, store: Store) -> None:
-        """NaN, another dimension, no vectors at all, an id that is not there."""
+        """NaN, a wrong dimension, missing vectors and unknown ids are errors."""
         store.upsert(PAIR, [make_indexed(make_document(1))])
         store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
         view = store.view(PAIR)
@@ -239,7 +241,7 @@ class IndexSuite(RelaxedTests):
         assert view.keyword("engine", 0) == ()
 
     def test_ties_are_broken_by_id(self, store: Store) -> None:
-        """Equal texts have equal scores; the lowest ids come first, whatever k is."""
+        """Equal texts have equal scores; the lowest ids come first, for every k."""
         names = [f"t{n:03d}" for n in random.Random(3).sample(range(300), 300)]  # noqa: S311
         twin = make_document(1, pages=(), sections=())
         for start in range(0, 300, 60):
@@ -256,7 +258,7 @@ class IndexSuite(RelaxedTests):
             assert [key for key, _ in view.dense(vectors, k)[0]] == expected
 
     def test_lookup_gives_hits_in_the_order_asked_for(self, store: Store) -> None:
-        """Texts, spans, pages, headings and metadata of exactly these chunks."""
+        """A lookup returns texts, spans, pages, headings and metadata of exactly these chunks."""
         items = [make_indexed(make_document(n)) for n in range(8)]
         store.upsert(PAIR, items)
         wanted = [(item.document, chunk) for item in items for chunk in item.chunks]
@@ -407,7 +409,9 @@ class IndexSuite(RelaxedTests):
         )
 
     def test_an_excluded_value_need_not_be_there_but_the_field_must(self, store: Store) -> None:
-        """Nothing to leave out is a right answer; a slip in the field would leave out nothing."""
+        """An exclusion may match nothing; a misspelled field is an error, as it would exclude
+        nothing.
+        """
         store.upsert(PAIR, [make_indexed(make_document(n)) for n in range(5)])
         view = store.view(PAIR)
         nobody = Filter("client", ("nobody",), exclude=True)
@@ -422,7 +426,9 @@ class IndexSuite(RelaxedTests):
             view.keyword("engine", 5, [nobody, Filter("client", ("Client1",))])
 
     def test_unknown_fields_and_values_name_the_nearest(self, store: Store) -> None:
-        """A slip in a filter is an error that helps, not an empty answer."""
+        """A misspelled filter is an error that names the nearest field or value, not an empty
+        reply.
+        """
         store.upsert(PAIR, [make_indexed(make_document(n)) for n in range(5)])
         view = store.view(PAIR)
         with pytest.raises(FilterError, match="client"):
@@ -432,7 +438,7 @@ class IndexSuite(RelaxedTests):
         assert view.keyword("engine", 5, [Filter("year", low=3000)]) == ()
 
     def test_fields_are_counted(self, store: Store) -> None:
-        """Every field with the number of chunks that carry it."""
+        """Every field is listed with the number of its chunks."""
         items = [make_indexed(make_document(n)) for n in range(10)]
         store.upsert(PAIR, items)
         store.remove([items.pop().document.id])
@@ -494,7 +500,7 @@ class IndexSuite(RelaxedTests):
         assert store.stored_vectors(PAIR.embedder, keys) == {}
 
     def test_a_pair_holds_what_was_stored_under_it_alone(self, store: Store) -> None:
-        """From the first document to the last, and of no other pair."""
+        """All documents of a pair are listed, and none of another pair."""
         item = make_indexed(make_document(1))
         assert not store.holds(PAIR)
         store.upsert(PAIR, [item])
@@ -504,7 +510,7 @@ class IndexSuite(RelaxedTests):
         assert not store.holds(PAIR)
 
     def test_answers_are_the_same_after_reopening(self, store_factory: StoreFactory) -> None:
-        """Close and open: the same snapshot, the same answers to the last digit."""
+        """A reopened store has the same snapshot and gives the same replies to the last digit."""
         items = [make_indexed(make_document(n)) for n in range(20)]
         answers: list[Mapping[str, Any]] = []
         for step in range(3):
@@ -528,7 +534,7 @@ class IndexSuite(RelaxedTests):
         assert answers[0] == answers[1] == answers[2]
 
     def test_documents_without_chunks_are_stored(self, store: Store) -> None:
-        """An empty document is a document."""
+        """A document without chunks is stored."""
         empty = Document(id="empty", source="s", text="")
         counts = store.upsert(PAIR, [make_indexed(empty), make_indexed(make_document(1))])
         assert counts.added == 2
@@ -536,7 +542,7 @@ class IndexSuite(RelaxedTests):
         assert store.view(PAIR).statistics().documents == 2
 
     def test_a_view_stays_as_it_was_while_others_write(self, store: Store) -> None:
-        """A reader keeps one consistent state; the next view sees the next one."""
+        """A reader keeps one consistent state; the next view sees the next state."""
         items = [make_indexed(make_document(n)) for n in range(12)]
         store.upsert(PAIR, items)
         view = store.view(PAIR)
@@ -566,7 +572,7 @@ class IndexSuite(RelaxedTests):
         assert store.view(PAIR).keyword("engine", 50) != keyword
 
     def test_a_snapshot_that_never_was_is_refused(self, store: Store) -> None:
-        """A pinned run is told, rather than given another state."""
+        """An unknown snapshot is an error; no other state is searched instead."""
         store.upsert(PAIR, [make_indexed(make_document(1))])
         present = store.snapshot(PAIR)
         assert store.view(PAIR, present).snapshot == present

@@ -1,4 +1,4 @@
-"""The conformance suite of readers: what an own reader must keep to be used."""
+"""The conformance suite of readers: what a custom reader must do."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ class ReaderSuite:
         return [item for item in reader.read(source, fetch) if isinstance(item, Document)]
 
     def test_it_accepts_its_source(self, reader: Reader, source: str) -> None:
-        """By the address alone, as often as it is asked."""
+        """A reader decides by the address alone, and always the same."""
         assert reader.accepts(source) is True
         assert reader.accepts(source) is True
 
     def test_it_has_a_name(self, reader: Reader) -> None:
-        """Messages and reports name the reader."""
+        """A reader has a name, for messages and reports."""
         assert reader.name
 
     def test_items_come_one_by_one(self, reader: Reader, source: str, fetch: FetchBytes) -> None:
-        """An iterator of documents and failures, none of them anything else."""
+        """A reader returns an iterator of documents and failures."""
         items = reader.read(source, fetch)
         assert isinstance(items, Iterator)
         for item in items:
@@ -94,7 +94,7 @@ class ReaderSuite:
         assert [d.content_hash() for d in again] == [d.content_hash() for d in documents]
 
     def test_pages_and_sections_lie_in_the_text(self, documents: list[Document]) -> None:
-        """In order, numbered upwards, each with a span inside the text."""
+        """Pages are in ascending order, each with a span inside the text."""
         for document in documents:
             size = len(document.text)
             starts = [page.span.start for page in document.pages]
@@ -108,7 +108,7 @@ class ReaderSuite:
             assert all(section.level >= 1 and section.title for section in document.sections)
 
     def test_metadata_is_what_filters_can_use(self, documents: list[Document]) -> None:
-        """Scalars and tuples of strings."""
+        """Metadata are scalars and tuples of strings."""
         for document in documents:
             for name, value in document.metadata.items():
                 assert isinstance(name, str)
@@ -120,7 +120,7 @@ class ReaderSuite:
     def test_what_is_missing_is_a_failure_and_no_exception(
         self, reader: Reader, missing: str, fetch: FetchBytes
     ) -> None:
-        """One bad source never costs the others."""
+        """A missing source is a failure and does not stop the others."""
         items = list(reader.read(missing, fetch))
         assert items
         for item in items:

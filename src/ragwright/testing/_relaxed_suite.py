@@ -66,7 +66,7 @@ _TYPED = tuple(
 
 
 def gapped(name: str = "gapped") -> IndexedDocument:
-    """A document of sections and pages whose chunks leave out what stands between them."""
+    """A document of sections and pages whose chunks leave gaps between them."""
     parts = [f"{'#' * (n % 2 + 1)} Head {n}\nBody of part {n}, engine." for n in range(8)]
     text = "\n\n".join(parts)
     starts = [text.index(part) for part in parts]
@@ -135,7 +135,7 @@ class RelaxedTests:
         threshold: float | None,
         unfiltered: bool,
     ) -> None:
-        """Where all sums of weights differ: list, rungs and ladder, whatever k is."""
+        """Where sums of weights differ, hits and levels equal the naive algorithm for every k."""
         relax = Relaxation(tuple(soft), threshold, unfiltered)
         whole = naive_relaxed(filled, query, _EVERYTHING, relax, filters)
         for k in (0, 1, 7, 60, _EVERYTHING):
@@ -150,7 +150,7 @@ class RelaxedTests:
 
     @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
     def test_combinations_of_equal_weight_are_one(self, filled: View, query: Any) -> None:
-        """Sorted by weight, then score, then id; k cuts the list and changes nothing else."""
+        """Hits are sorted by weight, score and id; k only cuts the list."""
         relax = Relaxation(_TYPED)
         found = filled.relaxed(query, _EVERYTHING, relax)
         naive = naive_relaxed(filled, query, _EVERYTHING, relax)
@@ -169,7 +169,7 @@ class RelaxedTests:
 
     @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
     def test_a_rung_says_what_is_met_and_hard_filters_hold(self, filled: View, query: Any) -> None:
-        """On every candidate, down to the last rung."""
+        """Hard filters and the threshold hold for every hit, down to the last level."""
         found = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED), [_ENGLISH])
         assert found.candidates
         hits = filled.lookup([key for key, _ in found.candidates])
@@ -188,7 +188,7 @@ class RelaxedTests:
             assert [bool(bits >> place & 1) for place in range(5)] == met
 
     def test_a_threshold_holds_for_the_rounded_score(self, filled: View) -> None:
-        """A score equal to it is over it."""
+        """A score equal to the threshold passes."""
         query = make_vector("q")
         every = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED))
         for _, least in every.candidates[::17]:
@@ -198,7 +198,7 @@ class RelaxedTests:
             assert sum(count for _, count in found.ladder) == len(expected)
 
     def test_equal_filters_count_once_and_weight_0_orders_nothing(self, filled: View) -> None:
-        """Asked for twice, in another spelling, or for the report alone."""
+        """Equal filters count once; a filter of weight 0 does not change the order."""
         query = make_vector("q")
         once = filled.relaxed(query, 50, Relaxation(_TYPED))
         again = SoftFilter(Filter("client", ("client 1", "client 1")), 2)
@@ -215,7 +215,9 @@ class RelaxedTests:
         assert [bool(bits >> 5 & 1) for bits in reported.rungs] == english
 
     def test_a_filter_and_its_opposite_are_two(self, filled: View) -> None:
-        """Each chunk meets one of them; values that nothing holds are met by all."""
+        """Each chunk meets one of two opposite conditions; all chunks meet the exclusion of an
+        unknown value.
+        """
         query = make_vector("q")
         nobody = Filter("client", ("nobody",), exclude=True)
         opposite = replace(_CLIENT, exclude=True)
@@ -232,7 +234,7 @@ class RelaxedTests:
             filled.relaxed(query, 5, Relaxation((slip,)))
 
     def test_without_soft_filters_it_is_a_plain_search(self, filled: View) -> None:
-        """One rung, which is never switched off: nothing was asked for, nothing is missed."""
+        """Without conditions one level is left, which is never switched off."""
         for unfiltered in (True, False):
             relax = Relaxation((), None, unfiltered)
             found = filled.relaxed(make_vector("q"), 9, relax)
@@ -274,7 +276,7 @@ class RelaxedTests:
     def test_a_value_that_hard_filters_hide_is_like_one_that_is_nowhere(
         self, store: Store, filled: View, soft: bool
     ) -> None:
-        """Same error and same words, or a filter would tell what a forbidden chunk holds."""
+        """Forbidden and unknown values give the same error: a filter reveals no such chunk."""
         hidden = make_document(77, metadata={"client": "other", "project": "falcon"})
         own = make_document(78, metadata={"client": "own", "project": "crane"})
         store.upsert(PAIR, [make_indexed(hidden), make_indexed(own)])
@@ -295,7 +297,7 @@ class RelaxedTests:
         assert view.keyword("engine", 5, [mask, Filter("project", ("crane", "falcon"))])
 
     def test_terms_count_the_chunks_that_may_be_found(self, store: Store) -> None:
-        """A word of forbidden chunks alone is told of like one that no chunk holds."""
+        """A word found only in forbidden chunks is reported as a word that no chunk has."""
         own = make_indexed(Document("own", "s", "oil pump", metadata={"client": "own"}))
         others = [
             make_indexed(Document(f"o{n}", "s", "oil app_w304", metadata={"client": "other"}))
@@ -332,7 +334,7 @@ class RelaxedTests:
             store.view(PLAIN).relaxed(make_vector("q"), 3, Relaxation(()))
 
     def test_an_empty_store_relaxes_and_lists_nothing(self, store: Store) -> None:
-        """Filters on no documents are no slips."""
+        """Filters on an empty index are not errors."""
         view = store.view(PAIR)
         for query in _QUERIES:
             assert view.relaxed(query, 5, Relaxation(_TYPED), [_ENGLISH]) == SearchReply(())
@@ -342,7 +344,7 @@ class RelaxedTests:
         assert vectors.shape == (0, PAIR.dimensions)
 
     def test_every_chunk_in_document_order(self, store: Store) -> None:
-        """Page by page, documents by id however they came in, the removed left out."""
+        """Chunks are read page by page, by document id, without removed documents."""
         items = [make_indexed(make_document(n)) for n in range(12)]
         store.upsert(PAIR, items[6:][::-1])
         store.view(PAIR).close()
@@ -368,7 +370,7 @@ class RelaxedTests:
         assert reply == SearchReply(tuple((key, 0.0) for key in english[:3]))
 
     def test_which_chunks_meet_hard_filters(self, filled: View) -> None:
-        """As a list of everything has it, in the order asked for."""
+        """The chunks that meet hard filters are those of the full list, in the requested order."""
         names = filled.every(_EVERYTHING)[::-3]
         first = Filter("half", ("first",))
         for filters in ((), (_ENGLISH,), (_ENGLISH, _YEARS), (first,), (_NOT_FIRST, _NOT_GERMAN)):
@@ -379,7 +381,7 @@ class RelaxedTests:
             filled.allowed(["doc/0001:7-8"], [_ENGLISH])
 
     def test_neighbours_of_a_chunk(self, store: Store) -> None:
-        """As far as the document goes, in text order."""
+        """Neighbours are in text order and end with the document."""
         items = [make_indexed(make_document(n)) for n in range(3)]
         store.upsert(PAIR, items)
         view = store.view(PAIR)
@@ -391,7 +393,7 @@ class RelaxedTests:
             view.around("doc/0001:7-8", 1)
 
     def test_vectors_of_chunks(self, store: Store) -> None:
-        """In the order asked for; none for a pair that has none."""
+        """Vectors come in the requested order; a pair without vectors has none."""
         items = [make_indexed(make_document(n)) for n in range(3)]
         store.upsert(PAIR, items)
         store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
@@ -408,7 +410,7 @@ class RelaxedTests:
             store.view(PAIR).vectors(["doc/0001:7-8"])
 
     def test_hits_grow_to_their_neighbours(self, store: Store) -> None:
-        """The exact characters of the document, what no chunk holds included."""
+        """A passage has the exact characters of the document, also those between chunks."""
         item = gapped()
         store.upsert(PAIR, [item, make_indexed(make_document(1))])
         text, chunks = item.document.text, item.chunks
@@ -426,7 +428,7 @@ class RelaxedTests:
                     assert hit.page_at(position) == item.document.page_at(position)
 
     def test_hits_grow_to_their_section(self, store: Store) -> None:
-        """The innermost one, and the chunk itself."""
+        """The section of a chunk is the innermost one that contains it."""
         item = gapped()
         store.upsert(PAIR, [item, make_indexed(make_document(1, sections=()))])
         names = tuple(chunk.id for chunk in item.chunks)
@@ -441,7 +443,7 @@ class RelaxedTests:
         assert not plain.notes
 
     def test_a_changed_document_gives_no_surroundings(self, store: Store) -> None:
-        """The chunk stays as the snapshot has it, and the reader is told."""
+        """A chunk of a changed document stays as in the snapshot, with a note."""
         store.upsert(PAIR, [gapped(), gapped("gone")])
         views, snapshot = Views(store), store.snapshot(PAIR)
         views.view(snapshot)
@@ -480,7 +482,7 @@ class RelaxedTests:
             ids_of("Part 1")
 
     def test_relaxed_searches_through_the_handler(self, store: Store, filled: View) -> None:
-        """Beside plain ones, each its own reply."""
+        """Relaxed and plain queries of one batch each get their own reply."""
         relax = Relaxation(_TYPED, 0.0)
         vector = make_vector("q")
         dense = Search(filled.snapshot, "dense", 5, vector=vector.tobytes())

@@ -69,21 +69,23 @@ class RerankerSuite:
         )
 
     def test_every_passage_has_a_finite_score(self) -> None:
-        """As many as passages, in their order; empty and odd ones too."""
+        """There is one score for each passage, in their order, also for empty and odd ones."""
         scores = self._scores(PASSAGES)
         assert len(scores) == len(PASSAGES)
         assert all(map(math.isfinite, scores))
 
     def test_no_passages_are_no_scores(self) -> None:
-        """An empty list is no error."""
+        """An empty list of passages gives no scores and no error."""
         assert self._scores([]) == []
 
     def test_scores_are_the_same_twice(self) -> None:
-        """Repeatable, within ``tolerance``."""
+        """Scores repeat within ``tolerance``."""
         assert self._same(self._scores(PASSAGES), self._scores(PASSAGES))
 
     def test_a_score_does_not_depend_on_its_neighbours(self) -> None:
-        """Alone, in a batch, backwards: the same, where the model is ``pointwise``."""
+        """A score is the same alone, in a batch and in reverse order, if the model is
+        ``pointwise``.
+        """
         if not self.pointwise:
             pytest.skip("the model reads a list")
         together = self._scores(PASSAGES)
@@ -91,14 +93,14 @@ class RerankerSuite:
         assert self._same([self._scores([passage])[0] for passage in PASSAGES], together)
 
     def test_equal_passages_have_equal_scores(self) -> None:
-        """Within one batch, where the model is ``pointwise``."""
+        """Equal passages of a batch have equal scores, if the model is ``pointwise``."""
         if not self.pointwise:
             pytest.skip("the model reads a list")
         first, second = self._scores([PASSAGES[0], PASSAGES[0]])
         assert abs(first - second) <= self.tolerance
 
     def test_an_answer_is_put_before_another_subject(self) -> None:
-        """The least that a reranker must do, wherever the answer stands."""
+        """The passage with the answer comes first, at any position of the list."""
         if not self.semantic:
             pytest.skip("the model is not expected to tell an answer from another subject")
         for passages in (PASSAGES[:2], PASSAGES[1::-1]):
@@ -114,7 +116,7 @@ class RerankerSuite:
             assert abs(scores[1] - self._scores([PASSAGES[0]])[0]) <= self.tolerance
 
     def test_the_identity_is_stable_and_the_scale_stated(self) -> None:
-        """Two openings of one model have one name; a reader is told what a score means."""
+        """One model opened twice has one name, and says what its scores mean."""
         assert self.make().identity
         assert self.make().identity == self.make().identity
         assert self.make().scale.strip()
@@ -139,7 +141,7 @@ class RetrieverSuite:
 
     @pytest.fixture
     def ask(self, tmp_path: Path) -> Iterator[Callable[..., Retrieved]]:
-        """Asks the retriever, each time anew; keyword arguments are options."""
+        """Calls the retriever without stored replies; keyword arguments are options."""
         with indexed_corpus(tmp_path) as (routes, target):
 
             def asked(query: str, **options: Any) -> Retrieved:
@@ -150,7 +152,7 @@ class RetrieverSuite:
             yield asked
 
     def test_hits_are_ranked_from_one_and_scores_fall(self, ask: Callable[..., Retrieved]) -> None:
-        """At most ``top_k`` of them, none twice; without soft filters scores never rise."""
+        """At most ``top_k`` hits, each once; without soft filters in descending order of score."""
         for top_k in (1, 3, 50):
             found = ask("oil pressure sensor", top_k=top_k)
             assert isinstance(found, Retrieved)
@@ -169,7 +171,7 @@ class RetrieverSuite:
             assert hit.source
 
     def test_hard_filters_hold(self, ask: Callable[..., Retrieved]) -> None:
-        """No hit that does not meet them, however good."""
+        """Every hit meets the hard filters."""
         hits = ask("valve filter", top_k=20, filters=(Filter("client", ("client 3",)),)).hits
         assert hits
         assert {hit.metadata["client"] for hit in hits} == {"client 3"}
@@ -185,12 +187,12 @@ class RetrieverSuite:
                 ask(query)
 
     def test_odd_queries_are_answered(self, ask: Callable[..., Retrieved]) -> None:
-        """Nothing known, marks alone, very long: few hits or none, but no failure."""
+        """Unknown words, punctuation alone and very long queries do not fail."""
         for query in ("zyxwv", "🙂 ???", "oil pump " * 12_000):
             assert isinstance(ask(query), Retrieved)
 
     def test_the_same_question_has_the_same_answer(self, ask: Callable[..., Retrieved]) -> None:
-        """To the byte."""
+        """The same query gives the same hits, byte for byte."""
         assert ask("lamp fuse relay") == ask("lamp fuse relay")
 
 
@@ -198,7 +200,7 @@ class _Vectors(BatchHandler[Embed, EmbedReply]):
     """An embedder that draws a vector by the text."""
 
     def durable(self, request: Embed) -> bool:
-        """Nothing to keep."""
+        """Nothing is stored."""
         return False
 
     def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply]:

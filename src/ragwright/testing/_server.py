@@ -1,4 +1,4 @@
-"""A scripted model server: real HTTP, the OpenAI protocol, replies and faults as told.
+"""A scripted model server: real HTTP, the OpenAI protocol, with scripted replies and faults.
 
 It runs on its own thread (:class:`ScriptedServer`) for tests, or in its own process
 (:meth:`ScriptedServer.spawn`) for benchmarks, so that its CPU is not counted with the client's.
@@ -72,7 +72,7 @@ class Reply:
 
     @classmethod
     def rate_limited(cls, retry_after: str | None = None, header: str = "Retry-After") -> Reply:
-        """Status 429, with a waiting time in the header named."""
+        """Status 429, with a waiting time in the named header."""
         headers = {} if retry_after is None else {header: retry_after}
         return cls(status=429, headers=headers, error=error_body("slow down", "rate_limit"))
 
@@ -102,7 +102,7 @@ class Reply:
 
     @classmethod
     def quota(cls) -> Reply:
-        """Status 429 for an account without money, which waiting does not mend."""
+        """Status 429 for an account without credit; waiting does not help."""
         return cls(status=429, error=error_body("You exceeded your quota", "insufficient_quota"))
 
 
@@ -158,7 +158,10 @@ class ScriptedServer:
         self._position = 0
         self._loop = asyncio.new_event_loop()
         self._connections: set[_Connection] = set()
-        self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        # with the protocol named, asyncio sends each piece at once (TCP_NODELAY)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.listen(1024)
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scripted-server", daemon=True)
@@ -179,7 +182,7 @@ class ScriptedServer:
         self._loop.close()
 
     def close(self) -> None:
-        """Stop serving and break off what is open."""
+        """Stop the server and close open connections."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(10)
@@ -191,7 +194,7 @@ class ScriptedServer:
         self.close()
 
     def play(self, script: Script) -> None:
-        """Answer by another script from now on."""
+        """Replace the script."""
         self._position = 0
         self.script = script
 
@@ -281,7 +284,7 @@ class _Connection(asyncio.Protocol):
         self.done()
 
     def abort(self) -> None:
-        """Close at once, with a reset where the peer still listens."""
+        """Close at once, with a reset if the peer is still connected."""
         sock = self.transport.get_extra_info("socket")
         if sock is not None and sock.fileno() >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -293,7 +296,7 @@ class _Connection(asyncio.Protocol):
             self.next_request()
 
     def next_request(self) -> None:
-        """Answer the request at the head of the buffer, where it is whole."""
+        """Answer the first request of the buffer once it is complete."""
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
             return
@@ -341,7 +344,7 @@ class _Connection(asyncio.Protocol):
             self.finish(request, reply)
 
     def finish(self, request: ServerRequest, reply: Reply) -> None:
-        """Send a reply that is not streamed, and look at what came in meanwhile."""
+        """Send a reply that is not streamed; returns what arrived meanwhile."""
         self.pending = None
         if reply.malformed == "reset":
             self.abort()

@@ -1,4 +1,11 @@
 from ._chat_export import chat_lines as chat_lines, write_chat as write_chat
+from ._gold_chunks import (
+    chunk_span as chunk_span,
+    chunks_of as chunks_of,
+    covers as covers,
+    gold_chunks as gold_chunks,
+    graded_documents as graded_documents,
+)
 from ._labels import (
     Decision as Decision,
     ReviewAgreement as ReviewAgreement,
@@ -8,6 +15,7 @@ from ._labels import (
 )
 from ._openings import Opening as Opening, Openings as Openings
 from ._project_testsets import (
+    open_review as open_review,
     project_testset as project_testset,
     with_current_gold as with_current_gold,
 )

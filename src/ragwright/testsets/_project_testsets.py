@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from ..core import current_user
 from ..index import Store
 from ..project import ProjectFolder
 from ._openings import Openings
+from ._review import TestsetReview
 from ._stale import current_gold
 from ._testsets import Testset, declared_splits, load_testset
 
@@ -50,6 +52,20 @@ def project_testset(
         return testset
     note = "the rows name splits: only the tune split is measured (--split confirm opens the other)"
     return replace(testset, notes=(*testset.notes, note))
+
+
+def open_review(folder: ProjectFolder, address: str, by: str = "") -> TestsetReview:
+    """A testset of a project under review.
+
+    Args:
+        folder: The project; a path that does not exist is also tried in it.
+        address: The file, JSONL.
+        by: Reviewer; by default the user of this machine.
+
+    Raises:
+        TestsetError: The file cannot be read, or is not JSONL.
+    """
+    return TestsetReview(_found(folder, address), by or current_user())
 
 
 def _found(folder: ProjectFolder, address: str) -> str:

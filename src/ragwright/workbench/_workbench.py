@@ -12,12 +12,15 @@ from .. import (
     drafting,
     experiment,
     jobs,
+    monitoring,
     project as opened,
     report,
     retrieve,
     testsets,
 )
 from ._asking import Asking, AsyncVerbs
+from ._doctor import doctor
+from ._tuning import TuningVerbs
 
 if TYPE_CHECKING:
     from ..core import Answer, Document
@@ -31,42 +34,37 @@ if TYPE_CHECKING:
         Sampling,
     )
     from ..experiment import (
-        Ablating,
-        AblationResult,
-        BaselineResult,
-        Baselining,
-        Confirmed,
-        Confirming,
-        Diagnosing,
-        Diagnosis,
-        DriftReport,
+        Calibrated,
+        Calibrating,
         Evaluating,
         Evaluation,
-        GridOptions,
         KnownRun,
-        KnownSweep,
-        Measured,
-        Measuring,
         OnForecast,
         OnResult,
-        PersonaModelGrid,
         Questions,
         RunDiagnosis,
-        Study,
-        SweepForecast,
-        Sweeping,
-        SweepResult,
+        Sheet,
     )
     from ..flow import Flow, Forecast, Progress, RunSummary, TraceEntry
     from ..jobs import CheckLine, Gating, Jobs, NoticeSent, Promoted, Promoting
     from ..measure import Comparisons, GateOutcome, Measure
-    from ..project import Change, IngestForecast, IngestProgress, IngestReport, Project, Session
+    from ..monitoring import DriftReport, Measured, Measuring
+    from ..project import (
+        Change,
+        Check,
+        IngestForecast,
+        IngestProgress,
+        IngestReport,
+        ListedModel,
+        Project,
+        Session,
+    )
     from ..report import Report, Reporting
     from ..retrieve import Explanation, Retrieved
-    from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset
+    from ..testsets import SuiteOptions, Synthesis, Synthesizing, Testset, TestsetReview
 
 
-class Workbench(AsyncVerbs):
+class Workbench(TuningVerbs, AsyncVerbs):
     """An opened project folder. Use it as a context manager, or call :meth:`close`.
 
     Nothing is opened before it is needed: reading settings touches neither store nor model.
@@ -106,6 +104,20 @@ class Workbench(AsyncVerbs):
         """Counters of the requests under way."""
         return self.project.runner.progress
 
+    def doctor(
+        self, *, ask_models: bool = False, check_line: CheckLine | None = None
+    ) -> list[Check]:
+        """What is configured, what is missing and what costs money.
+
+        ``ask_models`` also asks each server for its list of models and opens each local model; no
+        reply is paid for. ``check_line`` validates the command lines of jobs.
+        """
+        return doctor(self.project, ask_models=ask_models, check_line=check_line)
+
+    def list_models(self, *, measure: bool = True) -> list[ListedModel]:
+        """The models that the project names; with ``measure`` also the speed of local ones."""
+        return opened.list_models(self.project, measure=measure)
+
     # -- building --------------------------------------------------------------------------
 
     def ingest(
@@ -113,6 +125,7 @@ class Workbench(AsyncVerbs):
         *sources: str | Path,
         prune: bool = False,
         embed_again: bool = False,
+        engine: str = "",
         on_start: Callable[[IngestProgress], None] | None = None,
     ) -> IngestReport:
         """Read sources into the index; unchanged documents cost nothing.
@@ -123,14 +136,22 @@ class Workbench(AsyncVerbs):
             embed_again: Embed every text of these sources, even if its vector is stored. If the
                 server's vectors have another length than the stored ones, all documents that it
                 embedded are removed first.
+            engine: ``local`` or ``ray``, where documents are read, cut and embedded;
+                that of the settings by default.
             on_start: Gets the counters, for a progress bar.
 
         Raises:
-            ConfigError: There is nothing to ingest.
+            ConfigError: There is nothing to ingest, or no engine has this name.
+            EngineError: The cluster fails; what was written before stays.
             ModelError: The embedding model fails; what was written before stays.
         """
         return opened.ingest_sources(
-            self.project, sources, prune=prune, embed_again=embed_again, on_start=on_start
+            self.project,
+            sources,
+            prune=prune,
+            embed_again=embed_again,
+            engine=engine,
+            on_start=on_start,
         )
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
@@ -205,7 +226,10 @@ class Workbench(AsyncVerbs):
     def ask_all(
         self, question: str, personas: Sequence[str], how: Asking | None = None
     ) -> list[Answer]:
-        """The same question answered for several personas side by side, in their order."""
+        """The same question answered for several personas side by side, in their order.
+
+        Without names: for the persona of the project.
+        """
         project, asking = self.project, how or Asking()
         with project.work.working("ask"):
             asked = self.ask_flow(question, personas, asking)
@@ -219,7 +243,7 @@ class Workbench(AsyncVerbs):
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
         asking = how or Asking()
-        chosen = [self.project.persona(name) for name in personas]
+        chosen = [self.project.persona(name) for name in personas or ("",)]
         # A flow streams at most one reply.
         plan = asking.narrowed(self.project.plan(asking.history, stream=len(chosen) <= 1))
         return answer.ask(question, chosen, asking.target or self.project.target(), plan)
@@ -273,11 +297,11 @@ class Workbench(AsyncVerbs):
 
     def measure_served(self, how: Measuring | None = None) -> Measured:
         """Score the configured share of the served answers, within the budget of the day."""
-        return experiment.measure_served(self.project, how)
+        return monitoring.measure_served(self.project, how)
 
     def drift(self, scope: str | None = None) -> DriftReport:
         """Compare the served answers of now with a reference period; of all tenants if None."""
-        return experiment.served_drift(self.project, scope)
+        return monitoring.served_drift(self.project, scope)
 
     def send_alerts(self) -> tuple[NoticeSent, ...]:
         """Send notices of new drifts, as ``serve.measure.alert`` says."""
@@ -374,6 +398,11 @@ class Workbench(AsyncVerbs):
         """The evaluation of a stored run: ``latest``, its name, or the beginning of its name."""
         return experiment.stored_evaluation(self.project.runs, run, self.project.session.seed)
 
+    def diagnose_run(self, run: str = "latest") -> RunDiagnosis:
+        """Split the rows of a stored run, also of another system, by retrieval and answering."""
+        language = self.project.settings.judge.language
+        return experiment.diagnose_run(self.results(run), language)
+
     def list_runs(self) -> tuple[KnownRun, ...]:
         """Stored evaluations, newest first."""
         return experiment.known_runs(self.project.runs)
@@ -401,92 +430,35 @@ class Workbench(AsyncVerbs):
         against = others[0] if others else None
         return jobs.gate_evaluation(root, evaluation, rules, how, against)
 
+    def review(self, testset: str | Path, by: str = "") -> TestsetReview:
+        """A testset under review: ``review.open`` are the rows to decide on, ``review.decide``
+        accepts, edits or rejects one. ``by`` is the reviewer, by default this machine's user.
+        """
+        return testsets.open_review(self.project.folder, str(testset), by)
+
+    def review_answers(
+        self, runs: Sequence[str], measures: str, path: str | Path, *, seed: int = 0
+    ) -> tuple[Sheet, Path]:
+        """Write a sheet for people to score the answers of runs without knowing the system.
+
+        See :func:`ragwright.experiment.write_blind_sheet`.
+        """
+        root = self.project.folder.root
+        return experiment.write_blind_sheet(root, runs, measures, Path(path), seed=seed)
+
+    def calibrate(
+        self, run: str, labels: Sequence[str | Path], how: Calibrating | None = None
+    ) -> Calibrated:
+        """Compare a judge's scores with people's labels; see
+        :func:`ragwright.experiment.calibrate_run`.
+        """
+        [evaluation] = self._evaluations(run)
+        files = [Path(path) for path in labels]
+        root = self.project.folder.root
+        return experiment.calibrate_run(root, evaluation, files, how, run=run)
+
     def _evaluations(self, *names: str) -> list[Evaluation]:
         return experiment.evaluations_by_name(self.project, names)
-
-    # -- tuning ----------------------------------------------------------------------------
-
-    def sweep(self, study: Study | str | Path, how: Sweeping | None = None) -> SweepResult:
-        """Run a study, or the study of a file; see :func:`ragwright.experiment.run_sweep`."""
-        return experiment.run_sweep(self.project, self._study(study), how)
-
-    def forecast_sweep(self, study: Study | str | Path) -> SweepForecast:
-        """What a sweep would build, call and cost."""
-        return experiment.forecast_sweep(self.project, self._study(study))
-
-    def list_sweeps(self) -> tuple[KnownSweep, ...]:
-        """Stored sweeps, newest first; those under way with their progress, from any process."""
-        return experiment.known_sweeps(self.project)
-
-    def stop_sweep(self, sweep: str = "", by: str = "") -> KnownSweep:
-        """Ask a running sweep to stop, in whichever process it runs; what is done is kept."""
-        return experiment.stop_sweep(self.project, sweep, by)
-
-    def _study(self, study: Study | str | Path) -> Study:
-        if isinstance(study, str | Path):
-            return experiment.read_study(self.project, Path(study))
-        return study
-
-    def confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Confirmed:
-        """Compare the winner of a sweep with the current settings on held-out questions, once."""
-        return experiment.confirm(self.project, sweep, how)
-
-    def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
-        """What :meth:`confirm` would call and cost; the confirm split stays closed."""
-        return experiment.forecast_confirm(self.project, sweep, how)
-
-    def baseline(self, testset: str | Testset, how: Baselining | None = None) -> BaselineResult:
-        """Compare the distances of answers with those of a baseline of question-answer pairs."""
-        return experiment.run_baseline(self.project, testset, how)
-
-    def forecast_baseline(
-        self, testset: str | Testset, how: Baselining | None = None
-    ) -> tuple[Forecast, tuple[str, ...]]:
-        """What :meth:`baseline` would call and cost, and what that does not count."""
-        return experiment.forecast_baseline(self.project, testset, how)
-
-    def ablate(self, testset: str, measures: str, how: Ablating | None = None) -> AblationResult:
-        """Measure the effect of each part of the prompt."""
-        chosen = how or experiment.Ablating()
-        return experiment.run_ablation(self.project, testset, measures, chosen)
-
-    def forecast_ablate(
-        self, testset: str, measures: str, how: Ablating | None = None
-    ) -> SweepForecast:
-        """What an ablation would call and cost."""
-        chosen = how or experiment.Ablating()
-        return experiment.forecast_ablation(self.project, testset, measures, chosen)
-
-    def diagnose(
-        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
-    ) -> tuple[Diagnosis, RunSummary]:
-        """Replace each stage by its oracle in turn, and report which stage loses points."""
-        chosen = how or experiment.Diagnosing()
-        return experiment.run_diagnosis(self.project, testset, measures, chosen)
-
-    def diagnose_run(self, run: str = "latest") -> RunDiagnosis:
-        """Split the rows of a stored run, also of another system, by retrieval and answering."""
-        language = self.project.settings.judge.language
-        return experiment.diagnose_run(self.results(run), language)
-
-    def forecast_diagnose(
-        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
-    ) -> Forecast:
-        """What a diagnosis would call and cost."""
-        chosen = how or experiment.Diagnosing()
-        return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
-
-    def compare_generators(
-        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
-    ) -> tuple[PersonaModelGrid, RunSummary]:
-        """Answer every question for every persona by every generator, and compare them in pairs."""
-        return experiment.compare_generators(self.project, testset, measures, how)
-
-    def forecast_generators(
-        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
-    ) -> Forecast:
-        """What comparing generators would call and cost."""
-        return experiment.forecast_generators(self.project, testset, measures, how)
 
     # -- showing and serving ---------------------------------------------------------------
 
@@ -509,6 +481,16 @@ class Workbench(AsyncVerbs):
     def jobs(self, check_line: CheckLine | None = None) -> Jobs:
         """The jobs of the project."""
         return jobs.Jobs(self.project.folder.root, check_line)
+
+    # -- sharing ---------------------------------------------------------------------------
+
+    def move_to_shared(self) -> Mapping[str, int]:
+        """Copy replies, runs and outputs of the folder into the shared database."""
+        return drafting.move_to_shared(self.project)
+
+    def migrate_shared(self) -> Mapping[str, int]:
+        """Migrate the tables of the shared database; returns their versions."""
+        return drafting.migrate_shared(self.project)
 
     # -- forgetting ------------------------------------------------------------------------
 

@@ -15,7 +15,6 @@ from ragwright import Session, Workbench
 from ragwright.core import ConfigError, ModelError, RecordsError, RetrieveError, StoreBusyError
 from ragwright.drafting import Refreshing, index_is_behind
 from ragwright.models import Embedder
-from ragwright.workbench import doctor
 
 pq = pytest.importorskip("pyarrow.parquet")
 pytest.importorskip("daft")
@@ -259,7 +258,7 @@ def test_a_dry_run_keeps_nothing(folder: Path) -> None:
 def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
     def found() -> list[tuple[str, str]]:
         with opened(folder) as bench:
-            return [(one.state, one.text) for one in doctor(bench) if one.topic == "records"]
+            return [(one.state, one.text) for one in bench.doctor() if one.topic == "records"]
 
     assert found() == [("note", "the tables are empty")]
     with opened(folder) as bench:
@@ -306,6 +305,7 @@ def test_what_fills_the_index_is_named(folder: Path) -> None:
         assert bench.project.filled_by == "ragwright ingest and ragwright records refresh"
 
 
+@pytest.mark.slow
 def test_what_another_refresh_commits_during_a_sync_is_the_next_ones(folder: Path) -> None:
     embedder = Letters()
     with opened(folder, embedder=embedder) as bench:
@@ -351,6 +351,7 @@ def test_files_are_the_owners_alone(folder: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in kept} == {0o600}
 
 
+@pytest.mark.slow
 def test_a_version_that_was_gone_back_to_is_held_until_it_is_released(folder: Path) -> None:
     with opened(folder) as bench:
         bench.records.refresh()

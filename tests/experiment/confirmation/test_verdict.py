@@ -201,7 +201,7 @@ def test_few_lost_rows_that_turn_nothing_are_said_and_proven_over() -> None:
     [one] = settled([Confirmation("T001", {}, "TokenF1", held, held)], objective, 1)
     assert one.outcome == "better"
     assert (
-        "1 questions lack a score under one of the two settings and are not compared"
+        "1 question lacks a score under one of the two settings and are not compared"
         in StudyVerdict(chosen(incumbent, {"T001": better}, objective), (one,), 1).text
     )
 
@@ -215,7 +215,7 @@ def test_a_measure_without_a_worst_value_is_chosen_over_the_rows_it_has_and_says
     ]
     found = chosen(sides[0], {"T001": sides[1]}, objective)
     assert (found.n, found.lost, found.left_out, found.difference) == (11, 0, 1, 1.0)
-    assert "1 questions lack a score under T001" in StudyVerdict(found).text
+    assert "1 question lacks a score under T001" in StudyVerdict(found).text
 
 
 def test_one_that_was_dropped_counts_and_is_not_chosen() -> None:

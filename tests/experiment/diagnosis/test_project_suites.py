@@ -347,6 +347,7 @@ def test_french_answers_are_read_as_french(tmp_path: Path) -> None:
     assert gold.held("C'était une équipe de Lyon.") == (True,)
 
 
+@pytest.mark.slow
 def test_rows_that_failed_are_counted_at_their_dose(tmp_path: Path) -> None:
     def fails(request: ServerRequest) -> Reply | str:
         teams, passages, _ = asked(request)

@@ -102,6 +102,7 @@ def test_generators_that_answer_alike_are_not_ranked(folder: Path, server: Scrip
     assert "no generator is proven better" in generators_table(found)
 
 
+@pytest.mark.slow
 def test_facts_that_drop_in_a_register_are_counted(folder: Path, server: ScriptedServer) -> None:
     # A persona's own model would answer for it; here both are answered by one.
     found = compared(folder, GridOptions(("fitter", "buyer"), (f"{server.url}#exact",)))

@@ -68,7 +68,5 @@ def test_where_none_can_be_made_the_scores_stay() -> None:
     found = evaluated(count=1)
     assert found["QADistance"].n == 1
     assert found.baselines == ()
-    assert (
-        "QADistance has no null baselines: 1 rows have a question and a response" in found.notes[0]
-    )
+    assert "QADistance has no null baselines: 1 row has a question and a response" in found.notes[0]
     assert evaluated("ChunkScore").baselines == ()

@@ -153,6 +153,7 @@ def test_a_judge_that_is_set_judges_where_no_measure_is_named(tmp_path: Path) ->
     assert "(no row has reference)" in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["QADistance", "ChunkScore"])
 def test_where_nothing_branches_a_forecast_of_scoring_is_exact(
     tmp_path: Path, measure: str
@@ -200,4 +201,4 @@ def test_rows_that_failed_stay_among_the_others_when_answers_are_judged_again(
     assert first["Faithfulness"].coverage == 0.5
     for found in (again["Faithfulness"], stored["Faithfulness"], third["AnswerRelevance"]):
         assert (found.coverage, found.states) == (0.5, {"scored": 1, "errored": 1})
-    assert any("stay without a score" in note for note in again.notes)
+    assert any("left without a score" in note for note in again.notes)

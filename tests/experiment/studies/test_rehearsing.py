@@ -94,6 +94,7 @@ def test_the_calls_foretold_are_the_calls_made(
         assert again.forecast.calls.expected == 0  # everything is known now
 
 
+@pytest.mark.slow
 def test_judging_branches_and_the_range_holds_what_is_made(
     tmp_path: Path, server: ScriptedServer
 ) -> None:

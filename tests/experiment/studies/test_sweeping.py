@@ -328,6 +328,7 @@ def test_a_testset_is_looked_for_in_the_projects_folder_too(tmp_path: Path) -> N
     assert len(swept(folder).board) == 3  # wherever the command was called
 
 
+@pytest.mark.slow
 def test_chunk_scores_are_kept_where_the_embedding_model_is_swept(
     tmp_path: Path, server: ScriptedServer
 ) -> None:

@@ -17,7 +17,6 @@ from small_project import MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import ModelError, RagwrightError
-from ragwright.workbench import doctor
 
 TEXTS = {f"{n}.md": f"# {n}\n\n{n} is a word in a manual about cars.\n" for n in ("oil", "fuel")}
 
@@ -93,6 +92,7 @@ def dense_score(bench: Workbench, question: str) -> float:
     return float(hit.channels["dense"].score)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BAD)
 def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
     kind: str, folder: Path, server: RawServer, monkeypatch: pytest.MonkeyPatch
@@ -141,6 +141,7 @@ def test_a_text_with_a_bad_vector_costs_its_own_document_only(
         assert bench.ingest().counts.changed == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vector", [[0.0] * 8, [1e-18] * 8, [0.0]])
 def test_bad_vectors_of_an_earlier_version_are_named_and_mended(
     vector: list[float], folder: Path, server: RawServer
@@ -151,7 +152,7 @@ def test_bad_vectors_of_an_earlier_version_are_named_and_mended(
     with opened(folder) as bench:
         if len(vector) == 8:
             assert dense_score(bench, "fuel is a word in a manual") < 0.1  # a view is saved
-            faults = [c for c in doctor(bench) if c.state == "fault" and c.topic == "index"]
+            faults = [c for c in bench.doctor() if c.state == "fault" and c.topic == "index"]
             assert [c.do for c in faults] == ["run: ragwright ingest"]
             assert "docs/fuel.md" in faults[0].text
         server.bodies.clear()
@@ -159,7 +160,7 @@ def test_bad_vectors_of_an_earlier_version_are_named_and_mended(
         assert report.embedded == 2
         assert "cannot be used for search" in report.notes[0]
         assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
-        assert not [c for c in doctor(bench) if c.state == "fault" and c.topic == "index"]
+        assert not [c for c in bench.doctor() if c.state == "fault" and c.topic == "index"]
     with opened(folder) as bench:
         assert dense_score(bench, "fuel is a word in a manual about cars") > 0.9
         server.bodies.clear()

@@ -75,6 +75,7 @@ def test_what_may_run_in_rust_is_that_of_re(pattern: str, texts: list[str]) -> N
     assert replaced(*rows, [step], 5.0).to_pylist() == [python.sub("<>", text) for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     [r"\w", r"\s", r"\d", r"^\b", r"[^\W\d_]", "(?i)[a-z]", "(?i)i|σ|µ|ǆ|é|ß", "(?i)[^k]"],

@@ -49,6 +49,7 @@ def written(folder: Path, name: str, content: str | bytes) -> str:
 # -- JSON lines --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_json_values_are_as_they_were_written(tmp_path: Path) -> None:
     lines = [
         {"id": 1, "text": "2024-11-02", "zip": "007", "ok": True, "score": 1, "tags": ["a", 1.5]},

@@ -97,7 +97,13 @@ def test_what_a_database_says_first_is_told(
     assert "transaction" not in caught.value.what
 
 
-@pytest.fixture(params=["postgresql+psycopg", "postgres", "adbc+postgresql"])
+@pytest.fixture(
+    params=[
+        "postgresql+psycopg",
+        pytest.param("postgres", marks=pytest.mark.slow),
+        pytest.param("adbc+postgresql", marks=pytest.mark.slow),
+    ]
+)
 def address(request: pytest.FixtureRequest, server: str) -> str:
     if request.param.startswith("adbc"):
         pytest.importorskip("adbc_driver_postgresql")
@@ -241,6 +247,7 @@ def test_rows_are_counted_for_messages(address: str) -> None:
     assert len({str(batch.schema.types) for batch in batches}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "query",
     [
@@ -322,6 +329,7 @@ def test_an_address_stands_in_a_variable_as_a_whole(
     assert rows_of(opened(Path(), "${WHOLE}", "SELECT 1 AS id")) == [{"id": 1}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["postgresql+psycopg", "adbc+postgresql"])
 def test_texts_of_no_encoding_are_utf8_or_refused(server: str, scheme: str) -> None:
     psycopg = pytest.importorskip("psycopg")

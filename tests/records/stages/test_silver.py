@@ -110,6 +110,7 @@ def test_columns_pass_and_the_text_is_replaced() -> None:
     }
 
 
+@pytest.mark.slow
 def test_hashes_say_what_changed() -> None:
     a, b, c, d = silver(["one", " one ", "two", "one"], party=["D", "D", "D", "R"])
     assert a["text_hash"] == b["text_hash"] == d["text_hash"] != c["text_hash"]

@@ -116,6 +116,7 @@ def test_changed_rows_cost_the_files_that_held_them(tables: Tables, tmp_path: Pa
     assert [one["version"] for one in noted] == [1, 2]
 
 
+@pytest.mark.slow
 def test_an_earlier_version_can_be_exported_and_gone_back_from(
     tables: Tables, tmp_path: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_an_earlier_version_can_be_exported_and_gone_back_from(
     assert by_engines(folder / "gold")["k0"] == "changed"
 
 
+@pytest.mark.slow
 def test_a_restored_table_with_other_dead_rows_is_exported_as_it_is(
     tables: Tables, tmp_path: Path
 ) -> None:
@@ -142,6 +144,7 @@ def test_a_restored_table_with_other_dead_rows_is_exported_as_it_is(
     assert "k1" in by_engines(folder / "gold")
 
 
+@pytest.mark.slow
 def test_columns_that_come_and_types_that_differ(tables: Tables, tmp_path: Path) -> None:
     folder = tmp_path / "delta"
     export_delta(tables, folder)
@@ -234,6 +237,7 @@ def test_a_folder_of_somebody_else_is_left_alone(tables: Tables, tmp_path: Path)
     assert by_engines(tmp_path / "delta" / "gold") == ours(tables, "gold")
 
 
+@pytest.mark.slow
 def test_tables_that_others_changed_are_refused(tables: Tables, tmp_path: Path) -> None:
     folder = tmp_path / "delta"
     export_delta(tables, folder)

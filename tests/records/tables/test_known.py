@@ -56,6 +56,7 @@ def test_an_index_is_a_dictionary(turns: list[tuple[list[int], set[int]]]) -> No
         assert (~index.dead(0, index.rows)).sum() == len(held)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(NUMBERS, unique=True), max_size=6), st.randoms())
 def test_filling_is_adding(parts: list[list[int]], chance: object) -> None:
     seen: set[int] = set()

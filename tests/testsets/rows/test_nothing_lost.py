@@ -200,6 +200,7 @@ def test_half_a_character_in_a_row_is_replaced_and_counted(tmp_path: Path) -> No
     assert (whole.user_input, whole.metadata) == ("\U0001f600", {})
 
 
+@pytest.mark.slow
 def test_half_a_character_ends_no_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "sources: [docs]\n", "ragwright.yaml")

@@ -89,6 +89,11 @@ def test_sentences_are_asked_for_in_their_language(
         ("de", "Darüber hinaus sind die Regeln von Marlow streng."),
         ("de", "Ein Beispiel sind die Quallen im Meer."),
         ("es", "Una causa de preocupación son los ataques."),
+        ("en", "Of particular interest is the Marlow bridge."),
+        ("en", "Table 2-1 describes the columns of the Marlow view."),
+        ("en", "The Marlow study was supported by the NIH."),
+        ("en", "Determining where genes flow is a thriving research avenue."),
+        ("en", "An evaluation with four judged measures reads the Marlow file."),
         ("it", "La torre Marlow è una torre di pietra."),
         ("pt", "A torre Marlow é uma torre de pedra."),
     ],
@@ -147,6 +152,68 @@ def test_units_are_asked_for_by_their_form() -> None:
     assert "the sensor of the tank" in made["Which sensors are part of the delivery?"].span.text
     assert made["What does --night mean?"].answer == "lowers the flow temperature"
     assert "shaft" in made['What does the message "PUMP STUCK" mean?'].span.text
+
+
+ROWS = """
+| column | meaning |
+|---|---|
+| effect | what a part changes |
+| own rows | the rows of this stage |
+| `max_ratio` | the largest ratio |
+| `--filter "topic=a\\|b"` | any of several values |
+
+| Species | Description |
+|---|---|
+| Mandarin Duck | Known for its striking plumage. |
+
+| Term | Meaning |
+|---|---|
+| leakage | the test has influenced the system |
+
+| key | default |
+|---|---|
+| seed | 0 |
+| `top_k` | 10 |
+
+| Country | Capital |
+|---|---|
+| Norway | Oslo |
+"""
+
+
+def test_only_names_of_rows_that_a_person_would_ask_for() -> None:
+    assert sorted(one.question for one in accepted(ROWS)) == [
+        "What does leakage mean?",
+        "What does max_ratio mean?",
+        "What is the capital of Norway?",
+        "What is the default of top_k?",
+    ]
+
+
+NAMES = """
+Mail virginia@example.org with the standard SCHEMA, or a schema of another creation.
+
+Standard Ebooks is a project of volunteers. Virginia Gewin is a freelance science journalist.
+
+SCHEMA language is a part of XML. Creative Commons provides means for authors to share their work.
+
+The \\*star\\* operator is a sign of the Marlow grammar.
+"""
+
+
+def test_names_keep_their_capitals_and_questions_have_no_escapes() -> None:
+    assert {one.question for one in accepted(NAMES)} == {
+        "What is Standard Ebooks?",
+        "Who is Virginia Gewin?",
+        "What is SCHEMA language?",
+        "What does Creative Commons provide?",
+        "What is the *star* operator?",
+    }
+
+
+def test_a_sentence_that_begins_with_an_adverb_is_no_definition() -> None:
+    text = "Afterwards the Marlow folder is an ordinary project that has other questions.\n"
+    assert accepted(text) == []
 
 
 def test_one_question_with_two_answers_is_rejected() -> None:

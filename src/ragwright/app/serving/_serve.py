@@ -49,6 +49,8 @@ def announced(console: Console, project: str) -> Callable[[str], None]:
     """Says on which address a project is served, once its port is open."""
 
     def started(address: str) -> None:
+        if console.quiet:
+            console.result(address)
         console.remark(f"serving {project} on {address}")
         console.remark(f"  pages: {address} (in a browser)")
         console.remark(f"  OpenAI-compatible programs: base URL {address}/v1")

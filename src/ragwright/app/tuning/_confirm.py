@@ -10,6 +10,7 @@ from ...experiment import Confirming
 from ...project import Session
 from ...report import verdict_json, verdict_table
 from ...workbench import Workbench
+from .._compare import CLUSTER_HELP
 from .._console import Console, reported
 from .._options import HERE, DryRun, Jobs, Json, MaxCost, Output, Overrides, Project, Quiet
 from .._show import show_forecast, show_progress
@@ -25,10 +26,7 @@ def command(
     ] = 1,
     cluster: Annotated[
         str,
-        typer.Option(
-            "--cluster",
-            help="What related rows share: document (the default), a column, or row for none.",
-        ),
+        typer.Option("--cluster", help=CLUSTER_HELP),
     ] = "",
     project: Project = HERE,
     overrides: Overrides = None,
@@ -56,5 +54,7 @@ def command(
             console.json(verdict_json(found.verdict, found.run))
             return
         if found.again:
-            console.remark("already confirmed: shown again, the confirm split was not opened")
+            console.remark(
+                "already confirmed: the stored result is shown; the confirm split stays closed"
+            )
         console.result(verdict_table(found.verdict, found.run, console.columns()))

@@ -2,16 +2,82 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ...experiment import AdapterTuning, TunedAdapter, tune_adapter, tuned_json
 from ...project import Session
+from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
+from ...training import (
+    AdapterTuning,
+    EmbedderTuning,
+    Mining,
+    RankerTuning,
+    TrainingOptions,
+    Tuned,
+    named_sources,
+)
 from ...workbench import Workbench
-from .._console import EXIT_FAILED, Console, reported, table
-from .._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet
-from .._show import show_progress
+from .._console import EXIT_FAILED, Console, Step, reported
+from .._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet, Resume
+from .._show import runner_step, show_progress
+
+_HOW, _TRAIN = EmbedderTuning(), TrainingOptions()
+
+
+class _Loss(StrEnum):
+    RANKING = "ranking"
+    COSINE = "cosine"
+
+
+class _Negatives(StrEnum):
+    HARD = "hard"
+    RANDOM = "random"
+    NONE = "none"
+
+
+_Gold = Annotated[str, typer.Option("--testset", help="Questions with gold.")]
+_Testset = Annotated[
+    str, typer.Option("--testset", help="Questions with gold; without it they are made.")
+]
+_Sources = Annotated[
+    str,
+    typer.Option(
+        "--from",
+        help="Sources of training questions, with commas: testset, headings, cloze, questions, "
+        "glossary (codes).",
+    ),
+]
+_Also = Annotated[
+    list[str] | None, typer.Option("--also", help="Further testset to compare on; repeatable.")
+]
+_Folder = Annotated[
+    str, typer.Option("-o", "--output", help="Folder to write; by default in models/.")
+]
+_Measure = Annotated[str, typer.Option("--measure", help="Ranking measure that decides.")]
+_LossChoice = Annotated[_Loss, typer.Option("--loss", help="Loss to minimise.")]
+_NegativesChoice = Annotated[
+    _Negatives, typer.Option("--negatives", help="Passages that do not answer.")
+]
+_Most = Annotated[int, typer.Option("--most", min=1, help="Most questions made from each source.")]
+_Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Most times each pair is seen.")]
+_Rate = Annotated[float, typer.Option("--rate", min=0, help="Learning rate.")]
+_Batch = Annotated[int, typer.Option("--batch", min=2, help="Pairs of a step.")]
+_Tokens = Annotated[
+    int, typer.Option("--tokens", min=8, help="Texts are cut to this many while training.")
+]
+_Bfloat16 = Annotated[
+    bool, typer.Option("--bfloat16", help="Multiply in 16 bits: faster, less exact.")
+]
+_Seed = Annotated[
+    int, typer.Option("--seed", min=0, help="Seed of order, folds, trees and intervals.")
+]
 
 group = typer.Typer(
     help="Train parts of the search on a testset; kept only where they win on held-out questions.",
@@ -27,14 +93,12 @@ def parts() -> None:
 @group.command("adapter")
 @reported
 def adapter(
-    testset: Annotated[str, typer.Option("--testset", help="Questions with gold.")],
+    testset: _Gold,
     file: Annotated[
         str, typer.Option("-o", "--output", help="File to write; by default in adapters/.")
     ] = "",
-    measure: Annotated[
-        str, typer.Option("--measure", help="Ranking measure that decides.")
-    ] = "MRR@10",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of folds and intervals.")] = 0,
+    measure: _Measure = "MRR@10",
+    seed: _Seed = 0,
     project: Project = HERE,
     overrides: Overrides = None,
     as_json: Json = False,
@@ -49,51 +113,135 @@ def adapter(
     """
     console = Console(quiet)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    how = AdapterTuning(file, measure, seed)
     with Workbench.open(project, session) as bench:
-        with show_progress(console, bench):
-            found = tune_adapter(bench.project, testset, AdapterTuning(file, measure, seed))
+        return _tuned(console, bench, as_json, lambda: bench.tune_adapter(testset, how))
+
+
+@group.command("ranker")
+@reported
+def ranker(
+    testset: _Gold,
+    file: Annotated[
+        str, typer.Option("-o", "--output", help="File to write; by default in rankers/.")
+    ] = "",
+    measure: _Measure = "MRR@10",
+    depth: Annotated[
+        int, typer.Option("--depth", min=2, max=1000, help="Hits of the search that it orders.")
+    ] = 50,
+    seed: _Seed = 0,
+    project: Project = HERE,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+) -> int:
+    """Learn an order of the hits from scores, ranks, words, codes and titles.
+
+    Fitted on the tune split, compared on the confirm split. Exit code 0 when it was written, 100
+    when it is not proven better.
+    """
+    console = Console(quiet)
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    how = RankerTuning(file, measure, depth, seed)
+    with Workbench.open(project, session) as bench:
+        return _tuned(console, bench, as_json, lambda: bench.tune_ranker(testset, how))
+
+
+@group.command("embedder")
+@reported
+def embedder(
+    testset: _Testset = "",
+    sources: _Sources = "",
+    also: _Also = None,
+    folder: _Folder = "",
+    measure: _Measure = "MRR@10",
+    loss: _LossChoice = _Loss.RANKING,
+    negatives: _NegativesChoice = _Negatives.HARD,
+    most: _Most = _HOW.most,
+    epochs: _Epochs = _TRAIN.epochs,
+    rate: _Rate = _TRAIN.rate,
+    batch: _Batch = _TRAIN.batch,
+    tokens: _Tokens = _TRAIN.tokens,
+    bfloat16: _Bfloat16 = False,
+    seed: _Seed = 0,
+    resume: Resume = False,
+    project: Project = HERE,
+    overrides: Overrides = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    jobs: Jobs = None,
+    max_cost: MaxCost = None,
+) -> int:
+    """Fine-tune the embedding model on questions and the passages that answer them.
+
+    Trained on the tune split, compared on the confirm split with the documents embedded again.
+    Exit code 0 when a model folder was written, 100 when it is not proven better.
+    """
+    console = Console(quiet)
+    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
+    steps = _Steps()
+    how = EmbedderTuning(
+        named_sources(sources),
+        most,
+        tuple(also or ()),
+        folder,
+        measure,
+        Mining(negatives.value, seed=seed),
+        TrainingOptions(loss.value, epochs, batch, rate, tokens, bfloat16=bfloat16, seed=seed),
+        resume,
+        steps.count,
+    )
+    with Workbench.open(project, session) as bench:
+        with console.progress(partial(steps.step, bench), lambda: bench.progress.warnings):
+            found = bench.tune_embedder(testset, how)
         root = bench.project.folder.root
+    return _shown(console, found, root, as_json)
+
+
+@dataclass
+class _Steps:
+    """Progress of a training within a command."""
+
+    done: int = 0
+    total: int = 0
+    first: float = 0.0
+    before: int = 0
+
+    def count(self, done: int, total: int) -> None:
+        """A step has ended."""
+        if not self.total:
+            self.first = time.monotonic()
+            self.before = done
+        self.done, self.total = done, total
+
+    def step(self, bench: Workbench) -> Step:
+        """Steps while training; before and after, the calls and rows of the runner."""
+        if not 0 < self.done < self.total:
+            return runner_step(bench.progress)
+        seconds = time.monotonic() - self.first
+        rate = (self.done - self.before) / seconds if seconds else 0.0
+        eta = (self.total - self.done) / rate if rate else None
+        return Step(self.done, self.total, "steps", rate, eta)
+
+
+def _tuned(console: Console, bench: Workbench, as_json: bool, tune: Callable[[], Tuned]) -> int:
+    """Tune with the progress of the runner, and print what came of it; the exit code."""
+    with show_progress(console, bench):
+        found = tune()
+    return _shown(console, found, bench.project.folder.root, as_json)
+
+
+def _shown(console: Console, found: Tuned, root: Path, as_json: bool) -> int:
+    """Print what tuning came to; the exit code."""
+    code = EXIT_FAILED if found.path is None else 0
     if as_json:
         console.json(tuned_json(found))
-        return 0 if found.path else EXIT_FAILED
-    console.result(found.headline)
-    console.result(_table(found))
-    for note in found.notes:
-        console.remark(note)
-    if found.path is None:
-        return EXIT_FAILED
-    console.remark(
-        f"to use it, write in ragwright.yaml: retrieve: {{adapter: "
-        f"{found.path.relative_to(root) if found.path.is_relative_to(root) else found.path}}}"
-    )
-    return 0
-
-
-def _table(found: TunedAdapter) -> str:
-    fit, one = found.fit, found.comparison
-    rows = [
-        ["questions", "n", "measure", "without", "with", "difference", "95 % interval"],
-        [
-            "training",
-            str(fit.pairs),
-            "MRR@10 dense",
-            f"{fit.before:.3f}",
-            f"{fit.after:.3f}",
-            f"{fit.after - fit.before:+.3f}",
-            "cross-validated",
-        ],
-    ]
-    if one is not None:
-        ends = "" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
-        rows.append(
-            [
-                "held-out",
-                str(one.n),
-                one.measure,
-                f"{one.mean_a:.3f}",
-                f"{one.mean_b:.3f}",
-                f"{one.difference:+.3f}",
-                ends,
-            ]
-        )
-    return table(rows, right=(1, 3, 4, 5))
+        return code
+    console.result(tuned_headline(found))
+    console.result(tuned_table(found, console.columns()))
+    for note in (*found.notes, tuned_use(found, root)):
+        if note:
+            console.remark(note)
+    return code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 4
+from ...flow import Tables
 
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
@@ -10,7 +10,7 @@ _COUNTS = """
         cost REAL,                       -- what was paid; NULL: of a text, or no price known
         seconds REAL NOT NULL,
         calls INTEGER NOT NULL"""
-SCHEMA = (
+_SCHEMA = (
     f"""CREATE TABLE IF NOT EXISTS batches (
         batch INTEGER PRIMARY KEY AUTOINCREMENT,   -- a number is never given twice
         at TEXT NOT NULL,                -- ISO 8601, UTC, one for all of a batch
@@ -93,12 +93,6 @@ SCHEMA = (
                 AND n.position = f.position AND n.note != ''
                 ORDER BY n.number DESC LIMIT 1), '') AS note
         FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
-    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
-    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
-        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
-            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
-            'cost', cost, 'seconds', seconds))
-        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
     "DROP VIEW IF EXISTS outputs",
     """CREATE VIEW outputs AS
         SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
@@ -109,7 +103,7 @@ SCHEMA = (
             i.marks, b.client, b.request, b.snapshot, b.configuration, b.served, b.scope,
             coalesce(f.verdict, '') AS verdict, f.score, coalesce(f.note, '') AS note,
             i.prompt_tokens, i.completion_tokens, i.cost, i.seconds, i.calls, i.details,
-            json_extract(i.details, '$.share.cost') AS share_cost,
+            CAST(json_extract(i.details, '$.share.cost') AS REAL) AS share_cost,
             i.position, b.asked
         FROM items i JOIN batches b USING (batch)
             LEFT JOIN latest_feedback f
@@ -121,7 +115,7 @@ SCHEMA = (
         measure TEXT NOT NULL,
         state TEXT NOT NULL,             -- waiting, then the state of the score
         value REAL,
-        reason TEXT NOT NULL,            -- why there is no value
+        reason TEXT NOT NULL,            -- why the value is missing
         judge TEXT NOT NULL,             -- models that the measure asked
         prompts TEXT NOT NULL,           -- hash of the judge's prompts and settings
         scored_at TEXT NOT NULL,         -- empty while it waits
@@ -159,3 +153,13 @@ SCHEMA = (
         FROM scores s JOIN batches b USING (batch)
             JOIN items i ON i.batch = s.batch AND i.kind = s.kind AND i.position = s.position""",
 )
+
+_UPGRADES = (
+    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
+    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
+        seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
+            'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
+            'cost', cost, 'seconds', seconds))
+        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
+)
+OUTPUT_TABLES = Tables("outputs", _SCHEMA, 4, _UPGRADES)

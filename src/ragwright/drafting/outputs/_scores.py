@@ -6,14 +6,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ...core import Score, ScoreState, text_hash
 from ._times import timestamp
 
 if TYPE_CHECKING:
-    import sqlite3
-
+    from ...flow import Connection
     from ._table import OutputTable
 
 ServedState: TypeAlias = ScoreState | Literal["waiting"]
@@ -61,7 +61,7 @@ class ServedScore:
         scope: Who may see it.
         persona: For whom it was written.
         name: Name of the served configuration.
-        reason: Why there is no value.
+        reason: Why the value is missing.
         prompts: See ``judge``.
     """
 
@@ -148,14 +148,15 @@ class ServedScores:
             chosen = [row for row in rows if is_drawn(row[2] or f"{row[0]}.{row[1]}", share)]
             now = self._table.now()
             db.executemany(
-                "INSERT OR IGNORE INTO scores VALUES (?, 'text', ?, ?, 'waiting', NULL, '', '', "
-                "'', '', 0, ?)",
+                "INSERT INTO scores VALUES (?, 'text', ?, ?, 'waiting', NULL, '', '', "
+                "'', '', 0, ?) ON CONFLICT DO NOTHING",
                 [(*row[:2], measure, now) for row in chosen for measure in measures],
             )
+            last = db.execute("SELECT coalesce(max(batch), 0) FROM batches").fetchone()[0]
             db.execute(
-                "INSERT OR REPLACE INTO drawn SELECT 1, max(coalesce(max(batch), 0), ?) "
-                "FROM batches",
-                (after,),
+                "INSERT INTO drawn VALUES (1, ?) "
+                "ON CONFLICT (one) DO UPDATE SET batch = excluded.batch",
+                (max(last, after),),
             )
         return len(chosen)
 
@@ -183,15 +184,20 @@ class ServedScores:
 
     def waiting(self, limit: int) -> list[WaitingAnswer]:
         """Answers whose turn it is, the oldest first."""
+        now = self._table.now()
         with self._table.reading() as db:
             rows = db.execute(
-                "SELECT s.batch || '.' || s.position, b.scope, json_group_array(s.measure) "
-                "FROM scores s JOIN batches b USING (batch) "
-                "WHERE s.state = 'waiting' AND s.due <= ? GROUP BY s.batch, s.position "
-                "ORDER BY s.batch, s.position LIMIT ?",
-                (self._table.now(), limit),
+                "SELECT s.batch || '.' || s.position, b.scope, s.measure "
+                "FROM scores s JOIN batches b USING (batch) JOIN (SELECT DISTINCT batch, position "
+                "FROM scores WHERE state = 'waiting' AND due <= ? ORDER BY batch, position "
+                "LIMIT ?) AS oldest ON oldest.batch = s.batch AND oldest.position = s.position "
+                "WHERE s.state = 'waiting' AND s.due <= ? ORDER BY s.batch, s.position, s.measure",
+                (now, limit, now),
             ).fetchall()
-        return [WaitingAnswer(row[0], row[1], tuple(json.loads(row[2]))) for row in rows]
+        return [
+            WaitingAnswer(output, scope, tuple(measure for _, _, measure in found))
+            for (output, scope), found in groupby(rows, key=lambda row: (row[0], row[1]))
+        ]
 
     def store(
         self, scores: Mapping[str, Iterable[Score]], used: Mapping[str, JudgedBy], cost: float
@@ -207,10 +213,10 @@ class ServedScores:
             for output, score in found:
                 self._store_one(db, output, score, used.get(score.measure, JudgedBy()))
             db.execute(
-                "INSERT INTO measuring_days VALUES (?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE "
-                "SET cost = cost + excluded.cost, scored = scored + excluded.scored, "
-                "failed = failed + excluded.failed, "
-                "reason = CASE excluded.reason WHEN '' THEN reason ELSE excluded.reason END",
+                "INSERT INTO measuring_days AS d VALUES (?, ?, ?, ?, ?, NULL) "
+                "ON CONFLICT (day) DO UPDATE SET cost = d.cost + excluded.cost, "
+                "scored = d.scored + excluded.scored, failed = d.failed + excluded.failed, "
+                "reason = CASE excluded.reason WHEN '' THEN d.reason ELSE excluded.reason END",
                 (
                     self._today(),
                     cost,
@@ -220,7 +226,7 @@ class ServedScores:
                 ),
             )
 
-    def _store_one(self, db: sqlite3.Connection, output: str, score: Score, used: JudgedBy) -> None:
+    def _store_one(self, db: Connection, output: str, score: Score, used: JudgedBy) -> None:
         key = (*map(int, output.split(".")), score.measure)
         where = "WHERE batch = ? AND kind = 'text' AND position = ? AND measure = ?"
         attempts = db.execute(f"SELECT attempts FROM scores {where}", key).fetchone()  # noqa: S608
@@ -250,7 +256,7 @@ class ServedScores:
         with self._table.writing() as db:
             db.execute(
                 "INSERT INTO measuring_days VALUES (?, 0, 0, 0, '', ?) "
-                "ON CONFLICT DO UPDATE SET reached = excluded.reached",
+                "ON CONFLICT (day) DO UPDATE SET reached = excluded.reached",
                 (self._today(), daily_budget),
             )
 
@@ -276,7 +282,7 @@ class ServedScores:
         with self._table.reading() as db:
             found = db.execute(
                 "SELECT count(*) FROM (SELECT DISTINCT batch, position FROM scores "
-                "WHERE state = 'waiting')"
+                "WHERE state = 'waiting') AS answers"
             )
             return int(found.fetchone()[0])
 
@@ -284,8 +290,9 @@ class ServedScores:
         """Answers served within the last days, of every scope, and the feedback on them."""
         with self._table.reading() as db:
             row = db.execute(
-                "SELECT count(*), coalesce(sum(f.verdict = 'accepted'), 0), "
-                "coalesce(sum(f.verdict = 'rejected'), 0) FROM batches b "
+                "SELECT count(*), "
+                "coalesce(sum(CASE f.verdict WHEN 'accepted' THEN 1 ELSE 0 END), 0), "
+                "coalesce(sum(CASE f.verdict WHEN 'rejected' THEN 1 ELSE 0 END), 0) FROM batches b "
                 "LEFT JOIN latest_feedback f ON f.batch = b.batch AND f.kind = 'text' "
                 "WHERE b.kind = 'answer' AND b.at >= ?",
                 (self._later(-days * 86_400),),
@@ -294,7 +301,7 @@ class ServedScores:
 
     def all(self, scope: str | None = "") -> list[ServedScore]:
         """Every score of a scope (None: of all), in the order in which the answers were served."""
-        condition, values = ("1", []) if scope is None else ("scope = ?", [scope])
+        condition, values = ("1 = 1", []) if scope is None else ("scope = ?", [scope])
         with self._table.reading() as db:
             rows = db.execute(
                 "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
@@ -303,6 +310,15 @@ class ServedScores:
                 values,
             )
             return [ServedScore(*row) for row in rows.fetchall()]
+
+    def stamp(self) -> tuple[int, ...]:
+        """Numbers that change with every score that is drawn, stored, tried again or forgotten."""
+        with self._table.reading() as db:
+            row = db.execute(
+                "SELECT count(*), count(value), coalesce(sum(attempts), 0), "
+                "coalesce(max(batch), 0) FROM scores"
+            ).fetchone()
+        return tuple(map(int, row))
 
     def of(self, output: str) -> list[ServedScore]:
         """The scores of one answer, by measure."""
@@ -331,7 +347,9 @@ class ServedScores:
         """Store a drift in place of the one of its measure."""
         with self._table.writing() as db:
             db.execute(
-                "INSERT OR REPLACE INTO drifts VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO drifts VALUES (?, ?, ?, ?, ?) ON CONFLICT (measure) DO UPDATE SET "
+                "verdict = excluded.verdict, opened = excluded.opened, text = excluded.text, "
+                "owed = excluded.owed",
                 (drift.measure, drift.verdict, drift.opened, drift.text, json.dumps(drift.owed)),
             )
 
@@ -358,12 +376,12 @@ def is_drawn(answer: str, share: float) -> bool:
     return int(text_hash(answer)[:_DIGITS], 16) < share * _HASHES
 
 
-def _drawn_to(db: sqlite3.Connection) -> int | None:
+def _drawn_to(db: Connection) -> int | None:
     row: Any = db.execute("SELECT batch FROM drawn").fetchone()
     return None if row is None else int(row[0])
 
 
-def _day(db: sqlite3.Connection, day: str) -> MeasuringDay:
+def _day(db: Connection, day: str) -> MeasuringDay:
     row = db.execute(
         "SELECT day, cost, scored, failed, reason, reached FROM measuring_days WHERE day = ?",
         (day,),

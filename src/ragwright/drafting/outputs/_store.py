@@ -7,13 +7,14 @@ Append-only, except for forgetting. A batch is one transaction: complete or abse
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
-from ...flow import one_to_forget, scrub
+from ...flow import Connection, copy_rows, one_to_forget
 from ._records import (
     Feedback,
     Origin,
@@ -25,6 +26,7 @@ from ._records import (
     draft_outputs,
     request_hash,
 )
+from ._schema import OUTPUT_TABLES
 from ._scores import ServedScores
 from ._table import OutputTable
 
@@ -40,6 +42,16 @@ _COLUMNS = (
     "completion_tokens, cost, seconds, details, client, request, configuration, served, scope, "
     "verdict, score, note"
 )
+
+
+_MOVED = dict.fromkeys(
+    (
+        *("configurations", "items", "hits", "uses", "feedback", "names", "scores"),
+        *("drawn", "measuring_days", "drifts", "batches"),
+    ),
+    "ON CONFLICT DO NOTHING",
+)
+"""What moving outputs does with those that are there already; batches last, as they name others."""
 
 
 class Outputs(OutputTable):
@@ -77,10 +89,10 @@ class Outputs(OutputTable):
         with self.writing() as db:
             if made.configuration:
                 db.execute(
-                    "INSERT OR IGNORE INTO configurations VALUES (?, ?)",
+                    "INSERT INTO configurations VALUES (?, ?) ON CONFLICT DO NOTHING",
                     (made.configuration, canonical_json(made.settings)),
                 )
-            number = int(_insert_batch(db, batch, made, at) or 0)
+            number = _insert_batch(db, batch, made, at)
             positions = {"text": 0, "prompt": 0}
             for output in batch.outputs:
                 positions[output.kind] += 1
@@ -95,11 +107,16 @@ class Outputs(OutputTable):
         """Let an output be found by the id that was given to whoever asked for it.
 
         Raises:
-            StoreError: There is no such output.
+            StoreError: The output does not exist.
         """
         with self.writing() as db:
             key = self._key(output, db)
-            db.execute("INSERT OR REPLACE INTO names VALUES (?, ?, ?, ?, ?)", (name, *key, by))
+            db.execute(
+                "INSERT INTO names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+                "batch = excluded.batch, kind = excluded.kind, position = excluded.position, "
+                '"by" = excluded."by"',
+                (name, *key, by),
+            )
 
     def named(self, name: str) -> tuple[str, str] | None:
         """Id of the output of a name, and who asked for it; None where there is none."""
@@ -124,7 +141,7 @@ class Outputs(OutputTable):
         """Store feedback on a text; earlier feedback is kept.
 
         Raises:
-            StoreError: There is no such output.
+            StoreError: The output does not exist.
             ConfigError: It is empty, the score is outside :data:`SCORES`, or the output is a
                 prompt.
         """
@@ -199,8 +216,44 @@ class Outputs(OutputTable):
                 batches,
             )
         with self._lock:
-            scrub(self._connection, self._database)
+            self._database.scrub(self._connection)
         return len(keys)
+
+    def move(self, path: Path) -> int:
+        """Copy the outputs of a SQLite file into this table; returns how many batches are new.
+
+        Outputs keep their numbers.
+
+        Raises:
+            StoreError: Both hold different batches of the same number: nothing is copied.
+        """
+        self._refuse_twins(path)
+        copied = copy_rows(path, OUTPUT_TABLES, self._database, _MOVED)
+        if copied and self._database.remote:
+            with self.writing() as db:
+                for table, column in (("batches", "batch"), ("feedback", "number")):
+                    db.execute(
+                        f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), "  # noqa: S608
+                        f"(SELECT coalesce(max({column}), 0) + 1 FROM {table}), false)"
+                    )
+        return copied.get("batches", 0)
+
+    def _refuse_twins(self, path: Path) -> None:
+        if not path.exists():
+            return
+        query = "SELECT batch, at, asked FROM batches"
+        given = OutputTable(path)
+        with closing(given), given.reading() as db:
+            theirs = {row[0]: tuple(row[1:]) for row in db.execute(query)}
+        with self.reading() as db:
+            ours = {row[0]: tuple(row[1:]) for row in db.execute(query)}
+        twins = [number for number in theirs.keys() & ours.keys() if theirs[number] != ours[number]]
+        if twins:
+            raise StoreError(
+                f"batch {min(twins)} exists in both, with different outputs; no output was moved",
+                where=f"{path}, {self._database.where}",
+                hint="outputs keep their numbers: move those of one machine, before others write",
+            )
 
     # -- reading ---------------------------------------------------------------------------
 
@@ -217,7 +270,7 @@ class Outputs(OutputTable):
         if limit is not None:
             text, values = f"{text} LIMIT ?", [*values, limit]
         with self.reading() as db:
-            for row in db.execute(text, values):
+            for row in self._database.stream(db, text, values):
                 yield _output(row)
 
     def count(self, query: OutputQuery | None = None) -> int:
@@ -303,7 +356,7 @@ class Outputs(OutputTable):
 
     # -- within ----------------------------------------------------------------------------
 
-    def _key(self, output: str, db: sqlite3.Connection) -> tuple[int, str, int]:
+    def _key(self, output: str, db: Connection) -> tuple[int, str, int]:
         """Batch, kind and position of an existing output."""
         batch, _, place = output.partition(".")
         kind: OutputKind = "prompt" if place.startswith("p") else "text"
@@ -317,21 +370,21 @@ class Outputs(OutputTable):
                 return key
         raise self._missing(f"no output {output!r}", db)
 
-    def _missing(self, what: str, db: sqlite3.Connection) -> StoreError:
+    def _missing(self, what: str, db: Connection) -> StoreError:
         last = db.execute("SELECT max(batch) FROM batches").fetchone()[0]
         newest = "none is stored yet" if last is None else f"the newest batch is {last}"
         return StoreError(
             what,
-            where=str(self._database.path),
+            where=self._database.where,
             hint=f"{newest}; `ragwright outputs list` shows ids such as 12.3, 12.p1 for a prompt",
         )
 
 
-def _insert_batch(db: sqlite3.Connection, batch: NewBatch, made: Origin, at: str) -> int | None:
+def _insert_batch(db: Connection, batch: NewBatch, made: Origin, at: str) -> int:
     cursor = db.execute(
         "INSERT INTO batches (at, kind, client, request, asked, snapshot, configuration, served, "
         "scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING batch",
         (
             at,
             batch.kind,
@@ -346,11 +399,11 @@ def _insert_batch(db: sqlite3.Connection, batch: NewBatch, made: Origin, at: str
             *_counts(batch.usage),
         ),
     )
-    return cursor.lastrowid
+    return int(cursor.fetchone()[0])
 
 
 def _insert_output(
-    db: sqlite3.Connection,
+    db: Connection,
     key: tuple[int, str, int],
     output: NewOutput,
     documents: dict[str, str],
@@ -417,7 +470,7 @@ def _output(row: Sequence[Any]) -> Output:
     return Output(*values)
 
 
-def _feedback(db: sqlite3.Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
+def _feedback(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
     rows = db.execute(
         "SELECT batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position, at, "  # noqa: S608
         f'"by", verdict, score, note FROM feedback WHERE {where} ORDER BY number',
@@ -438,7 +491,7 @@ def _condition(query: OutputQuery) -> tuple[str, list[Any]]:
     elif chosen:
         said.append(("instr(configuration, ?) = 1", chosen))
     kept = [(text, value) for text, value in said if value is not None]
-    return " AND ".join(text for text, _ in kept) or "1", [value for _, value in kept]
+    return " AND ".join(text for text, _ in kept) or "1 = 1", [value for _, value in kept]
 
 
 _SHORTEST_HASH = 6

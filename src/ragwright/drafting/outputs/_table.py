@@ -2,51 +2,50 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
-from pathlib import Path
 
-from ...flow import Database
-from ._schema import SCHEMA, VERSION
+from ...flow import Connection, Place, open_database
+from ._schema import OUTPUT_TABLES
 from ._times import now_utc, timestamp
 
 
 class OutputTable:
-    """The file of outputs, opened; several processes may write it.
+    """The outputs, opened; several processes may write them.
 
     Args:
-        path: File to use; made with mode 0600.
+        place: File to use, made with mode 0600; or a shared database.
         power_safe: Wait for the disk at each commit.
         clock: Tells the time.
     """
 
     def __init__(
-        self, path: Path, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
+        self, place: Place, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
     ) -> None:
-        self._database = Database(path, SCHEMA, VERSION, power_safe)
+        self._database = open_database(place, OUTPUT_TABLES, power_safe=power_safe)
         self._connection = self._database.connect()
         self._lock = threading.Lock()
         self._clock = clock
 
     def close(self) -> None:
-        """Close the file; safe to call twice."""
+        """Close it; safe to call twice."""
         self._connection.close()
+        self._database.close()
 
     def now(self) -> str:
         """The time as it is stored: ISO 8601, UTC."""
         return timestamp(self._clock())
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[Connection]:
         """One write transaction, committed at the end or rolled back."""
         db = self._connection
         with self._lock:
             try:
                 with self._database.explained():
-                    db.execute("BEGIN IMMEDIATE")
+                    self._database.begin(db)
                     yield db
                     db.execute("COMMIT")
             finally:
@@ -54,8 +53,8 @@ class OutputTable:
                     db.execute("ROLLBACK")
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
         """A separate connection, on one state of the file: a half-read cursor blocks no others."""
         with closing(self._database.connect()) as db, self._database.explained():
-            db.execute("BEGIN")
+            self._database.begin_reading(db)
             yield db

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ... import records
 from ...core import ConfigError, RecordsError, near
+from ...engines import open_engine
 from ._index import sync_index
 from ._refreshing import RecordsReport, Refreshing
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ...records import (
         CheckReport,
         DeltaCounts,
-        Engine,
         LookupName,
         RecordsSpec,
         RefreshProgress,
@@ -61,7 +61,7 @@ class ProjectRecords:
         """The declarations, with the overrides of ``how``.
 
         Raises:
-            ConfigError: There is no such folder.
+            ConfigError: The folder does not exist.
             RecordsError: A declaration is wrong, with file and line.
         """
         self._require()
@@ -80,7 +80,7 @@ class ProjectRecords:
             seed: Seed of the sample.
 
         Raises:
-            ConfigError: There is no such folder.
+            ConfigError: The folder does not exist.
         """
         self._require()
         asked = how or Refreshing()
@@ -101,8 +101,8 @@ class ProjectRecords:
                 rule; empty for all entries.
 
         Raises:
-            ConfigError: There is no such folder or table.
-            RecordsError: There is no such entry, or a declaration is wrong.
+            ConfigError: The folder or table does not exist.
+            RecordsError: The entry does not exist, or a declaration is wrong.
         """
         self._require()
         if name not in records.LOOKUPS:
@@ -151,7 +151,7 @@ class ProjectRecords:
             on_start(progress)
         base = Path.cwd() if asked.source else self._opened.folder.root
         tables = self.tables
-        with self._engine(asked.engine or options.engine) as engine:
+        with open_engine(options, asked.engine) as engine:
             done = records.refresh(
                 plan, tables, records.open_source(spec.source, base), engine, progress
             )
@@ -241,11 +241,3 @@ class ProjectRecords:
         """
         key = records.record_key(document_id)
         return 0 if key is None else self.tables.forget([key], wait=self._options.wait)
-
-    def _engine(self, name: str) -> Engine:
-        known = get_args(records.EngineName)
-        if name not in known:
-            raise ConfigError(f"unknown engine {name!r}", hint=near(name, known))
-        if name == "ray":
-            return records.RayEngine(self._options.address, self._options.workers)
-        return records.LocalEngine(self._options.workers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ...core import counted
 from ...measure import least_rows as least_rows
 from ._part_effects import PartEffect, PartResult
 
@@ -71,9 +72,9 @@ def _proven(found: Ablation) -> Iterator[str]:
             if effect.persona and effect.measure not in whole
         ]
     if said:
-        yield f"Proven on {found.rows} rows: {'; '.join(said)}."
+        yield f"Proven on {counted(found.rows, 'row')}: {'; '.join(said)}."
     else:
-        yield f"No part is proven to help or to harm on {found.rows} rows."
+        yield f"No part is proven to help or to harm on {counted(found.rows, 'row')}."
 
 
 def _effect(effect: PartEffect, one: PartResult) -> str:

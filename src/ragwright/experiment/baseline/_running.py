@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...core import ConfigError, Row, TestsetError
+from ...core import ConfigError, Row, TestsetError, counted
 from ...flow import Forecast, RunRow
 from ...measure import MeasureSetup, qa_distances
 from ...models import ExtractiveReranker
@@ -153,14 +153,15 @@ def _pairs(project: Project, testset: str | Testset) -> tuple[Testset, tuple[str
     rows = tuple(row for row in testset.rows if row.user_input.strip() and row.reference.strip())
     if len(rows) < 2:
         raise TestsetError(
-            f"{len(rows)} rows have a question and a reference answer; a baseline needs two",
+            f"{counted(len(rows), 'row has', 'rows have')} a question and a reference "
+            "answer; a baseline needs two",
             where=testset.name,
             hint="make pairs with `ragwright synth`, or write them: user_input, reference, "
             "reference_contexts",
         )
     rows = _with_sources(project, rows)
     left = len(testset.rows) - len(rows)
-    notes = (f"{left} rows without a reference answer are left out",) if left else ()
+    notes = (f"left out: {counted(left, 'row')} without a reference answer",) if left else ()
     return replace(testset, rows=rows), (*testset.notes, *notes)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-from ...measure import Comparison, MeasureScale, Selection, compare_rows, holm
+from ...core import counted
+from ...measure import Comparison, MeasureScale, Selection, compare_rows, holm, p_text
 from ..evaluations import RowResult
 from ..studies import Objective, objective_scores, scale_of
 
@@ -128,7 +129,7 @@ def _sentence(verdict: StudyVerdict) -> str:
             f"Not confirmed yet: {chosen.best} leads the current settings by "
             f"{chosen.difference:.4f} on the {chosen.n} questions of the tune split that chose it. "
             f"Expected optimism from picking the best of {chosen.candidates}: "
-            f"{chosen.optimism:.4f} (p = {chosen.p:.3g}, corrected for the choice)."
+            f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
         )
     first = verdict.confirmations[0]
     found = first.confirmed
@@ -157,18 +158,23 @@ def _doubts(verdict: StudyVerdict) -> list[str]:
             found.append(f"{one.trial} on the confirm split: {held.doubt}.")
         elif held is not None and held.lost:
             found.append(
-                f"{one.trial} on the confirm split: {held.lost} questions lack a score under "
+                f"{one.trial} on the confirm split: "
+                f"{counted(held.lost, 'question lacks', 'questions lack')} a score under "
                 "one of the two settings and are not compared."
             )
     chosen = verdict.selection
     if chosen.lost:
         found.append(
-            f"On the tune split, {chosen.lost} questions lack a score under {chosen.best} or the "
+            "On the tune split, "
+            f"{counted(chosen.lost, 'question lacks', 'questions lack')} a score under "
+            f"{chosen.best} or the "
             "current settings: in the choice they count as the worst value."
         )
     if chosen.left_out:
         found.append(
-            f"On the tune split, {chosen.left_out} questions lack a score under {chosen.best} or "
+            "On the tune split, "
+            f"{counted(chosen.left_out, 'question lacks', 'questions lack')} a score under "
+            f"{chosen.best} or "
             "the current settings: they are left out, since the scale has no worst value."
         )
     if verdict.openings > 1:

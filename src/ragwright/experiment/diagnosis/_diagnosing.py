@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ...core import ConfigError, TestsetError
+from ...core import ConfigError, TestsetError, counted
 from ...flow import Flow, Forecast, Job, Runs, RunSummary
 from ...measure import Measure
 from ...models import ExtractiveReranker
@@ -180,7 +180,8 @@ def _notes(project: Project, work: _Work, errors: Sequence[str]) -> list[str]:
     without = sum(not has_gold(row) for row in work.testset.rows)
     if without:
         notes.append(
-            f"{without} rows have no gold for retrieval: they are not used for the search stages"
+            f"{counted(without, 'row has', 'rows have')} no gold for retrieval: they are "
+            "not used for the search stages"
         )
     options = project.settings.retrieve
     target = project.target()
@@ -203,7 +204,8 @@ def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str
     if not lost or not shallow or options.context_tokens is not None:
         return []
     return [
-        f"{lost} rows are lost to the cut: {', '.join(shallow)} look only as deep as top_k "
+        f"{counted(lost, 'row is', 'rows are')} lost to the cut: {', '.join(shallow)} look "
+        "only as deep as top_k "
         f"({top_k}) and cannot show the effect of keeping more; use a deeper one, such as "
         f"Recall@{depth}"
     ]

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
 from typing import Any
 
-from ...core import MetaValue, Score
+from ...core import MetaValue, Score, counted
 from ...measure import (
     Comparison,
     Comparisons,
@@ -23,6 +23,7 @@ from ...measure import (
     aggregate,
     compare_rows,
     marked,
+    p_text,
 )
 from ..evaluations import clusters_of_results, result_body, result_of
 from ._gold_places import GoldPlace
@@ -124,12 +125,16 @@ def diagnosis_of(
     clusters = clusters_of_results([row.plain for row in rows]) or None
     points = _points(rows, (measures, stages), seed, clusters)
     losses = Counter(row.lost for row in rows)
-    counted: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
-    stage, verdict = _verdict(points, counted, rows)
+    by_stage: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
+    stage, verdict = _verdict(points, by_stage, rows)
     context, known = _closed_book(rows, measures, seed, clusters)
     silent = sum(row.plain.row is not None and _abstained(row) for row in rows)
-    notes = (f"{silent} answers abstain: they count as the worst value",) if silent else ()
-    return Diagnosis(name, verdict, stage, points, counted, tuple(rows), context, known, notes)
+    notes = (
+        (f"{counted(silent, 'answer abstains', 'answers abstain')}: they count as the worst value",)
+        if silent
+        else ()
+    )
+    return Diagnosis(name, verdict, stage, points, by_stage, tuple(rows), context, known, notes)
 
 
 def diagnosis_by(
@@ -304,7 +309,10 @@ def _verdict(
         said += _largest(points, len(rows))
         least = [one.first.smallest for one in points if one.first.smallest]
         if least:
-            said.append(f"With {len(rows)} rows, differences from about {min(least):.3f} on show.")
+            said.append(
+                f"With {counted(len(rows), 'row')}, differences from about "
+                f"{min(least):.3f} on show."
+            )
     for lost, count in losses.items():
         if lost in _BEFORE:
             said.append(f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}.")
@@ -317,7 +325,7 @@ def _largest(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
     if lost:
         one = max(lost, key=lambda one: round(one.weight, 6))
         c = one.first
-        p = "" if c.p_holm is None else f" (p = {c.p_holm:.2g})"
+        p = "" if c.p_holm is None else f" ({p_text(c.p_holm)})"
         why = f": {c.doubt}" if c.doubt else ""
         yield (
             f"The largest loss seen is at {one.stage}: {c.difference:.3f} points of {one.measure}, "
@@ -330,7 +338,7 @@ def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
     c = one.first
     points = f"{c.difference:.3f}" if c.difference is not None else "?"
     span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
-    p = f", p = {c.p_holm:.2g}" if c.p_holm is not None else ""
+    p = f", {p_text(c.p_holm)}" if c.p_holm is not None else ""
     return (
         f"{REASONS[one.stage]}{_from_where(one, rows)}. A perfect stage would recover "
         f"{points}{span} points of {one.measure} on the rows it loses first, on {c.wins} of "

@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Any
 
 from ...answer import AskPlan, ask
-from ...core import Persona, Row, Score
+from ...core import Persona, Row, Score, counted
 from ...flow import Flow
 from ...measure import (
     Comparison,
@@ -227,7 +227,8 @@ def grid_of(
     )
     silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
     note = (
-        f"{silent} answers abstain: left out of means, the worst value in comparisons, no fact kept"
+        f"{counted(silent, 'answer abstains', 'answers abstain')}: left out of means, the "
+        "worst value in comparisons, no fact kept"
     )
     return PersonaModelGrid(
         personas,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...answer import corpus_ids
-from ...core import Filter, FilterError, Hit, Row, Span
+from ...core import Filter, Hit, Row, Span
 from ...flow import Flow, Search, SearchReply, lookup, send
 from ...retrieve import Target
+from ...testsets import chunk_span, chunks_of, covers, graded_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class GoldPiece:
         """True if a passage holds it: at least half of the span, as in measures."""
         if hit.document_id != self.document_id:
             return False
-        return self.span is None or _covers(Span(hit.start, hit.end), self.span)
+        return self.span is None or covers(Span(hit.start, hit.end), self.span)
 
     def rank_in(self, hits: Iterable[Hit]) -> int | None:
         """Rank of the first of these passages that holds it, from 1; None if none does."""
@@ -63,7 +63,7 @@ class GoldPlace:
 
 def has_gold(row: Row) -> bool:
     """True if a row has evidence: spans, or documents with a grade above 0."""
-    return bool(row.reference_spans or _gold_documents(row))
+    return bool(row.reference_spans or graded_documents(row))
 
 
 def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tuple[GoldPiece, ...]]:
@@ -73,11 +73,11 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
     that keyword search ranks first for the question.
     """
     spans = list(dict.fromkeys((s.document_id, s.start, s.end) for s in row.reference_spans))
-    documents = dict.fromkeys(document for document, _, _ in spans) or _gold_documents(row)
+    documents = dict.fromkeys(document for document, _, _ in spans) or graded_documents(row)
     found: dict[str, tuple[list[str], frozenset[str]]] = {}
     for document in documents:
-        chunks = yield from _chunks_of(target, document)
-        left = chunks if not filters else (yield from _chunks_of(target, document, filters))
+        chunks = yield from chunks_of(target, document)
+        left = chunks if not filters else (yield from chunks_of(target, document, filters))
         found[document] = chunks, frozenset(left)
     places: list[tuple[str, Span | None, str]] = []
     for document, start, end in spans:
@@ -96,33 +96,14 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
     )
 
 
-def _gold_documents(row: Row) -> dict[str, None]:
-    return {name: None for name, grade in row.reference_ids.items() if grade > 0}
-
-
-def _chunks_of(target: Target, document: str, filters: Sequence[Filter] = ()) -> Flow[list[str]]:
-    """Ids of a document's chunks that meet the filters; none if the index does not have it."""
-    try:
-        ids, _ = yield from corpus_ids(target, (Filter("document_id", (document,)), *filters))
-    except FilterError:  # a value that none of its chunks has, or an unknown document
-        return []
-    return ids
-
-
 def _best_chunk(ids: Sequence[str], document: str, span: Span) -> str:
     """The chunk with most of a span, empty if none holds half of it."""
     best, most = "", 0
     for key in ids:
-        here = _place(key, document)
+        here = chunk_span(key, document)
         if here.overlap(span) > most:
             best, most = key, here.overlap(span)
     return best if 2 * most >= span.length else ""
-
-
-def _place(key: str, document: str) -> Span:
-    """The characters of a chunk, from its id."""
-    start, _, end = key.removeprefix(f"{document}:").partition("-")
-    return Span(int(start), int(end))
 
 
 def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[str]) -> Flow[str]:
@@ -132,7 +113,3 @@ def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[s
     request = Search(target.snapshot, "keyword", 1, text=question, filters=only)
     reply = yield from send(request, SearchReply)
     return reply.candidates[0][0] if reply.candidates else ids[0]
-
-
-def _covers(passage: Span, span: Span) -> bool:
-    return 2 * passage.overlap(span) >= span.length

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import comb
 from typing import Literal, TypeAlias
 
-from ...core import Row, Span, TestsetError
-from ...measure import marked
+from ...core import Row, Span, TestsetError, counted
+from ...measure import marked, p_text
 from ..evaluations import Evaluation, RowResult
 from ._facts import is_right
 from ._gold_places import GoldPiece
@@ -159,7 +159,7 @@ def _verdict(losses: dict[Place, int], total: int, p: float) -> tuple[str, ...]:
         )
         first = "retrieval" if missed > wrong else "answering"
         if p <= _LEVEL:
-            said.append(f"Work on {first} first: it loses more rows (p = {p:.3f}, exact test).")
+            said.append(f"Work on {first} first: it loses more rows ({p_text(p)}, exact test).")
         else:
             said.append(f"Too few rows to prove which of the two loses more (p = {p:.2f}).")
     if failed := losses.get("errored", 0):
@@ -177,9 +177,10 @@ def _notes(found: Evaluation, rows: Sequence[RunRowLoss]) -> tuple[str, ...]:
     by_words = sum(row.by == "words" for row in rows)
     if by_words:
         notes.append(
-            f"{by_words} rows have no gold passages: the passages count as gold where they hold "
+            f"{counted(by_words, 'row has', 'rows have')} no gold passages: the passages "
+            "count as gold where they hold "
             "the words of the reference"
         )
     for reason, count in Counter(row.reason for row in rows if row.reason).most_common(3):
-        notes.append(f"{count} rows: {reason}")
+        notes.append(f"{counted(count, 'row')}: {reason}")
     return (*found.notes, *notes)

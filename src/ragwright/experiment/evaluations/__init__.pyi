@@ -1,4 +1,9 @@
 from ._asked import Answerer as Answerer, answered_by as answered_by, asked_row as asked_row
+from ._calibrating import (
+    Calibrated as Calibrated,
+    Calibrating as Calibrating,
+    calibrate_run as calibrate_run,
+)
 from ._calibrations import judge_checks as judge_checks, record_calibration as record_calibration
 from ._clusters import (
     cluster_of as cluster_of,
@@ -98,6 +103,7 @@ from ._stored import (
     list_runs as list_runs,
     open_results as open_results,
     rows_to_review as rows_to_review,
+    write_blind_sheet as write_blind_sheet,
 )
 from ._suite_runs import evaluate_testset as evaluate_testset, forecast_testset as forecast_testset
 from ._system_gold import with_reply as with_reply
@@ -106,5 +112,4 @@ from ._systems import (
     evaluate_system as evaluate_system,
     forecast_system as forecast_system,
     questions_in as questions_in,
-    system_row as system_row,
 )

@@ -43,10 +43,12 @@ class EvaluatedProject:
     def manifest(self) -> dict[str, Any]:
         """The pinned state of a run; a run of another state of the index is not resumed."""
         retrieve = changed_options(self.options) | {"filters": str(self.options.filters)}
+        learned = {f"retrieve.{name} (hash)": key for name, key in self.target.learned.items()}
         return {
             "retrieve": retrieve,
             "pair": self.pair,
             "snapshot": self.target.snapshot,
+            **learned,
             **self.settings,
         }
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError
+from ...core import Row, TestsetError, counted
 from ...flow import Runs
 from ...measure import Measure
 from ...testsets import Testset, iter_rows, rows_of
@@ -81,7 +81,7 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
             f"the run {run} has rankings, but no answers",
             hint="run `ragwright eval` without --retrieval-only, or give a file of rows",
         )
-    notes = (f"{lost} rows of the run have no answer and stay without a score",) if lost else ()
+    notes = (f"without an answer and left without a score: {counted(lost, 'row')}",) if lost else ()
     read = partial(_of_run, runs, run)
     return GivenRows(f"run {run}", ReadRows(read), notes)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...core import ConfigError, StoreError
+from ...core import ConfigError, StoreError, counted
 from ...flow import Run, Runs
 
 _KINDS = ("eval", "score")
@@ -100,9 +100,9 @@ def find_run(runs: Runs, name: str) -> str:
             f"unknown run {name!r}", hint="no run is stored yet: run `ragwright eval` first"
         )
     if called:
-        what = f"only {len(called)} runs have the name {wanted!r}"
+        what = f"only {counted(len(called), 'run has', 'runs have')} the name {wanted!r}"
     elif begun:
-        what = f"{len(begun)} runs begin with {name!r}"
+        what = f"{counted(len(begun), 'run begins', 'runs begin')} with {name!r}"
     else:
         what = f"unknown run {name!r}, and no file of that name"
     shown = [run for run in known if run.id in begun] or known

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ...core import Score
+from ...core import Score, counted
 from ...measure import flip_rate, judge_spread
 from ._results import Evaluation, RowResult
 
@@ -51,7 +51,8 @@ class Noted:
             if spread.sd is not None:
                 yield (
                     f"{measure}: two judgments of one row differ by {spread.difference:.2f} on "
-                    f"average (sd {spread.sd:.2f}, {spread.rows} rows); the interval is over rows"
+                    f"average (sd {spread.sd:.2f}, {counted(spread.rows, 'row')}); the "
+                    "interval is over rows"
                 )
             if flips.rate is not None:
                 yield (

@@ -8,7 +8,17 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from html import escape
 from typing import Any
 
-from ...core import GoldSpan, MetaValue, Row, Score, TestsetError, Usage, frame_of, html_table
+from ...core import (
+    GoldSpan,
+    MetaValue,
+    Row,
+    Score,
+    TestsetError,
+    Usage,
+    counted,
+    frame_of,
+    html_table,
+)
 from ...measure import Measure, Summary, Tally
 from ._clusters import clusters_of_rows
 from ._row_records import row_records
@@ -83,7 +93,7 @@ class Evaluation:
             f"{one.measure} {'none' if one.mean is None else f'{one.mean:.4f}'} (n={one.n})"
             for one in self.summaries
         )
-        return f"<Evaluation {self.name!r}: {len(self.results)} rows; {means}>"
+        return f"<Evaluation {self.name!r}: {counted(len(self.results), 'row')}; {means}>"
 
     def _repr_html_(self) -> str:
         """Summary and rows as tables, for a notebook."""

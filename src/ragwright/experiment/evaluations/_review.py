@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
+from ...core import Row, TestsetError, counted, csv_lines, replace_text, text_hash, value_hash
 from ...measure import Measure, Rubric, on_rubric_scales, rubrics_of
 from ...testsets import records_of
 
@@ -229,7 +229,7 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
     if changed:
         named = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
         raise TestsetError(
-            f"people scored other answers in {len(changed)} rows: {named}",
+            f"people scored other answers in {counted(len(changed), 'row')}: {named}",
             where=system,
             hint="calibrate the run that was reviewed, or one that judged its stored answers "
             "again (ragwright score RUN); a new answer needs a new review",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...core import Row
+from ...core import Row, TestsetError
 from ...measure import Measure, Rubric, load_rubrics, parse_measures
 from ...project import Project, ProjectFolder, Session, project_keys
 from ...testsets import read_rows
@@ -15,6 +15,7 @@ from ._evaluating import stored_evaluation
 from ._names import KnownRun, find_run, known_runs
 from ._result_files import read_results
 from ._results import Evaluation
+from ._review import Sheet, blind_sheet, write_key, write_sheet
 from ._scoring import rows_to_score
 
 _APART = frozenset({"measures", "scales"})
@@ -79,6 +80,42 @@ def rows_to_review(
             system = name if Path(name).is_file() else find_run(project.runs, name)
             systems[system] = rows_to_score(project, system).rows
     return systems, wanted, rubrics
+
+
+def write_blind_sheet(
+    folder: str | Path, names: Sequence[str], measures: str, path: Path, *, seed: int = 0
+) -> tuple[Sheet, Path]:
+    """Write a sheet for people to score answers without knowing the system, and its key beside it.
+
+    Args:
+        folder: The project.
+        names: Runs, or files of rows.
+        measures: What people score, separated by commas.
+        path: The sheet: ``.csv``, ``.tsv`` or ``.jsonl``; the key is ``NAME.key.json``.
+        seed: Seed of the order.
+
+    Returns:
+        The sheet, and the file of its key.
+
+    Raises:
+        TestsetError: One of the files exists, nothing is written; or there are no answers.
+        MeasureError: A measure is unknown.
+        StoreError: A name is neither a file nor a run.
+    """
+    secret = path.with_suffix(".key.json")
+    for file in (path, secret):  # before anything is read: the file may contain someone's work
+        if file.exists():
+            raise TestsetError(
+                "the file exists already; nothing was changed",
+                where=str(file),
+                hint="choose another name with -o, or move the file away",
+            )
+    systems, wanted, rubrics = rows_to_review(folder, names, measures)
+    sheet, key = blind_sheet(systems, wanted, seed=seed, rubrics=rubrics)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_key(key, secret)
+    write_sheet(sheet, path)
+    return sheet, secret
 
 
 def list_runs(folder: str | Path) -> tuple[KnownRun, ...]:

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-from ...core import ConfigError, Placed, StudyError, build_options, option, read_yaml, unknown_key
+from ...core import (
+    ConfigError,
+    Placed,
+    StudyError,
+    build_options,
+    counted,
+    option,
+    read_yaml,
+    unknown_key,
+)
 
 SearchKind: TypeAlias = Literal["grid", "random", "tpe"]
 
@@ -251,7 +260,7 @@ def _check_size(study: Study, placed: Placed) -> None:
     if options.search == "grid" and size is not None and size > options.most:
         counts = " x ".join(f"{axis.key} {len(axis.values)}" for axis in study.axes)
         raise StudyError(
-            f"the grid has {size:,} trials: {counts}",
+            f"the grid has {counted(size, 'trial')}: {counts}",
             where=placed.where(),
             hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
             "among them: study: {search: tpe, trials: 60}",
@@ -259,7 +268,7 @@ def _check_size(study: Study, placed: Placed) -> None:
     asked = options.trials if size is None else min(options.trials, size)
     if options.search != "grid" and asked > options.most:
         raise StudyError(
-            f"the study has {asked:,} trials",
+            f"the study has {counted(asked, 'trial')}",
             where=placed.where("study", "trials"),
             hint=f"use fewer (at most {options.most:,}: study.most)",
         )

@@ -52,10 +52,10 @@ from ._leaderboard import (
     trial_result,
 )
 from ._live import Pulse
-from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
+from ._sampling import Trial, grid_points
 from ._selection import objective_scores, selection_of
 from ._study import Axis, Study, load_study
-from ._tpe import TpeSampler
+from ._tpe import sampler_of
 
 if TYPE_CHECKING:
     from ...project import Project
@@ -292,15 +292,6 @@ def study_rows(project: Project, study: Study) -> Testset:
         project.folder, options.testset, "tune", limit=options.limit, seed=options.seed
     )
     return testset.asked_for(options.personas)
-
-
-def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
-    """The search of a study."""
-    if study.options.search == "tpe":
-        return TpeSampler(study, objectives)
-    if study.options.search == "random":
-        return ListSampler(random_points(study))
-    return ListSampler(grid_points(study))
 
 
 @dataclass(slots=True)

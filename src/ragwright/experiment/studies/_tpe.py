@@ -8,7 +8,7 @@ from typing import Any
 
 from ...core import canonical_json
 from ._leaderboard import Objective
-from ._sampling import Sampler, Trial
+from ._sampling import ListSampler, Sampler, Trial, grid_points, random_points
 from ._study import Axis, Study
 
 _TRIES = 20
@@ -106,3 +106,12 @@ def _value(axis: Axis, drawn: Any) -> Any:
     if axis.range is None:
         return axis.values[drawn]
     return drawn if axis.range.whole else round(drawn, 6)
+
+
+def sampler_of(study: Study, objectives: Sequence[Objective]) -> Sampler:
+    """The search of a study."""
+    if study.options.search == "tpe":
+        return TpeSampler(study, objectives)
+    if study.options.search == "random":
+        return ListSampler(random_points(study))
+    return ListSampler(grid_points(study))

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeAlias
 
@@ -67,6 +67,20 @@ class ScanProgress:
     files: int = 0
     current: str = ""
     unread: int = 0
+
+    def add(self, other: ScanProgress) -> None:
+        """Count what another process has read too."""
+        self.pages += other.pages
+        self.seconds += other.seconds
+        self.files += other.files
+        self.unread += other.unread
+
+    def taken(self) -> ScanProgress:
+        """The counters so far, which start again at 0."""
+        found = replace(self, current="")
+        self.pages = self.files = self.unread = 0
+        self.seconds = 0.0
+        return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from ...core import (
     SourceError,
     StoppedError,
     UnsupportedSourceError,
+    counted,
     load_object,
 )
 from .._files import relative_id
@@ -92,7 +93,7 @@ class LoaderReader(Reader):
             yield Failure(source, self._broken(source, secrets.masked(error), read))
 
     def _broken(self, source: str, said: str, read: int) -> SourceError:
-        after = f" after {read} documents" if read else ""
+        after = f" after {counted(read, 'document')}" if read else ""
         return SourceError(
             f"the loader {self.loader.loader} failed{after}: {said}",
             where=source,

@@ -84,6 +84,7 @@ class RemoteReader(Reader):
         self._given = arguments or {}
         self._scans = scans
         self._open: dict[str, tuple[Any, str, Arguments]] = {}
+        self._begun: tuple[str, Any, Arguments] | None = None
 
     def accepts(self, source: str) -> bool:
         """True for an address of a known scheme."""
@@ -130,10 +131,26 @@ class RemoteReader(Reader):
         if not found:
             yield Failure(source, _nothing(source))
 
+    def begin(self, source: str) -> None:
+        """Open the address, once, to read files that another process listed."""
+        if self._begun is None or self._begun[0] != source:
+            arguments = Arguments.of(self._given, source)
+            self._begun = (source, self._system(source, arguments)[0], arguments)
+
+    def _opened(self, file: RemoteFile) -> tuple[Any, str, Arguments]:
+        """File system, name on it and arguments of a file."""
+        if self._begun is None:
+            return self._open.pop(file.id)
+        source, system, arguments = self._begun
+        rest = source.partition("::")[2]
+        if rest:
+            return system, file.id.removeprefix(f"{self._archive(rest)}#"), arguments
+        return system, str(system._strip_protocol(file.id)), arguments
+
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
         """Documents of one of the :meth:`files`."""
         assert isinstance(path, RemoteFile)
-        system, name, arguments = self._open.pop(path.id)
+        system, name, arguments = self._opened(path)
         most = self.options.max_bytes
         try:
             if path.size > most:

@@ -36,7 +36,7 @@ def endpoint(how: SystemOptions) -> Callable[[str], SystemReply]:
         raise ConfigError(
             "the body has no place for the question",
             where=how.url,
-            hint=f"write {_MARK} where it belongs",
+            hint=f"write {_MARK} where the question goes",
         )
     headers = {"accept": "application/json"}
     if how.token:

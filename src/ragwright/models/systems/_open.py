@@ -190,4 +190,4 @@ def _loaded(address: str) -> Any:
             if isinstance(error, SystemExit)
             else None,
         ) from error
-    return load_object(f"{name}:{path}", where="--system")
+    return load_object(f"{name}:{path}", where="--system", shown=file)

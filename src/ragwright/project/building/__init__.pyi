@@ -1,4 +1,16 @@
 from ._ahead import FetchAhead as FetchAhead
+from ._cluster import (
+    Cluster as Cluster,
+    ClusterIngest as ClusterIngest,
+    clear_spools as clear_spools,
+    spool_folder as spool_folder,
+)
+from ._feeds import (
+    Feed as Feed,
+    Recipe as Recipe,
+    reading as reading,
+    web_pages as web_pages,
+)
 from ._glossaries import (
     forget_glossaries as forget_glossaries,
     is_mined as is_mined,
@@ -9,7 +21,8 @@ from ._index_mismatch import (
     nothing_indexed as nothing_indexed,
     remember_embedder as remember_embedder,
 )
-from ._ingest import Feed as Feed, Ingest as Ingest, reading as reading, web_pages as web_pages
+from ._ingest import Ingest as Ingest
+from ._preparing import Preparing as Preparing, PreparingSettings as PreparingSettings
 from ._progress import (
     IngestForecast as IngestForecast,
     IngestProgress as IngestProgress,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import RetrieveError, replace_text
+from ...core import RetrieveError, counted, replace_text
 
 if TYPE_CHECKING:
     from ...index import IndexSpec
@@ -83,7 +83,11 @@ def nothing_indexed(
     if nearest.analyzer != pair.analyzer:
         facts.append(f"keywords were cut as {nearest.analyzer}, now it is {pair.analyzer}")
     rest = len(built) - 1
-    more = f" ({rest} further combination(s) of settings are built)" if rest else ""
+    more = (
+        f" ({counted(rest, 'index of other settings', 'indexes of other settings')} built)"
+        if rest
+        else ""
+    )
     return RetrieveError(
         f"{what}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
     )

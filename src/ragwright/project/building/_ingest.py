@@ -7,37 +7,17 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...core import (
-    ChunkError,
-    DuplicateIdError,
-    ModelRefusedError,
-    ModelReplyError,
-    RagwrightError,
-    SourceError,
-    changed_options,
-    value_hash,
-    workers,
-)
-from ...flow import embed, gather, settled
+from ...core import DuplicateIdError, SourceError, counted, workers
 from ...index import IndexedDocument, WriteCounts, chunk_key, embedded_text
-from ...ingest import (
-    Failure,
-    RemoteReader,
-    WebReader,
-    engine_name,
-    files_of,
-    guarded,
-    pick_reader,
-)
+from ...ingest import Failure, files_of, guarded
 from ...models import usable_vectors
+from ._batch import KEPT, Batch, Files, Matrix, cut_document, embed_missing
+from ._feeds import Feed, feed_bytes
 from ._progress import IngestForecast, IngestProgress, IngestReport, scan_notes
 from ._stamps import Stamp
 
@@ -46,78 +26,12 @@ if TYPE_CHECKING:
     from ...flow import Flow, Runner
     from ...index import IndexSpec, Store
     from ...ingest import Chunker, FetchBytes, Reader, SourceFile
-    from .._settings import SourceEntry
     from ._stamps import Stamps
-
-Matrix = NDArray[np.float32]
 
 _BATCH_CHUNKS = 512
 _BATCH_UNEMBEDDED = 2048
 """Chunks of a batch without an embedding model, when memory and cost are small."""
 _BATCH_CHARACTERS = 2_000_000
-_EMBED_TEXTS = 64
-
-_HARMLESS = (("", "Is this model there?"), (" ", "The whale swims in the sea."))
-"""Two harmless texts, for which any model gives different vectors."""
-
-_Bad: TypeAlias = ModelRefusedError | ModelReplyError
-"""Errors of single texts: refused, or answered with an invalid vector."""
-
-KEPT = "ragwright:ingest"
-"""Name of paid vectors in the reply store until the index has them."""
-
-_READING = 2
-"""Incremented when readers change their results, so that files are read again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Feed:
-    """One source and the readers that may read it; the first that accepts it does.
-
-    With ``changes`` they return only changed documents: the store is not compared first, and
-    missing documents are not removed.
-    """
-
-    source: str
-    readers: tuple[Reader, ...]
-    changes: bool = False
-
-    def reader(self) -> Reader:
-        """The reader of the source.
-
-        Raises:
-            SourceError: No reader accepts it, or one fails while checking it.
-        """
-        return pick_reader(self.source, self.readers)
-
-
-_Texts = list[tuple[str, str]]
-"""(chunk key, text to embed)."""
-
-_Files = list[tuple["SourceFile", Stamp, list[tuple[str, str]]]]
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Chunked documents to be stored, and the files that end with them."""
-
-    root: str
-    documents: list[tuple[Document, tuple[Chunk, ...]]] = field(default_factory=list)
-    files: _Files = field(default_factory=list)
-    vectors: dict[str, Matrix] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
-    waiting: dict[str, str] = field(default_factory=dict)
-    refused: dict[str, _Bad] = field(default_factory=dict)
-    replaced: set[str] = field(default_factory=set)
-    mark: tuple[int, int] = (0, 0)
-
-    def take(self, group: _Texts, outcome: Matrix | Exception) -> None:
-        """Store the vectors of a group, or the error of its single text."""
-        if isinstance(outcome, _Bad):
-            self.refused[group[0][0]] = outcome
-            return
-        vectors = settled(outcome)
-        self.vectors.update((key, row) for (key, _), row in zip(group, vectors, strict=True))
 
 
 class Ingest:
@@ -153,7 +67,7 @@ class Ingest:
         self._again = again
         self._known: Mapping[str, str] = {}
         self._seen: dict[str, str] = {}
-        self._ended: _Files = []
+        self._ended: Files = []
         self._flying: set[str] = set()
         self._fresh: set[str] = set()
         self._failures: list[Failure] = []
@@ -168,7 +82,7 @@ class Ingest:
         ``prune`` removes documents of these sources that are no longer there; those of unreadable
         sources stay.
         """
-        self.progress.bytes_total = sum(_bytes(feed) for feed in feeds)
+        self.progress.bytes_total = sum(feed_bytes(feed) for feed in feeds)
         counts = WriteCounts()
         flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
@@ -180,8 +94,12 @@ class Ingest:
         if gone and prune:
             counts += self._store.remove(gone, self._pair)
         elif gone:
-            notes = (f"{len(gone)} documents are no longer in these sources: --prune removes them",)
+            notes = (
+                f"{counted(len(gone), 'document is', 'documents are')} no longer in these "
+                "sources: --prune removes them",
+            )
         notes = (*notes, *scan_notes(self.progress.scans))
+        self._store.settle(self._pair)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
@@ -201,7 +119,7 @@ class Ingest:
             missing.update(batch.missing)
         calls = None
         if self._model and not self._local:
-            texts = _Batch("", missing=missing)
+            texts = Batch("", missing=missing)
             calls = self._runner.forecast([lambda: self._embedding(texts)])
         failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
@@ -226,7 +144,7 @@ class Ingest:
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
             if batch.missing and not self._local:
-                makers.append(partial(self._embedding, _Batch("", missing=batch.missing)))
+                makers.append(partial(self._embedding, Batch("", missing=batch.missing)))
             if batch.documents:
                 ready = [self._stood_in(d, chunks) for d, chunks in batch.documents]
                 into.upsert(self._pair, ready, batch.root)
@@ -248,14 +166,10 @@ class Ingest:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[_Batch]:
-        if not all(feed.changes for feed in feeds):
-            known = self._store.content_hashes(self._pair)
-            again = known.keys() if self._again is None else self._again
-            self._known = {n: h for n, h in known.items() if n not in again} if again else known
-        most = _BATCH_CHUNKS if self._model else _BATCH_UNEMBEDDED
+    def _batches(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Batch]:
+        self._load_known(feeds)
         for feed in feeds:
-            batch = _Batch(feed.source)
+            batch = Batch(feed.source)
             chunks = characters = 0
             for item, content in self._items(feed, fetch):
                 if isinstance(item, Failure):
@@ -267,11 +181,23 @@ class Ingest:
                 batch.documents.append((item, cut))
                 chunks += len(cut)
                 characters += len(item.text)
-                if chunks >= most or characters >= _BATCH_CHARACTERS:
+                if self._is_full(chunks, characters):
                     yield self._with_vectors(batch)
-                    batch = _Batch(feed.source)
+                    batch = Batch(feed.source)
                     chunks = characters = 0
             yield self._with_vectors(batch)
+
+    def _load_known(self, feeds: Sequence[Feed]) -> None:
+        """Content hashes of stored documents, without those to be embedded again."""
+        if not all(feed.changes for feed in feeds):
+            known = self._store.content_hashes(self._pair)
+            again = known.keys() if self._again is None else self._again
+            self._known = {n: h for n, h in known.items() if n not in again} if again else known
+
+    def _is_full(self, chunks: int, characters: int) -> bool:
+        """True for a batch of this size."""
+        most = _BATCH_CHUNKS if self._model else _BATCH_UNEMBEDDED
+        return chunks >= most or characters >= _BATCH_CHARACTERS
 
     def _items(self, feed: Feed, fetch: FetchBytes) -> Iterator[tuple[Document | Failure, str]]:
         """(document, content hash), or (failure, '')."""
@@ -332,41 +258,38 @@ class Ingest:
 
     def _cut(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
         """Chunks of a document, None if there is nothing to write."""
-        self.progress.current = document.id
+        if not self._is_new(document.id, document.source, content):
+            return None
+        cut = cut_document(self._chunker, document)
+        if isinstance(cut, Failure):
+            self._fail(cut)
+            return None
+        return cut
+
+    def _is_new(self, name: str, source: str, content: str) -> bool:
+        """True for a document that has to be written; counts it."""
+        self.progress.current = name
         self.progress.read += 1
-        before = self._seen.get(document.id)
+        before = self._seen.get(name)
         if before is not None:
             if before != content:
                 self._fail(
                     Failure(
-                        document.id,
+                        name,
                         DuplicateIdError(
                             "another document has this id already; the first one is kept",
-                            where=document.source,
+                            where=source,
                             hint="give one of them another id or path",
                         ),
                     )
                 )
-            return None
-        self._seen[document.id] = content
-        if self._known.get(document.id) == content:
+            return False
+        self._seen[name] = content
+        if self._known.get(name) == content:
             self._unchanged += 1
             self.progress.unchanged += 1
-            return None
-        try:
-            return self._chunker.chunks(document)
-        except RagwrightError as error:
-            self._fail(Failure(document.id, error))
-        except Exception as error:  # a custom chunker must not affect the other documents
-            wrapped = ChunkError(
-                f"the chunker {type(self._chunker).__name__!r} failed: "
-                f"{type(error).__name__}: {error}",
-                where=document.id,
-                hint="this is a fault of the chunker; the other documents were chunked",
-            )
-            wrapped.__cause__ = error
-            self._fail(Failure(document.id, wrapped))
-        return None
+            return False
+        return True
 
     def _fail(self, failure: Failure) -> None:
         if failure.skipped or failure.warning:
@@ -377,7 +300,7 @@ class Ingest:
 
     # -- embedding -------------------------------------------------------------------------
 
-    def _with_vectors(self, batch: _Batch) -> _Batch:
+    def _with_vectors(self, batch: Batch) -> Batch:
         """Attach stored vectors, and return the texts without one."""
         batch.files, self._ended = self._ended, []
         if self._model:
@@ -406,44 +329,20 @@ class Ingest:
         fits = vector.shape == (self._pair.dimensions,)
         return fits and (self._local or bool(usable_vectors(vector[None])[0]))
 
-    def _embedding(self, batch: _Batch) -> Flow[_Batch]:
-        """A flow that fills in the missing vectors.
-
-        If a server refuses a group of texts or returns invalid vectors, each text is sent alone, so
-        that one bad text affects only its own document; any other error ends the ingest.
-        """
-        # similar lengths together: a batch is padded to its longest text
-        missing = sorted(batch.missing.items(), key=lambda item: len(item[1]))
-        groups = [missing[i : i + _EMBED_TEXTS] for i in range(0, len(missing), _EMBED_TEXTS)]
-        outcomes = yield from self._embed(groups)
-        refused = [g for g, o in zip(groups, outcomes, strict=True) if _refuses_one_of(g, o)]
-        if groups and all(isinstance(o, _Bad) for o in outcomes):
-            # the text or the model? harmless texts show it
-            [outcome] = yield from self._embed([list(_HARMLESS)])
-            settled(outcome)
-        for group, outcome in zip(groups, outcomes, strict=True):
-            if group not in refused:
-                batch.take(group, outcome)
-        alone = [[item] for group in refused for item in group]
-        for group, outcome in zip(alone, (yield from self._embed(alone)), strict=True):
-            batch.take(group, outcome)
-        self._embedded += len(missing) - len(batch.refused)
-        self._fresh |= batch.missing.keys() - batch.refused.keys()
+    def _embedding(self, batch: Batch) -> Flow[Batch]:
+        """A flow that fills in the missing vectors, and counts them."""
+        yield from embed_missing(batch, self._model, local=self._local, done=self._count)
+        made = batch.missing.keys() - batch.refused.keys()
+        self._embedded += len(made)
+        self._fresh |= made
         return batch
 
-    def _embed(self, groups: Sequence[_Texts]) -> Flow[list[Matrix | Exception]]:
-        return gather((self._vectors(group) for group in groups), settle=True)
-
-    def _vectors(self, group: _Texts) -> Flow[Matrix]:
-        sources = () if self._local else (KEPT,)
-        texts = [text for _, text in group]
-        vectors = yield from embed(self._model, texts, "passage", sources=sources)
-        self.progress.embedded += len(group)
-        return vectors
+    def _count(self, texts: int) -> None:
+        self.progress.embedded += texts
 
     # -- writing ---------------------------------------------------------------------------
 
-    def _write(self, batch: _Batch) -> WriteCounts:
+    def _write(self, batch: Batch) -> WriteCounts:
         counts = WriteCounts()
         if batch.waiting:
             self._collect(batch)
@@ -466,18 +365,18 @@ class Ingest:
         self.progress.store(batch.mark)
         return counts
 
-    def _collect(self, batch: _Batch) -> None:
+    def _collect(self, batch: Batch) -> None:
         """Use vectors of an earlier batch; embed the texts that it left out."""
         stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
         batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:
-            late = self._runner.run(self._embedding(_Batch("", missing=lost)))
+            late = self._runner.run(self._embedding(Batch("", missing=lost)))
             batch.vectors.update(late.vectors)
             batch.refused.update(late.refused)
             batch.replaced |= late.vectors.keys()
 
-    def _leave_out(self, batch: _Batch) -> None:
+    def _leave_out(self, batch: Batch) -> None:
         """Remove documents whose text the embedding model refuses; each is a failure."""
         kept = []
         for document, chunks in batch.documents:
@@ -492,15 +391,15 @@ class Ingest:
         batch.files = [f for f in batch.files if not left_out & {name for name, _ in f[2]}]
 
     def _indexed(
-        self, document: Document, chunks: tuple[Chunk, ...], batch: _Batch
+        self, document: Document, chunks: tuple[Chunk, ...], batch: Batch
     ) -> IndexedDocument:
-        content = self._seen[document.id]
+        content, terms = self._seen[document.id], batch.terms.get(document.id)
         if not self._model:
-            return IndexedDocument(document, chunks, hash=content)
+            return IndexedDocument(document, chunks, hash=content, terms=terms)
         vectors = [batch.vectors[chunk_key(chunk, document.title)] for chunk in chunks]
         shape = (len(chunks), self._pair.dimensions)
         matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
-        return IndexedDocument(document, chunks, matrix, content)
+        return IndexedDocument(document, chunks, matrix, content, terms)
 
     def _gone(self, feeds: Sequence[Feed]) -> list[str]:
         """Stored documents of these sources that were not found again, without failed ones."""
@@ -521,48 +420,6 @@ class Ingest:
 def _root(source: str) -> str:
     """Normalised spelling of a source: ``docs``, ``docs/`` and ``./docs`` are the same folder."""
     return source if ":" in source.partition("/")[0] else posixpath.normpath(source)
-
-
-def reading(entries: Sequence[SourceEntry], base: Path) -> str:
-    """Key of the reading settings: other settings or another version read every file again."""
-    options = [
-        changed_options(entry.options) | {"reader": entry.reader, **_recognising(entry)}
-        for entry in entries
-    ]
-    return value_hash([_READING, str(base.resolve()), options])
-
-
-def _recognising(entry: SourceEntry) -> dict[str, str]:
-    """The OCR engine, so that installing it reads files again whose pages had no text."""
-    engine = engine_name() if entry.options.ocr != "never" else ""
-    return {"engine": engine} if engine else {}
-
-
-def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
-    """Addresses that will be fetched literally: one per web page."""
-    for feed in feeds:
-        try:
-            web = isinstance(feed.reader(), WebReader)
-        except SourceError:  # reported when the source is read
-            continue
-        if web:
-            yield feed.source.strip().partition("#")[0]
-
-
-def _bytes(feed: Feed) -> int:
-    """Bytes of the local files of a source, 0 if there are none or it cannot be read."""
-    try:
-        reader = feed.reader()
-        if isinstance(reader, RemoteReader):  # to list a store twice takes time
-            return 0
-        files = files_of(reader, feed.source)
-        return sum(p.stat().st_size for p in files or () if isinstance(p, Path))
-    except (OSError, SourceError):  # faults are reported when the source is read
-        return 0
-
-
-def _refuses_one_of(group: _Texts, outcome: Matrix | Exception) -> bool:
-    return isinstance(outcome, _Bad) and len(group) > 1
 
 
 def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:

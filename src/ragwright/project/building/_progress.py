@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ...core import counted
 from ...index import WriteCounts
 from ...ingest import Failure, ScanProgress
 
@@ -19,7 +20,8 @@ class IngestReport:
 
     ``failures`` lists every source that could not be read, and why; ``skipped`` those left out on
     purpose, such as a link that leads out of its source; ``warnings`` documents that were read
-    although they are damaged, such as a table with ragged rows.
+    although they are damaged, such as a table with ragged rows. ``engine`` is where documents were
+    read and cut.
     """
 
     counts: WriteCounts
@@ -28,6 +30,7 @@ class IngestReport:
     notes: tuple[str, ...] = ()
     skipped: tuple[Failure, ...] = ()
     warnings: tuple[Failure, ...] = ()
+    engine: str = "local"
 
     @property
     def nothing_read(self) -> bool:
@@ -55,6 +58,7 @@ class IngestReport:
             "skipped": [_described(failure) for failure in self.skipped],
             "warnings": [_described(failure) for failure in self.warnings],
             "notes": list(self.notes),
+            "engine": self.engine,
         }
 
 
@@ -153,7 +157,8 @@ def scan_notes(scans: ScanProgress) -> tuple[str, ...]:
         )
     if scans.unread:
         notes.append(
-            f"{scans.unread:,} documents have pages without text, which were not read: "
+            f"{counted(scans.unread, 'document has', 'documents have')} pages without "
+            "text, which were not read: "
             "pip install 'ragwright[ocr]' reads them by OCR"
         )
     return tuple(notes)

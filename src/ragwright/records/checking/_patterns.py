@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import PatternError, PatternToken, RecordsError, require
+from ...core import PatternError, PatternToken, RecordsError, counted, require
 from .._seams import KEY, ArrowTable
 from ..declared import Cleaning, CleaningStep, MaxRepeat, Tag, Tags
 from ..patterns import Pattern, Replace, found_in, plan_of, refusal, tokens_of
@@ -167,7 +167,7 @@ def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fau
         return None
     at, text, hit = hits[0]
     number = _number_around(text, *hit.span())
-    count = "1 row" if len(hits) == 1 else f"{len(hits):,} rows"
+    count = counted(len(hits), "row")
     return Fault(
         f"max_repeat changes digits in {count}: {number!r} becomes "
         f"{repeated_at_most(number, step.times)!r} on the row {keys[at].as_py()!r}",

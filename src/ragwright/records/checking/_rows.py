@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import DuplicateKeyError, RagwrightError, RecordsError, near, require
+from ...core import DuplicateKeyError, RagwrightError, RecordsError, counted, near, require
 from .._seams import KEY, KEYLESS, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place_in, runs_of
@@ -221,7 +221,7 @@ class _Keys:
         """Faults: rows without a key, and keys of several different rows."""
         column, found = self._spec.key, []
         if self._nulls:
-            several = "1 row has" if self._nulls == 1 else f"{self._nulls:,} rows have"
+            several = counted(self._nulls, "row has", "rows have")
             error = RecordsError(
                 f"{several} no {column!r}; the first is {self._first_null}",
                 where=self._spec.place("key"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...core import RagwrightError, RecordsError, value_hash
+from ...core import RagwrightError, RecordsError, counted, value_hash
 from ._file import Declared
 
 _FIELDS = ("name", "biography")
@@ -187,7 +187,8 @@ def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> di
             for row in rows:
                 if len(row) > len(header):
                     fault(
-                        f"the row has {len(row)} values, but the header has {len(header)} columns",
+                        f"the row has {len(row)} values, but the header has "
+                        f"{counted(len(header), 'column')}",
                         rows.line_num,
                         "quote values that hold a comma",
                     )

@@ -24,7 +24,7 @@ def looked_up(
             (``tags``, ``contradictions``), a field or a value (``refine``); empty for all.
 
     Raises:
-        RecordsError: There is no such entry; the nearest are named.
+        RecordsError: The entry does not exist; the nearest names are listed.
     """
     if name in ("rollup", "biographies"):
         found = _of_client(name, rollups, key)

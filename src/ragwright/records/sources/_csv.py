@@ -11,7 +11,7 @@ from typing import IO, Any, Literal
 
 import numpy as np
 
-from ...core import RecordsError, require
+from ...core import RecordsError, counted, require
 from ._batches import Piece, piece
 from ._file import Columns, RowFile
 from ._text import PLAIN, encoding_of, line_blocks, unreadable, utf8_chunks
@@ -183,7 +183,8 @@ class DelimitedFile(RowFile):
             wanted = wanted or len(fields)
             if len(fields) != wanted:
                 raise RecordsError(
-                    f"the row has {len(fields)} values, but the header has {wanted} columns",
+                    f"the row has {len(fields)} values, but the header has "
+                    f"{counted(wanted, 'column')}",
                     where=f"{self.name}:{line}",
                     hint="quote values that hold the delimiter or a line break",
                 )

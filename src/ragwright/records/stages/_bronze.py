@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core import DuplicateKeyError, RecordsError, near, require
+from ...core import DuplicateKeyError, RecordsError, counted, near, require
 from .._seams import HASH, KEY, KEYLESS, REASON, ArrowTable, RowSource
 from ..declared import SourceSpec
 from ..sources import Runs, key_texts, place, place_in, runs_of
@@ -323,4 +323,4 @@ def _filtered(found: tuple[ArrowTable, NDArray[np.bool_]]) -> ArrowTable:
 
 
 def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
+    return counted(count, "row")

@@ -170,7 +170,7 @@ class Tables:
             version: Which version; the newest where None.
 
         Raises:
-            RecordsError: There is no such column.
+            RecordsError: The column does not exist.
             SnapshotGoneError: The version is not kept, or went while it was read.
         """
         number = self.version if version is None else version

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ...core import RagwrightError, StoreError
 from ...report import stylesheet
 from .._api import caller_of, service_of
-from .._errors import api_error
+from .._errors import ApiError, api_error
+
+if TYPE_CHECKING:
+    from ...workbench import Workbench
+
+T = TypeVar("T")
 
 _DATA = Path(__file__).parent / "data"
 
@@ -79,6 +85,28 @@ def error_page(request: Request, error: Exception) -> HTMLResponse:
     made = api_error(error, narrowed=caller_of(request).narrowed)
     values = {"title": "That did not work", "message": made.message, "status": made.status}
     return page(request, "error.html", values, status=made.status)
+
+
+async def as_owner(
+    request: Request,
+    work: Callable[[Workbench], T],
+    missing: tuple[int, str] = (404, "not_found"),
+) -> T | HTMLResponse:
+    """What ``work`` returns, called outside the event loop; the page of the error if it fails.
+
+    Refused to all but owners. ``missing`` is status and code for what is not stored.
+    """
+    service, caller = service_of(request), caller_of(request)
+    try:
+        caller.require_owner()
+        opened, _ = service.find("", None)
+        async with service.using(opened) as bench:
+            return await service.for_page(work, bench)
+    except StoreError as error:
+        status, code = missing
+        return error_page(request, ApiError(status, error.what, code))
+    except (RagwrightError, ApiError) as error:
+        return error_page(request, error)
 
 
 def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLResponse:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,10 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from ...core import RagwrightError, StoreError
-from .._api import caller_of, service_of
+from ...core import counted
 from .._errors import ApiError
 from .._links import source_url
-from ._base import error_page, page
+from ._base import as_owner, error_page, page
 from ._plots import shares, span_of, strip
 
 if TYPE_CHECKING:
@@ -65,23 +63,16 @@ async def compare(
     start: int = Query(0, ge=0, le=10**7),
 ) -> HTMLResponse:
     """Compare a run with the baseline that was chosen before."""
-    service, caller = service_of(request), caller_of(request)
     wanted = _Wanted(baseline, run, measure, show if show in _KINDS else "changed", start)
-    try:
-        caller.require_owner()
-        if not baseline or not run:
-            raise ApiError(400, "choose a baseline and a run at Experiments", "invalid_value")
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
-            values = await asyncio.to_thread(_shown, bench, wanted)
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+    values = await as_owner(request, lambda bench: _shown(bench, wanted))
+    if isinstance(values, HTMLResponse):
+        return values
     return page(request, "compare.html", values)
 
 
 def _shown(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
+    if not wanted.baseline or not wanted.run:
+        raise ApiError(400, "choose a baseline and a run at Experiments", "invalid_value")
     first, second = bench.results(wanted.baseline), bench.results(wanted.run)
     found = bench.compare(wanted.baseline, wanted.run)
     names = {one.id: one.name for one in bench.list_runs() if one.name}
@@ -132,7 +123,7 @@ def _state(found: Comparisons) -> str:
 
 
 def _verdict(one: Comparison, span: tuple[float, float] | None) -> dict[str, Any]:
-    said = f"{one.wins} rows better, {one.ties} equal, {one.losses} worse"
+    said = f"{counted(one.wins, 'row')} better, {one.ties} equal, {one.losses} worse"
     parts = (("wins", one.wins), ("ties", one.ties), ("losses", one.losses))
     return {
         "one": one,
@@ -147,7 +138,7 @@ def _costs(a: Evaluation, b: Evaluation) -> list[dict[str, str]]:
     """Time, tokens and money of an answer in both, where both made answers."""
     taken: tuple[tuple[str, str, Callable[[Made], float | None]], ...] = (
         ("seconds", "s", lambda made: made.usage.seconds),
-        ("context", "tokens", lambda made: made.context_tokens),
+        ("context", "tokens", lambda made: made.context_tokens or None),
         ("cost", "", lambda made: made.usage.cost),
     )
     found = []
@@ -228,18 +219,10 @@ def _cell(before: Score, after: Score) -> dict[str, Any]:
 @router.get("/compare/row", response_class=HTMLResponse)
 async def row(request: Request, run: str, id: str, baseline: str = "") -> HTMLResponse:  # noqa: A002
     """Show a row in full, in one run or in two side by side."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
-            sides = await asyncio.to_thread(
-                _sides, bench, [baseline, run] if baseline else [run], id
-            )
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+    names = [baseline, run] if baseline else [run]
+    sides = await as_owner(request, lambda bench: _sides(bench, names, id))
+    if isinstance(sides, HTMLResponse):
+        return sides
     known = [result for _, result in sides if result is not None and result.row is not None]
     if not known:
         return error_page(request, ApiError(404, f"no run holds the row {id!r}", "not_found"))

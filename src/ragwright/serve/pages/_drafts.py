@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +16,7 @@ from .._admission import Wanted, admitted
 from .._answers import drafted, drafting
 from .._api import caller_of, service_of
 from .._errors import ApiError, ClientGoneError, api_error
-from ._base import error_page, page
+from ._base import as_owner, error_page, page
 
 if TYPE_CHECKING:
     from ...drafting import DraftBatch, Outputs
@@ -212,16 +211,9 @@ def _previewed(batch: DraftBatch) -> dict[str, Any]:
 @router.get("/drafts/{number}", response_class=HTMLResponse)
 async def batch(request: Request, number: int) -> HTMLResponse:
     """Show the texts of a draft with their marks, and the records they were made from."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
-            values = await asyncio.to_thread(_batch, bench.outputs, number)
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+    values = await as_owner(request, lambda bench: _batch(bench.outputs, number))
+    if isinstance(values, HTMLResponse):
+        return values
     return page(request, "draft.html", values)
 
 
@@ -245,23 +237,15 @@ async def judge(
     request: Request, number: int, text: int, verdict: str = Form(""), note: str = Form("")
 ) -> Response:
     """Keep or discard a text, as ``ragwright outputs`` does."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
+    by = caller_of(request).name or "pages"
+
+    def respond(bench: Workbench) -> None:
         if verdict not in _VERDICTS:
             raise ApiError(400, f"unknown verdict {verdict!r}", "invalid_value")
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
-            await asyncio.to_thread(
-                lambda: bench.outputs.respond(
-                    f"{number}.{text}",
-                    by=caller.name or "pages",
-                    verdict=_VERDICTS[verdict],
-                    note=note[:_LONGEST],
-                )
-            )
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+        said, heard = _VERDICTS[verdict], note[:_LONGEST]
+        bench.outputs.respond(f"{number}.{text}", by=by, verdict=said, note=heard)
+
+    failed = await as_owner(request, respond)
+    if isinstance(failed, HTMLResponse):
+        return failed
     return RedirectResponse(f"/drafts/{number}#text-{text}", 303)

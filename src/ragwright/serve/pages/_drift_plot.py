@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from ...experiment import shown_day
+from ...monitoring import shown_day
 
 if TYPE_CHECKING:
-    from ...experiment import DriftDay, MeasureDrift
+    from ...monitoring import DriftDay, MeasureDrift
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 16, 46, 30
@@ -32,7 +32,9 @@ def drift_plot(one: MeasureDrift, numbers: Mapping[str, int], window: int) -> Ma
     """
     start = _number(one.reference_from)
     first, last = _number(one.days[0].day), _number(one.days[-1].day)
-    last = max(last, first + 1, *(_number(day) for day in numbers))
+    last = max([last, *map(_number, numbers)])
+    if first == last:  # a day alone is drawn in the middle
+        first, last = first - 1, last + 1
     low, high = one.scale
 
     def px(day: float) -> float:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from ...core import RagwrightError, StoreError
+from ...core import RagwrightError, counted
 from ...report import value_text
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from ._base import PRIVATE, error_page, page
+from ._base import PRIVATE, as_owner, error_page, page
 from ._plots import Point, scatter, span_of, strip
 
 if TYPE_CHECKING:
@@ -39,8 +38,8 @@ async def experiments(request: Request) -> HTMLResponse:
         caller.require_owner()
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
-            runs = await asyncio.to_thread(bench.list_runs)
-            sweeps = await asyncio.to_thread(bench.list_sweeps)
+            runs = await service.for_page(bench.list_runs)
+            sweeps = await service.for_page(bench.list_sweeps)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     by_testset: dict[str, list[Any]] = {}
@@ -64,7 +63,7 @@ def _told(progress: SweepProgress | None) -> dict[str, Any] | None:
     """Progress as a page shows it."""
     if progress is None:
         return None
-    calls = f"{progress.calls:,} calls, {progress.reused:,} answered from stored replies"
+    calls = f"{counted(progress.calls, 'call')}, {progress.reused:,} answered from stored replies"
     billed = progress.possibly_billed
     return {
         "trials": f"{progress.trials} of {progress.planned} trials",
@@ -93,16 +92,9 @@ def _time(seconds: float | None) -> str:
 @router.get("/experiments/{run}", response_class=HTMLResponse)
 async def experiment(request: Request, run: str) -> Response:
     """Show a sweep or a run: verdict, table, plot; or the report of another kind of run."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
-            values = await asyncio.to_thread(_shown, bench, run)
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+    values = await as_owner(request, lambda bench: _shown(bench, run))
+    if isinstance(values, HTMLResponse):
+        return values
     if values is None:
         return RedirectResponse(f"/experiments/{run}/report", 303)
     made = page(request, values.pop("template"), values)
@@ -254,32 +246,21 @@ def _without(subject: Subject) -> list[str]:
 @router.post("/experiments/{run}/stop")
 async def stop(request: Request, run: str) -> Response:
     """Ask a running sweep to stop; its process keeps what is done."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        opened, _ = service.find("", None)
-        async with service.using(opened) as bench:
-            await asyncio.to_thread(bench.stop_sweep, run, caller.name or "someone at the pages")
-    except StoreError as error:
-        return error_page(request, ApiError(409, error.what, "not_running"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
-    return RedirectResponse(f"/experiments/{run}", 303)
+    by = caller_of(request).name or "someone at the pages"
+    failed = await as_owner(
+        request, lambda bench: bench.stop_sweep(run, by), missing=(409, "not_running")
+    )
+    return (
+        failed if isinstance(failed, HTMLResponse) else RedirectResponse(f"/experiments/{run}", 303)
+    )
 
 
 @router.get("/experiments/{run}/report", response_class=HTMLResponse)
 async def report(request: Request, run: str, baseline: str = "") -> HTMLResponse:
     """The report of a run, or of a run against a baseline that was chosen before."""
-    service, caller = service_of(request), caller_of(request)
-    try:
-        caller.require_owner()
-        opened, _ = service.find("", None)
-        names = [baseline, run] if baseline else [run]
-        async with service.using(opened) as bench:
-            made = await asyncio.to_thread(lambda: bench.report(*names).html())
-    except StoreError as error:
-        return error_page(request, ApiError(404, error.what, "not_found"))
-    except (RagwrightError, ApiError) as error:
-        return error_page(request, error)
+    names = [baseline, run] if baseline else [run]
+    made = await as_owner(request, lambda bench: bench.report(*names).html())
+    if isinstance(made, HTMLResponse):
+        return made
     # The report states what its own scripts may do; nothing is loaded from elsewhere.
     return HTMLResponse(made, headers=dict(PRIVATE))

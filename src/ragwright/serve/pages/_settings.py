@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 from collections.abc import Mapping
@@ -37,7 +36,7 @@ async def settings(request: Request, configuration: str = "", show: str = "all")
         caller.require_owner()
         names = [one.name for one in service.configurations(caller.key)]
         opened, _ = service.find(configuration, caller.key)
-        sections = await asyncio.to_thread(_sections, opened, show == "changed")
+        sections = await service.for_page(_sections, opened, show == "changed")
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     values = {

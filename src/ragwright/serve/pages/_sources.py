@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
@@ -50,7 +49,7 @@ async def sources(request: Request, after: str = "", configuration: str = "") ->
     # Names of sources that failed are for those who may see all sources.
     ingest = None
     if caller.owner and not caller.narrowed and not after:
-        ingest = await asyncio.to_thread(last_ingest, service.folder)
+        ingest = await service.for_page(last_ingest, service.folder)
     values = {
         "ingest": ingest,
         "title": "Sources",

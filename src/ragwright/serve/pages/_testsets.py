@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,7 +75,7 @@ async def testsets(request: Request) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
-        found = await asyncio.to_thread(_listed, service.folder.testsets, _reviewer(request))
+        found = await service.for_page(_listed, service.folder.testsets, _reviewer(request))
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     return page(request, "testsets.html", {"title": "Testsets", "testsets": found})
@@ -140,7 +139,7 @@ async def _page(request: Request, queue: _Queue, more: dict[str, Any]) -> HTMLRe
         opened, _ = service.find("", None)
         path = _path(service.folder.testsets, queue.name)
         async with service.using(opened) as bench:
-            values = await asyncio.to_thread(_shown, bench, path, queue)
+            values = await service.for_page(_shown, bench, path, queue)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     plain = {"conflict": "", "kept": {}, "said": "", **more}
@@ -294,7 +293,7 @@ async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -
         path = _path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):
-            following, made = await asyncio.to_thread(_decided, path, queue, given)
+            following, made = await service.for_page(_decided, path, queue, given)
     except TestsetError as error:
         edits = {"question": given.question, "answer": given.answer}
         kept = edits if given.decision == "edited" else {}
@@ -336,7 +335,7 @@ async def undo(request: Request, name: str, only: str = Form("open")) -> Respons
         path = _path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):
-            restored = await asyncio.to_thread(lambda: TestsetReview(path, queue.by).undo())
+            restored = await service.for_page(lambda: TestsetReview(path, queue.by).undo())
     except TestsetError as error:
         return await _page(request, queue, {"conflict": error.what})
     except (RagwrightError, ApiError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...answer import AnswerSetup, answer
-from ...core import Answer, GoldSpan, Hit, Persona, Row, TestsetError
+from ...core import Answer, GoldSpan, Hit, Persona, Row, TestsetError, counted
 from ...flow import Flow
 from ._suites import CLOSED_BOOK, REPORT_ERRORS
 
@@ -54,7 +54,8 @@ def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]
     made = yield from answer(row.user_input, persona, hits, chosen)
     if sorted(hit.text for hit in made.hits) != sorted(hit.text for hit in hits):
         raise TestsetError(
-            f"{len(hits)} passages were given, but only {len(made.hits)} fit into the prompt",
+            f"{counted(len(hits), 'passage was', 'passages were')} given, but only "
+            f"{len(made.hits)} fit into the prompt",
             where=f"row {row.id}",
             hint="raise answer.context_tokens, or make the suite with fewer --passages",
         )

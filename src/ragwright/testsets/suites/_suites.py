@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
-from ...core import GoldSpan, MetaValue, Row, TestsetError, near, text_hash
+from ...core import GoldSpan, MetaValue, Row, TestsetError, counted, near, text_hash
 from ._gold_answers import GoldAnswer, LeakCheck
 
 Suite: TypeAlias = Literal["noise", "rejection", "integration", "counterfactual", "sources"]
@@ -98,7 +98,8 @@ class SuiteOptions:
             )
         if self.passages < 1 or self.sources < 1:
             raise TestsetError(
-                f"{self.passages} passages, {self.sources} sources", hint="ask for at least one"
+                f"{counted(self.passages, 'passage')}, {self.sources} sources",
+                hint="ask for at least one",
             )
 
     @property

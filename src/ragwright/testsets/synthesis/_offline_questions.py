@@ -36,7 +36,10 @@ _OPENERS = "«»\"“”'’( \u00a0\u202f—–-"
 _LEAD = re.compile(r"(?:[-*+•–—]|\(?\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
 _MARKS = re.compile(r"\*\*|__|``?|(?<!\w)[*_](?=\S)|(?<=\S)[*_](?!\w)")
-_CODE_SPAN = re.compile(r"(`+)(.+?)\1", re.DOTALL)
+_AS_IT_IS = re.compile(
+    r"(?<!\\)(`+)(?P<code>.+?)\1|\\(?P<mark>[\\`*_{}\[\]()#+.!|<>~-])", re.DOTALL
+)
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
 _HELD = "\ue000"
 _NOTE = re.compile(r"\[\^?\d{1,3}\]")
 _ELISION = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu)['’](?=\w)", re.IGNORECASE)
@@ -49,15 +52,15 @@ Maker = Callable[[Document, Survey, int], Iterator[Candidate]]
 def plain_text(text: str) -> str:
     """A sentence as plain text: no Markdown marks or note numbers, single spaces.
 
-    What is within back ticks is code, and stays as it is.
+    What is within back ticks is code, and stays as it is; an escaped mark is that mark.
     """
     code: list[str] = []
 
     def held(found: re.Match[str]) -> str:
-        code.append(found[2])
+        code.append(found["code"] or found["mark"])
         return _HELD
 
-    text = _CODE_SPAN.sub(held, _LINK.sub(r"\1", text.replace(_HELD, "")))
+    text = _AS_IT_IS.sub(held, _LINK.sub(r"\1", text.replace(_HELD, "")))
     text = _MARKS.sub("", _NOTE.sub("", text))
     kept = iter(code)
     return " ".join(re.sub(_HELD, lambda _: next(kept), text).split())

@@ -19,6 +19,7 @@ from ...core import (
     Mapped,
     Span,
     TestsetError,
+    counted,
     read_mapping,
     shipped_mapping,
     text_hash,
@@ -222,7 +223,8 @@ def _kinds(project: Project, how: Synthesizing) -> tuple[str, ...]:
             )
     if how.questions < 1 or how.per_chunk < 1:
         raise ConfigError(
-            f"{how.questions} questions, {how.per_chunk} per chunk", hint="ask for at least one"
+            f"{counted(how.questions, 'question')}, {how.per_chunk} per chunk",
+            hint="ask for at least one",
         )
     if how.kinds:
         return tuple(dict.fromkeys(how.kinds))

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ...core import Document, GoldSpan, text_hash
 from ...models import detect_language
 from ._candidates import Candidate, context_fault
 from ._offline_questions import body_of, heading_text, plain_text
+from ._subjects import finite
 from ._survey import Survey, fenced, sentences_of
-from ._templates import TEMPLATES, asked, finite, mine
+from ._templates import GENERIC, TEMPLATES, asked, mine
 from ._verbs import VERBS
 
 KIND = "template"
@@ -132,6 +133,8 @@ def _of_sections(document: Document, survey: Survey, language: str) -> Iterator[
         if body is None or titles[title] > 1 or survey.boilerplate(text, body, sentences_of(text)):
             continue
         made = _of_title(title, text[body.start : body.end], language)
+        if made is not None and made[0] == "procedure" and not _specific(title, survey):
+            continue
         if made is not None:
             form, question = made
             gold = GoldSpan(document.id, body.start, body.end, text[body.start : body.end])
@@ -190,6 +193,12 @@ def _of_title(title: str, body: str, language: str) -> tuple[str, str] | None:
     return None
 
 
+def _specific(title: str, survey: Survey) -> bool:
+    """True for a heading that says what is done to what: not "Reading the results"."""
+    words = title.split(maxsplit=1)[1:]
+    return bool(survey.vocabulary.source.tokens(GENERIC.sub("", " ".join(words))))
+
+
 def _verb_of(word: str) -> str:
     """The verb of a gerund that begins a heading, else empty."""
     low = word.lower()
@@ -230,7 +239,18 @@ def _of_entries(document: Document, language: str) -> Iterator[Candidate]:
 
 _ROW = re.compile(r"^\|(?P<cells>[^\n]+)\|[ \t]*$", re.MULTILINE)
 _RULE = re.compile(r"[\s|:-]+")
-_ROW_NAME = re.compile(r"(?=.*[^\W\d])[^,…:?!]{2,50}")
+_ROW_NAME = re.compile(r"(?=.*[^\W\d])[^,…:?!\"\\/=<>]{2,50}")
+_IDENTIFIER = re.compile(
+    r"-{1,2}\w.*|\S*\w[_.@#]\w\S*|(?=\S*\d)(?=\S*[^\W\d])\S+|\S*[a-zà-ÿ][A-ZÀ-Þ]\S*|[A-ZÀ-Þ]{2,}"
+)
+"""An option, a key, a code or an abbreviation, of one word: its meaning can be asked for."""
+_TERMS = re.compile(
+    r"(?:term|word|abbreviation|acronym|code|symbol|terme|mot|sigle|begriff|abkürzung|t[ée]rmino"
+    r"|sigla|código)s?",
+    re.I,
+)
+"""Heads of a first column whose entries are to be explained."""
+_NAMED = re.compile(r"[A-ZÀ-Þ][^\W\d_]+(?: [A-ZÀ-Þ][^\W\d_]+)*")
 _COLUMNS = frozenset(
     re.findall(
         r"\S+",
@@ -246,26 +266,31 @@ _COLUMNS = frozenset(
 def _of_rows(document: Document, language: str) -> Iterator[Candidate]:
     """Rows of Markdown tables: the second column of the row that the first column names."""
     text = document.text
+    common = frozenset(_COMMON.findall(text))
     head: list[str] = []
     end = -2
     for found in _ROW.finditer(text):
-        cells = [plain_text(cell) for cell in re.split(r"(?<!\\)\|", found["cells"])]
+        parts = re.split(r"(?<!\\)\|", found["cells"])
+        cells = [plain_text(part.replace("\\|", "|")) for part in parts]
         if found.start() > end + 1:
             head = cells
         elif not _RULE.fullmatch(found["cells"]) and len(cells) == len(head) >= 2 and cells[1]:
-            question = _of_row(head, cells, language)
+            question = _of_row(head, cells, language, common)
             if question:
                 gold = GoldSpan(document.id, found.start(), found.end(), found[0])
                 yield Candidate(KIND, question, cells[1], gold, "table row")
         end = found.end()
 
 
-def _of_row(head: Sequence[str], cells: Sequence[str], language: str) -> str:
+def _of_row(head: Sequence[str], cells: Sequence[str], language: str, common: Set[str]) -> str:
     name, column = cells[0], head[1]
     if not _ROW_NAME.fullmatch(name) or len(name.split()) > 4:
         return ""
+    code = _IDENTIFIER.fullmatch(name) is not None
     if _KEYS.search(column):
-        return _MEANS[language].format(name)
-    if language != "en" or column.lower() not in _COLUMNS:
+        # What "effect" or "Mandarin Duck" means is not what such a row answers.
+        return _MEANS[language].format(name) if code or _TERMS.fullmatch(head[0]) else ""
+    named = _NAMED.fullmatch(name) is not None and name.split()[0].lower() not in common
+    if language != "en" or column.lower() not in _COLUMNS or not (code or named):
         return ""
     return f"What is the {column.lower()} of {name}?"

@@ -1,0 +1,61 @@
+"""Moving what a project has stored in its own files into its shared database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..core import ConfigError
+from ..flow import REPLY_TABLES, RUN_TABLES, SharedPlace, open_database
+from ._saving import project_outputs
+from .outputs import OUTPUT_TABLES
+
+if TYPE_CHECKING:
+    from ..project import Project
+
+
+def move_to_shared(project: Project) -> Mapping[str, int]:
+    """Copy replies, runs and outputs of the project folder into the shared database.
+
+    The files stay as they are. It may be repeated: what is there already is not copied again.
+    Returns how many are new.
+
+    Raises:
+        ConfigError: The project has no shared database.
+        StoreError: A file cannot be read, the database cannot be written, or both hold different
+            outputs of the same number.
+    """
+    _place(project)
+    folder = project.folder
+    with project.alone("shared move", hint="wait for other work to end, or end it"):
+        return {
+            "replies": project.replies.move(folder.cache / "replies.sqlite"),
+            "runs": project.runs.move(folder.data / "runs.sqlite"),
+            "outputs": project_outputs(project).move(folder.data / "outputs.sqlite"),
+        }
+
+
+def migrate_shared(project: Project) -> Mapping[str, int]:
+    """Migrate the tables of the shared database; returns their schema versions by name.
+
+    Raises:
+        ConfigError: The project has no shared database.
+        SchemaVersionError: Its tables are of a newer version.
+    """
+    place = _place(project)
+    found = {}
+    for tables in (REPLY_TABLES, RUN_TABLES, OUTPUT_TABLES):
+        open_database(place, tables, upgrade=True).close()
+        found[tables.name] = tables.version
+    return found
+
+
+def _place(project: Project) -> SharedPlace:
+    place = project.settings.shared.place(project.folder.data)
+    if not isinstance(place, SharedPlace):
+        raise ConfigError(
+            "this project has no shared database",
+            where=str(project.folder.file),
+            hint="set shared.address: postgresql://host/database",
+        )
+    return place

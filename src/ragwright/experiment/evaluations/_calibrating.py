@@ -1,0 +1,194 @@
+"""Calibrating a judge: what it scored against the labels that people gave to the same answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...core import ConfigError, MetaValue, Score, TestsetError, counted
+from ...measure import Calibration, calibrate
+from ...testsets import iter_rows
+from ._calibrations import record_calibration
+from ._results import Evaluation
+from ._review import ReviewKey, check_labelled, labels_by_row, read_key, read_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrating:
+    """How a judge is calibrated.
+
+    Attributes:
+        measure: Measure of the run; empty where the run has only one.
+        key: The key of the sheet; by default the one beside the labels.
+        system: The reviewed answers; empty where the run identifies them.
+        column: Column of the labels, in rows instead of a sheet.
+        record: Keep the outcome in `calibrations/`, for gates.
+        seed: Seed of the intervals.
+    """
+
+    measure: str = ""
+    key: Path | None = None
+    system: str = ""
+    column: str = ""
+    record: bool = True
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A judge's scores beside people's.
+
+    Attributes:
+        run: Name of the run that it scored.
+        calibration: Agreement, kappa, bias and corrected mean.
+        path: File of the outcome; None where it was not kept, or the run does not name its judge.
+    """
+
+    run: str
+    calibration: Calibration
+    path: Path | None = None
+
+
+def calibrate_run(
+    root: Path,
+    evaluation: Evaluation,
+    labels: Sequence[Path],
+    how: Calibrating | None = None,
+    *,
+    run: str = "",
+) -> Calibrated:
+    """Compare the judge's scores of a run with people's labels, and keep the outcome.
+
+    Args:
+        root: Folder of the project.
+        evaluation: The run.
+        labels: Filled-in sheets, one per person; or files of rows.
+        how: Options.
+        run: The run as it was asked for, which may be the name of the reviewed answers.
+
+    Raises:
+        ConfigError: The measure, the key or the reviewed answers are not clear.
+        TestsetError: Labels cannot be read, or are about other answers than those of the run.
+    """
+    chosen = how or Calibrating()
+    name = chosen.measure or _only(evaluation)
+    scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
+    scores = _scores(evaluation, name)
+    if chosen.column:
+        given = _of_rows(labels, chosen.column, evaluation)
+    else:
+        known = read_key(chosen.key or _key_beside(labels))
+        marks = [mark for path in labels for mark in read_labels(path, known, str(path))]
+        system = chosen.system or _system(run, evaluation, known)
+        rows = [result.row for result in evaluation.results if result.row is not None]
+        check_labelled(marks, system, rows)
+        given = labels_by_row(marks, system, name)
+    found = calibrate(scores, given, seed=chosen.seed, scale=scale)
+    path = None
+    if chosen.record:
+        path = record_calibration(root, evaluation, found, [str(path) for path in labels])
+    return Calibrated(evaluation.name, found, path)
+
+
+def _scores(evaluation: Evaluation, name: str) -> dict[str, Score]:
+    """Row id -> score of one measure."""
+    scores = {
+        result.row_id: score
+        for result in evaluation.results
+        for score in result.scores
+        if score.measure == name
+    }
+    if not scores:
+        raise ConfigError(
+            f"the run did not measure {name}",
+            where="--measure",
+            hint=f"choose one of: {', '.join(s.measure for s in evaluation.summaries)}",
+        )
+    return scores
+
+
+def _only(evaluation: Evaluation) -> str:
+    names = [summary.measure for summary in evaluation.summaries]
+    if len(names) != 1:
+        raise ConfigError(
+            f"the run has {counted(len(names), 'measure')}",
+            where="--measure",
+            hint=f"choose one of: {', '.join(names)}",
+        )
+    return names[0]
+
+
+def _key_beside(labels: Sequence[Path]) -> Path:
+    """The key of a sheet under its default name; else an error that lists the keys in the
+    folder.
+    """
+    for path in labels:
+        own = path.with_suffix(".key.json")
+        if own.is_file():
+            return own
+    near = sorted({str(key) for path in labels for key in path.parent.glob("*.key.json")})
+    hint = f"--key {' or '.join(near)}" if near else "--key SHEET.key.json, which `review` wrote"
+    raise ConfigError(
+        "the key of the sheet is missing: it maps answers to systems",
+        where="--labels",
+        hint=f"give {hint}; labels in a column of rows need no key: --column NAME",
+    )
+
+
+def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
+    """The reviewed answers of a run: its own, or those it judged again."""
+    known = list(dict.fromkeys(system for system, _ in key.answers.values()))
+    testset = str(evaluation.manifest.get("testset", ""))
+    for name in (evaluation.name, testset.removeprefix("run "), run):
+        if name in known:
+            return name
+    raise ConfigError(
+        f"the sheet has answers of {', '.join(known)}, but not of {evaluation.name}",
+        where="--system",
+        hint=f"choose one of: {', '.join(known)}",
+    )
+
+
+def _of_rows(
+    paths: Sequence[Path], column: str, evaluation: Evaluation
+) -> dict[str, tuple[float, ...]]:
+    """Row id -> numbers in a column of rows, one from each file.
+
+    If there is an answer with a number, it must be the scored one.
+    """
+    said = {result.row_id: result.row.response for result in evaluation.results if result.row}
+    found: dict[str, tuple[float, ...]] = {}
+    for path in dict.fromkeys(paths):
+        for row in iter_rows(path):
+            value = row.metadata.get(column)
+            if value is None or value == "":
+                continue
+            if row.response is not None and said.get(row.id, row.response) != row.response:
+                raise TestsetError(
+                    f"{column} of row {row.id!r} is about another answer than the one in the run",
+                    where=str(path),
+                    hint="score the rows that people labelled",
+                )
+            found[row.id] = (*found.get(row.id, ()), _number(value, column, row.id, path))
+    if not found:
+        raise TestsetError(
+            f"no row has a number under {column!r}",
+            where=", ".join(map(str, paths)),
+            hint="check the name of the column",
+        )
+    return found
+
+
+def _number(value: MetaValue, column: str, row: str, path: Path) -> float:
+    with suppress(ValueError, OverflowError):
+        number = float("nan") if isinstance(value, tuple) else float(value)
+        if math.isfinite(number):
+            return number
+    shown = repr(value)
+    raise TestsetError(
+        f"{column} of row {row!r} is {shown[:40]}{'…' if shown[40:] else ''}, not a number",
+        where=str(path),
+    )

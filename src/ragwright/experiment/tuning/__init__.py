@@ -1,5 +1,0 @@
-"""Tuning retrieval on gold: adapters of query vectors."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,28 @@
+"""Opens a database at a place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ._database import Database, Place, Tables
+from ._postgres import PostgresDatabase
+from ._sqlite import SqliteDatabase
+
+
+def open_database(
+    place: Place, tables: Tables, *, power_safe: bool = False, upgrade: bool = False
+) -> Database:
+    """The tables of a subject in a SQLite file, or in a shared database.
+
+    Args:
+        place: A file, made with mode 0600 where it is missing; or a shared database.
+        tables: What it holds.
+        power_safe: Wait for the disk at each commit; a server decides that itself.
+        upgrade: Migrate older tables of a shared database, too; those of a file always are.
+
+    Raises:
+        StoreError: It cannot be used; its subclasses say why.
+    """
+    if isinstance(place, Path):
+        return SqliteDatabase(place, tables, power_safe)
+    return PostgresDatabase(place, tables, upgrade=upgrade)

@@ -1,0 +1,207 @@
+"""Tables in a SQLite file of this program."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ..core import (
+    SchemaVersionError,
+    StoreBusyError,
+    StoreDamagedError,
+    StoreError,
+    file_error,
+    reading_connection,
+    writable,
+)
+from ._database import Connection, Database, Tables
+
+_BUSY_SECONDS = 30.0
+_PATIENCE_MS = 200
+
+
+class SqliteDatabase(Database):
+    """A SQLite file of this program: WAL, owner-only, with its schema version checked.
+
+    A file that cannot be written is read as it is; if it is also missing, it is empty. A statement
+    that writes is then an error.
+
+    Args:
+        path: The file; made where it is missing.
+        tables: What it holds.
+        power_safe: Wait for the disk at each commit.
+    """
+
+    def __init__(self, path: Path, tables: Tables, power_safe: bool = False) -> None:
+        self.path = path
+        self.tables = tables
+        self.name = path.name
+        self.where = str(path)
+        self._power_safe = power_safe
+        self.read_only = not writable(path)
+        if not self.read_only:
+            self._make()
+        with self.explained():
+            self._check()
+        version = tables.version
+        connection = self.connect()
+        try:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found < version and self.read_only:
+                raise SchemaVersionError(
+                    f"{path.name} has schema version {found} and must be migrated to {version}",
+                    where=str(path),
+                    hint="run any command there once as a user who may write in the folder",
+                )
+            # else nothing is written, so that opening waits for no other writer
+            if found < version:
+                with connection:
+                    connection.execute("BEGIN IMMEDIATE")
+                    for statement in (*tables.statements, *(tables.upgrades if found else ())):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {version}")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._error(error) from error
+        finally:
+            connection.close()
+
+    def _check(self) -> None:
+        """Refuse another program's file, and a newer version, before anything is written."""
+        if not self.path.is_file() or not self.path.stat().st_size:
+            return
+        with closing(reading_connection(self.path, _BUSY_SECONDS)) as connection:
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
+        ours = self.tables.statements[0].partition("(")[0].split()[-1]
+        if names and ours not in names:
+            raise StoreDamagedError(
+                f"{self.path.name} is a SQLite file of another program: it has no table {ours!r}",
+                where=str(self.path),
+                hint="move it away and run the command again",
+            )
+        if found > self.tables.version:
+            raise SchemaVersionError(
+                f"{self.path.name} has schema version {found}; "
+                f"this ragwright reads {self.tables.version}",
+                where=str(self.path),
+                hint="upgrade ragwright: pip install -U ragwright",
+            )
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn SQLite's errors about the file into ours.
+
+        Raises:
+            StoreDamagedError: The file is damaged.
+            StoreError: It cannot be used otherwise.
+        """
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            raise self._error(error) from error
+
+    def _error(self, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+        return file_error(error, self.path, damaged=self.tables.damaged)
+
+    def _make(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if not self.path.exists():
+                os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise file_error(error, self.path) from error
+
+    def connect(self) -> sqlite3.Connection:
+        """A connection of its own; usable from any one thread at a time."""
+        if self.read_only:
+            return self._reading()
+        connection: sqlite3.Connection | None = None
+        try:
+            connection = sqlite3.connect(
+                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            if connection is not None:
+                connection.close()
+            raise self._error(error) from error
+        return _with_clock(connection)
+
+    def _reading(self) -> sqlite3.Connection:
+        if self.path.exists():
+            with self.explained():
+                return reading_connection(self.path, _BUSY_SECONDS)
+        connection = self.in_memory()
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    def in_memory(self) -> sqlite3.Connection:
+        """A connection to an empty temporary database with the same tables."""
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        for statement in (*self.tables.statements, f"PRAGMA user_version = {self.tables.version}"):
+            connection.execute(statement)
+        return _with_clock(connection)
+
+    def begin(self, connection: Connection, *, alone: bool = True) -> None:
+        """Begin a transaction that writes; SQLite has one writer at a time."""
+        connection.execute("BEGIN IMMEDIATE")
+
+    def begin_reading(self, connection: Connection) -> None:
+        """Begin a transaction that reads one state."""
+        connection.execute("BEGIN")
+
+    def stream(self, connection: Connection, sql: str, values: Sequence[Any]) -> Iterator[Any]:
+        """Rows of a query, one in memory at a time."""
+        return iter(connection.execute(sql, values))
+
+    def scrub(self, connection: Connection) -> None:
+        """Overwrite deleted content, in the file and in its log.
+
+        Raises:
+            StoreBusyError: Another connection still reads the deleted content.
+        """
+        with self.explained():
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            connection.execute("VACUUM")
+            busy = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            raise StoreBusyError(
+                "the text is deleted but not yet overwritten: another process reads the file",
+                where=self.where,
+                hint="end other work on this project, then forget again",
+            )
+
+    def size(self) -> int:
+        """Bytes of the file, 0 where it could not be made."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def used(self, connection: Connection) -> int:
+        """Bytes of the file that are in use."""
+        with self.explained():
+            pages, free, each = (
+                connection.execute(f"PRAGMA {name}").fetchone()[0]
+                for name in ("page_count", "freelist_count", "page_size")
+            )
+        return int((pages - free) * each)
+
+    @contextmanager
+    def impatient(self, connection: Connection) -> Iterator[None]:
+        """While it is open, statements do not wait long for other writers."""
+        patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+        connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def _with_clock(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The connection with the function that a shared database's server answers with its clock."""
+    connection.create_function("clock_seconds", 0, lambda: time.time())
+    return connection

@@ -1,0 +1,162 @@
+"""Relaxed filters over a Lance table: classes of equal weight, best first.
+
+A class is all chunks whose soft conditions weigh the same. Scalar indexes count a class without
+reading rows, so empty combinations cost one count for each condition, not a search. Where few
+chunks are left they are read at once with the conditions that each meets.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..core import Relaxation
+from ..flow import SearchReply
+from . import _lance_tables as lance
+from ._ladder import Ladder
+from ._lance_search import DenseScoring, Found, Scoring, joined
+from ._lance_where import Conditions, Where
+
+
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """Chunks of one weight: condition, number of chunks, and that of each combination."""
+
+    where: Where
+    steps: Mapping[int, int]
+
+
+def climb(
+    conditions: Conditions,
+    where: Where,
+    soft: Sequence[str],
+    ladder: Ladder,
+    scoring: Scoring,
+    k: int,
+    relax: Relaxation,
+) -> SearchReply:
+    """The k best chunks by weight of the conditions met, then score, then id; and the ladder.
+
+    Args:
+        conditions: Counts chunks.
+        where: Hard filters.
+        soft: SQL of the ladder's conditions.
+        ladder: Conditions and weights.
+        scoring: Scores of the query.
+        k: Most to return; 0 counts every level.
+        relax: Threshold, and whether chunks that meet no condition count.
+    """
+    parts: list[Found] = []
+    counts: dict[int, int] = {}
+    have = 0
+    # Then the counts of scalar indexes are the ladder: every chunk has a similarity.
+    plain = isinstance(scoring, DenseScoring) and relax.threshold is None
+    classes = iter([_Class(where, {} if soft else {0: where.rows})])
+    if soft and where.rows > scoring.read:
+        classes = _classes(conditions, where, soft, ladder, relax)
+    for one in classes:
+        known = plain and bool(one.steps)
+        if known and k < 1:
+            counts |= one.steps
+            continue
+        if one.where.rows <= scoring.read or k < 1 or (scoring.exact and not plain):
+            found = scoring.every(one.where.sql, soft)
+        else:
+            found = scoring.best(one.where, k - have, soft)
+        found = _over(found, relax, bool(soft))
+        counts |= one.steps if known else _counted(found)
+        parts.append(found)
+        have += len(found.ids)
+        if 0 < k <= have:
+            break
+    return _listed(joined(parts), counts, ladder, k)
+
+
+def _classes(
+    conditions: Conditions, where: Where, soft: Sequence[str], ladder: Ladder, relax: Relaxation
+) -> Iterator[_Class]:
+    """Classes that have chunks, heaviest first.
+
+    Best first over a tree: each level decides one condition, heavy ones first, and a node with
+    no chunk is dropped with all below it. The count of those that miss a condition is the
+    difference, so a node costs one count.
+    """
+    order = sorted(range(len(soft)), key=lambda at: -ladder.weights[at])
+    left = [sum(ladder.weights[at] for at in order[depth:]) for depth in range(len(order) + 1)]
+    heap = [(-left[0], 0, 0, 0, 0, where)]
+    made = 0
+    weight, leaves = 0, list[tuple[int, Where]]()
+    while heap:
+        upper, _, depth, step, met, node = heapq.heappop(heap)
+        if leaves and -upper < weight:
+            yield _class(leaves)
+            leaves = []
+        if depth == len(order):
+            if step or relax.unfiltered:
+                weight = met
+                leaves.append((step, node))
+            continue
+        at = order[depth]
+        both = lance.both(node.sql, soft[at])
+        there = conditions.count(both)
+        misses = lance.both(node.sql, f"NOT ({soft[at]})")
+        for sql, rows, bit, more in (
+            (both, there, 1 << at, ladder.weights[at]),
+            (misses, node.rows - there, 0, 0),
+        ):
+            if rows:
+                made += 1
+                child = (-(met + more + left[depth + 1]), made, depth + 1, step | bit)
+                heapq.heappush(heap, (*child, met + more, Where(sql, rows)))
+    if leaves:
+        yield _class(leaves)
+
+
+def _class(leaves: Sequence[tuple[int, Where]]) -> _Class:
+    sql = " OR ".join(f"({where.sql})" for _, where in leaves)
+    rows = sum(where.rows for _, where in leaves)
+    return _Class(Where(sql, rows), {step: where.rows for step, where in leaves})
+
+
+def _over(found: Found, relax: Relaxation, any_soft: bool) -> Found:
+    """The chunks over the threshold that may count."""
+    good = np.ones(len(found.ids), np.bool_)
+    if relax.threshold is not None:
+        good &= found.scores >= relax.threshold
+    if any_soft and not relax.unfiltered:
+        good &= found.steps != 0
+    if good.all():
+        return found
+    at = np.flatnonzero(good)
+    return Found([found.ids[one] for one in at.tolist()], found.scores[at], found.steps[at])
+
+
+def _counted(found: Found) -> dict[int, int]:
+    steps, counts = np.unique(found.steps, return_counts=True)
+    return dict(zip(steps.tolist(), counts.tolist(), strict=True))
+
+
+def _listed(found: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> SearchReply:
+    """The reply: candidates in order, their rungs, and the ladder down to the last candidate."""
+    counts = dict(counts) or _counted(found)
+    if not counts:
+        return SearchReply(())
+    steps = list(counts)
+    weights = dict(zip(steps, ladder.totals(np.array(steps, np.int64)).tolist(), strict=True))
+    order = sorted(
+        range(len(found.ids)),
+        key=lambda at: (-weights[int(found.steps[at])], -found.scores[at], found.ids[at]),
+    )[: max(0, k)]
+    if 0 < k == len(order):
+        lowest = weights[int(found.steps[order[-1]])]
+        steps = [step for step in steps if weights[step] >= lowest]
+    steps.sort(key=lambda step: (-weights[step], -step.bit_count(), step))
+    shown = dict(zip(steps, ladder.all_asked(np.array(steps, np.int64)), strict=True))
+    return SearchReply(
+        tuple((found.ids[at], float(found.scores[at])) for at in order),
+        rungs=tuple(shown[int(found.steps[at])] for at in order),
+        ladder=tuple((shown[step], counts[step]) for step in steps),
+    )

@@ -1,0 +1,217 @@
+"""Documents and chunks as rows of Lance tables, and back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import Document, MetaValue, text_hash
+from . import _lance_tables as lance
+from ._fields import number_of, spelling
+from ._prepare import ReadyChunk, ReadyDocument, document_from, entry_digest, structure_of
+from ._store import IndexSpec
+from ._stored import StoredChunk, StoredDocument, as_metadata, pages_from
+from ._tokens import repack_terms, unpack_terms, words_of
+
+LONGEST = 256
+"""Characters up to which a value is stored whole in ``facets``."""
+
+_DATES = ("created", "modified")
+
+
+def facet(field: str, value: str = "") -> str:
+    """How a chunk's value of a field is written in ``facets``; without a value, the field.
+
+    A long value is cut, and told from others by its hash.
+    """
+    name = field.replace("%", "%25").replace("=", "%3D")
+    if not value:
+        return name
+    if len(value) > LONGEST:
+        value = f"{value[: LONGEST - 50]}…{text_hash(value)}"
+    return f"{name}={value}"
+
+
+def in_own_column(field: str, value: str) -> bool:
+    """True if a value is in the field's own column; numbers in place of dates are not."""
+    return field in lance.OWN_COLUMNS and not (field in _DATES and number_of(value) is not None)
+
+
+def fields_of(item: ReadyDocument, chunk: ReadyChunk) -> dict[str, tuple[str, ...]]:
+    """The fields of a chunk and their values as filters compare them.
+
+    A chunk's own value replaces its document's; ``section`` are its headings unless the metadata
+    have a field of that name.
+    """
+    document = item.document
+    own: dict[str, Any] = {"document_id": document.id}
+    for name in ("source", "title", "language", "created", "modified"):
+        own[name] = getattr(document, name)
+    metadata = as_metadata(json.loads(chunk.metadata))
+    held = {name: value for name, value in own.items() if value != ""}
+    merged: dict[str, MetaValue | None] = {**document.metadata, **metadata, **held}
+    if "section" not in document.metadata and "section" not in metadata:
+        merged["section"] = tuple(json.loads(chunk.headings))
+    found = {}
+    for name, value in merged.items():
+        if value is None or value in ("", ()):
+            continue
+        values = value if isinstance(value, tuple) else (value,)
+        found[name] = tuple(dict.fromkeys(map(spelling, values)))
+    if chunk.page is not None:
+        found["page"] = tuple(dict.fromkeys((*found.get("page", ()), spelling(chunk.page))))
+    return found
+
+
+def facet_values(facets: Iterable[str]) -> set[tuple[str, str]]:
+    """The (field, value) pairs of stored facets, as they are stored."""
+    found = set()
+    for one in map(lance.from_string, facets):
+        name, _, value = one.partition("=")
+        name = name.replace("%3D", "=").replace("%25", "%")
+        found.add((lance.as_string(name), lance.as_string(value)))
+    return found
+
+
+def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root: str) -> Any:
+    """Documents as an Arrow table of their schema.
+
+    Args:
+        prepared: The documents.
+        stamps: A number for each that no other document has had.
+        root: The source they were read from.
+    """
+    written = time.time_ns()
+    columns: dict[str, list[Any]] = {name: [] for name in lance.documents_schema().names}
+    for item, stamp in zip(prepared, stamps, strict=True):
+        document = item.document
+        digest = entry_digest(document.id, item.hash, document.source).to_bytes(16, "little")
+        row = {
+            "key": text_hash(document.id),
+            "hash": item.hash,
+            "stamp": stamp,
+            "written": written,
+            "digest": digest,
+            "chunks": len(item.chunks),
+            "length": sum(_length(chunk) for chunk in item.chunks),
+            "root": lance.as_string(root),
+            "name": lance.as_string(document.id),
+            "structure": structure_of(document),
+            "metadata": json.dumps(dict(document.metadata)),
+        }
+        for name, values in columns.items():
+            values.append(row[name] if name in row else lance.as_string(getattr(document, name)))
+    return lance.arrow_table(columns, lance.documents_schema())
+
+
+def _length(chunk: ReadyChunk) -> int:
+    return int(unpack_terms(chunk.terms)[1].sum())
+
+
+def chunk_rows(
+    pair: IndexSpec, prepared: Sequence[ReadyDocument], stamps: Sequence[int]
+) -> tuple[Any, set[tuple[str, str]]]:
+    """Chunks as an Arrow table of their schema, and the (field, value) pairs of their facets."""
+    written = time.time_ns()
+    columns: dict[str, list[Any]] = {name: [] for name in lance.chunks_schema(pair).names}
+    known: set[tuple[str, str]] = set()
+    for item, stamp in zip(prepared, stamps, strict=True):
+        for chunk in item.chunks:
+            numbers, counts = unpack_terms(chunk.terms)
+            row: dict[str, Any] = {
+                "stamp": stamp,
+                "written": written,
+                "id": lance.as_string(chunk.id),
+                "text": lance.as_string(item.document.text[chunk.start : chunk.end]),
+                "length": int(counts.sum()),
+                "words": words_of(numbers.tolist(), counts.tolist()),
+                "terms": numbers.astype(np.int64, casting="unsafe"),
+                "counts": counts,
+                **dict.fromkeys(lance.OWN_COLUMNS.values(), ""),
+            }
+            row["facets"] = list(_facets(fields_of(item, chunk), row, known))
+            if pair.dimensions:
+                row["vector_key"] = (chunk.vector_key or b"").hex()
+                row["vector"] = np.frombuffer(chunk.vector or b"", np.float32)
+            for name, values in columns.items():
+                values.append(row[name] if name in row else getattr(chunk, name))
+    return lance.arrow_table(columns, lance.chunks_schema(pair)), known
+
+
+def _facets(
+    fields: Mapping[str, Sequence[str]], row: dict[str, Any], known: set[tuple[str, str]]
+) -> Iterator[str]:
+    """Facets of a chunk; what has a column of its own goes there."""
+    for name, values in fields.items():
+        known.add((lance.as_string(name), ""))
+        if len(values) == 1 and in_own_column(name, values[0]):
+            row[lance.OWN_COLUMNS[name]] = lance.as_string(values[0])
+            continue
+        yield lance.as_string(facet(name))
+        for value in values:
+            yield lance.as_string(facet(name, value))
+            known.add((lance.as_string(name), lance.as_string(value)))
+
+
+def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, Any]]:
+    """Rows that meet a condition, a vector as an array."""
+    found = lance.select(table, columns, where)
+    vectors: list[Any] = []
+    if "vector" in found.column_names:
+        vectors = list(matrix(found["vector"]))
+        found = found.drop_columns(["vector"])
+    rows: list[dict[str, Any]] = found.to_pylist()
+    for row, vector in zip(rows, vectors, strict=False):
+        row["vector"] = vector
+    return rows
+
+
+def matrix(column: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """A column of vectors as a matrix."""
+    dimensions = column.type.list_size
+    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    flat = whole.flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat, np.float32).reshape(-1, dimensions)
+
+
+def document_of(row: Mapping[str, Any], columns: Sequence[str]) -> Document:
+    """A document from its row."""
+    return document_from([lance.from_string(row[column]) for column in columns])
+
+
+def stored_document(
+    row: Mapping[str, Any], columns: Sequence[str], chunks: Sequence[StoredChunk]
+) -> StoredDocument:
+    """A document with its chunks, from its row."""
+    document = document_of(row, columns)
+    return StoredDocument(
+        stamp=row["stamp"],
+        id=document.id,
+        source=document.source,
+        title=document.title,
+        language=document.language,
+        created=document.created,
+        modified=document.modified,
+        metadata=document.metadata,
+        text=document.text,
+        chunks=chunks,
+    )
+
+
+def stored_chunk(row: Mapping[str, Any]) -> StoredChunk:
+    """A chunk from its row."""
+    return StoredChunk(
+        id=lance.from_string(row["id"]),
+        start=row["start"],
+        end=row["end"],
+        page=row["page"],
+        pages=pages_from(row["pages"]),
+        headings=tuple(json.loads(row["headings"])),
+        metadata=as_metadata(json.loads(row["metadata"])),
+        terms=repack_terms(np.array(row["terms"], np.int64), np.array(row["counts"], np.uint32)),
+        vector=row.get("vector"),
+    )

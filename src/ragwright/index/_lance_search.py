@@ -1,0 +1,384 @@
+"""Scoring chunks of a Lance table version: what keyword and dense search have in common.
+
+Lance names candidates; their scores are worked out here from the stored vectors and token counts,
+as the view in memory does, so equal chunks have equal scores in every store.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Term
+from . import _lance_tables as lance
+from ._lance_rows import matrix
+from ._lance_state import Pinned
+from ._lance_where import Conditions, Where, computed
+from ._postings import bonus, length_norms, weighed
+from ._rank import ROUNDING, Scores
+from ._tokens import token_numbers, words_of
+
+LANCE_K1, LANCE_B = 1.2, 0.75
+"""BM25's settings of Lance's inverted index; its scores are (k1 + 1) times ours."""
+
+_LAGS = (
+    "keyword candidates were picked by an index of an earlier state, or with other k1 and b; "
+    "scores are those of the present state"
+)
+
+_POOL = 200
+_GROWTH = 4
+_TIES = 64
+_TRIED = 8
+_WORDS = 5
+_CODED = 5_000
+"""Chunks up to which those with a code of the query are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Chunks with their scores, rounded to 6 digits, and the soft conditions that each meets."""
+
+    ids: list[str]
+    scores: Scores
+    steps: NDArray[np.int64]
+
+    def without(self, ids: Collection[str]) -> Found:
+        """Those with other ids."""
+        left = set(ids)
+        at = [place for place, name in enumerate(self.ids) if name not in left]
+        return Found([self.ids[place] for place in at], self.scores[at], self.steps[at])
+
+    def best(self, k: int) -> tuple[tuple[str, float], ...]:
+        """The k best, ties by id."""
+        order = sorted(range(len(self.ids)), key=lambda at: (-self.scores[at], self.ids[at]))
+        return tuple((self.ids[at], float(self.scores[at]) + 0.0) for at in order[: max(0, k)])
+
+
+def _any_of(numbers: NDArray[np.int64]) -> str:
+    return f"array_has_any(terms, [{', '.join(map(str, numbers.tolist()))}])"
+
+
+def joined(parts: Sequence[Found]) -> Found:
+    """Several results as one."""
+    if len(parts) == 1:
+        return parts[0]
+    none = np.empty(0)
+    return Found(
+        [one for part in parts for one in part.ids],
+        np.concatenate([none, *(part.scores for part in parts)]),
+        np.concatenate([none.astype(np.int64), *(part.steps for part in parts)]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How Lance's vector index is asked, and the recall that was measured for it."""
+
+    probes: int
+    refine: int
+    note: str
+
+
+class Scoring(ABC):
+    """Scores of chunks for one query."""
+
+    exact: bool
+    """False where :meth:`best` may miss chunks."""
+
+    read: int = 0
+    """Number of chunks up to which a class of relaxed filters is read whole."""
+
+    note: str = ""
+    """What users must know of the last result; empty if it is exact."""
+
+    @abstractmethod
+    def every(self, where: str, soft: Sequence[str] = ()) -> Found:
+        """All chunks under a condition that have a score, read a few thousand at a time."""
+
+    @abstractmethod
+    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
+        """The k best chunks under a condition, and possibly more."""
+
+
+class DenseScoring(Scoring):
+    """Similarities to one query vector, in float64.
+
+    Args:
+        table: The chunks, at one version.
+        query: The vector, float32.
+        tuning: How to ask the vector index for the k best under a condition, where it returns None
+            by exact search; None if all searches are exact.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        query: NDArray[np.float32],
+        tuning: Callable[[Where, int], Tuning | None] | None,
+    ) -> None:
+        self._table = table
+        self._query = query
+        self._wide = query.astype(np.float64)
+        self._tuning = tuning
+        self.exact = tuning is None
+
+    def every(self, where: str, soft: Sequence[str] = ()) -> Found:
+        """All chunks under a condition."""
+        columns = {"id": "id", "vector": "vector", **computed(soft)}
+        return joined([self._scored(b, soft) for b in lance.batches(self._table, columns, where)])
+
+    def _scored(self, batch: Any, soft: Sequence[str]) -> Found:
+        scores = np.vecdot(matrix(batch["vector"]).astype(np.float64), self._wide)
+        return _found(batch, scores, soft)
+
+    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
+        """The k best; where search is exact, all that may be among them."""
+        tuning = self._tuning(where, k) if self._tuning else None
+        if tuning is not None:
+            self.note = tuning.note
+            return self._scored(self._asked(where.sql, k, soft, tuning), soft)
+        size = min(where.rows, k + _TIES)
+        while True:
+            rows = self._asked(where.sql, size, soft)
+            if rows.num_rows >= where.rows or self._complete(rows, k):
+                return self._scored(rows, soft)
+            size = min(where.rows, size * _GROWTH)
+
+    def _asked(
+        self, where: str, size: int, soft: Sequence[str], tuning: Tuning | None = None
+    ) -> Any:
+        columns = {"id": "id", "vector": "vector", "_distance": "_distance", **computed(soft)}
+        query = self._table.search(self._query, vector_column_name="vector", query_type="vector")
+        query = query.distance_type("dot").select(columns).limit(max(1, size))
+        if tuning is None:
+            query = query.bypass_vector_index()
+        else:
+            query = query.nprobes(tuning.probes).refine_factor(tuning.refine)
+        return (query.where(where) if where else query).to_arrow()
+
+    def _complete(self, rows: Any, k: int) -> bool:
+        """True if nothing that was not returned can be among the k best."""
+        near = np.sort(1.0 - rows["_distance"].to_numpy())[::-1]
+        if len(near) <= k:
+            return False
+        norms = np.linalg.norm(matrix(rows["vector"]).astype(np.float64), axis=1)
+        scale = float(np.linalg.norm(self._wide)) * max(1.0, float(norms.max(initial=0.0)))
+        slack = 1e-6 * np.sqrt(len(self._query)) * scale + ROUNDING
+        return bool(near[-1] < near[k - 1] - slack)
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What BM25 needs to know of all chunks.
+
+    Attributes:
+        rows: Number of live chunks.
+        average: Their mean length in tokens.
+        k1: BM25's k1.
+        b: BM25's b.
+        words: Lance's inverted index: ``none``, ``stale`` (its statistics differ from the live
+            chunks') or ``whole``.
+        approximate: True if candidates of a stale index suffice.
+    """
+
+    rows: int
+    average: float
+    k1: float
+    b: float
+    words: str
+    approximate: bool
+
+    @property
+    def proving(self) -> bool:
+        """True if Lance's scores bound ours, so that a search can end early and be exact."""
+        return self.words == "whole" and (self.k1, self.b) == (LANCE_K1, LANCE_B)
+
+
+class KeywordScoring(Scoring):
+    """BM25 scores for the tokens of one query.
+
+    Args:
+        table: The chunks, at one version.
+        conditions: Counts chunks.
+        asked: The tokens, and how often each occurs in the query.
+        corpus: Statistics.
+        where: Hard filters, under which the reported terms are counted.
+        numbers: Numbers of the tokens, where they are known; none then counts as a code.
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        conditions: Conditions,
+        asked: Mapping[str, int],
+        corpus: Corpus,
+        where: Where,
+        numbers: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._table = table
+        self._corpus = corpus
+        self._asked = dict(asked)
+        codes = np.array([bonus(token) if numbers is None else 0.0 for token in asked])
+        if numbers is None:
+            numbers = token_numbers(asked).view(np.int64)
+        having = [f"array_has(terms, {number})" for number in numbers.tolist()]
+        live = conditions.live.sql
+        found = [conditions.count(lance.both(live, one)) for one in having]
+        shown = found
+        if where.sql != live:
+            shown = [
+                conditions.count(lance.both(where.sql, one)) if some else 0
+                for one, some in zip(having, found, strict=True)
+            ]
+        frequency = np.array(found, np.float64)
+        factors, self.terms = weighed(asked, frequency, corpus.rows, np.array(shown, np.float64))
+        self._factors = np.array(factors)
+        self._bonus = codes
+        self._order = np.argsort(numbers)
+        self._sorted = numbers[self._order]
+        self._any = _any_of(numbers)
+        rare = (codes > 0) & (frequency > 0)
+        if frequency[rare].sum() > _CODED:
+            rare[:] = False
+        self._coded = _any_of(numbers[rare]) if rare.any() else ""
+        self._unread = float((self._factors * codes)[~rare].sum())
+        self.exact = not corpus.approximate or corpus.proving
+
+    terms: tuple[Term, ...]
+
+    def every(self, where: str, soft: Sequence[str] = ()) -> Found:
+        """All chunks under a condition that hold a token."""
+        return self._read(lance.both(where, self._any), soft)
+
+    def _read(self, sql: str, soft: Sequence[str]) -> Found:
+        columns = {name: name for name in ("id", "terms", "counts", "length")}
+        columns |= computed(soft)
+        return joined([self._scored(b, soft) for b in lance.batches(self._table, columns, sql)])
+
+    def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
+        """The k best, from the inverted index where its scores bound ours."""
+        proving = self._corpus.proving
+        if self._corpus.words == "none" or not (proving or self._corpus.approximate):
+            return self.every(where.sql, soft)
+        size = max(_POOL, 2 * k if proving else 4 * k)
+        # Lance's scores leave out the bonus for codes, so these chunks could need a large pool.
+        coded = self._read(lance.both(where.sql, self._coded), soft) if self._coded else None
+        while True:
+            rows = self._pool(where.sql, size, soft)
+            found = self._scored(rows, soft)
+            if coded is not None:
+                found = joined([coded, found.without(coded.ids)])
+            if rows.num_rows < size or (proving and self._complete(rows, found, k)):
+                return found
+            if not proving:
+                self.note = _LAGS
+                return found
+            size *= _GROWTH
+
+    def _pool(self, where: str, size: int, soft: Sequence[str]) -> Any:
+        from lancedb.query import MatchQuery
+
+        columns = {name: name for name in ("id", "terms", "counts", "length", "_score")}
+        text = words_of(self._sorted.view(np.uint64).tolist(), [1] * len(self._sorted))
+        query = self._table.search(MatchQuery(text, "words"), query_type="fts")
+        query = query.select({**columns, **computed(soft)}).limit(size)
+        return (query.where(where) if where else query).to_arrow()
+
+    def agrees(self) -> bool:
+        """True if Lance scores the best chunks as they are scored here."""
+        rows = self._pool("", _WORDS, ())
+        ours = np.sort(self._scored(rows, ()).scores) * (LANCE_K1 + 1)
+        return bool(np.allclose(np.sort(rows["_score"].to_numpy()), ours, rtol=1e-5, atol=1e-5))
+
+    def _complete(self, rows: Any, found: Found, k: int) -> bool:
+        """True if nothing outside the pool can be among the k best.
+
+        Outside it, Lance's score is at most the least one of the pool; ours is that over k1 + 1,
+        times the most repetitions of a token, and at most the bonus of codes more whose chunks
+        were not read.
+        """
+        if len(found.ids) < k:
+            return False
+        least = float(rows["_score"].to_numpy().min()) / (LANCE_K1 + 1)
+        most = least * max(self._asked.values()) * (1 + 1e-5)
+        most += self._unread
+        reached = np.partition(found.scores, len(found.scores) - k)[len(found.scores) - k]
+        return bool(reached > most + ROUNDING)
+
+    def _scored(self, batch: Any, soft: Sequence[str]) -> Found:
+        """BM25 as :mod:`ragwright.index._postings` computes it, impacts in float32."""
+        terms, counts = _flat(batch["terms"]), _flat(batch["counts"])
+        lengths = batch["length"].to_numpy()
+        offsets = _offsets(batch["terms"])
+        rows = np.repeat(np.arange(len(lengths)), np.diff(offsets))
+        at = np.minimum(np.searchsorted(self._sorted, terms), len(self._sorted) - 1)
+        hit = np.flatnonzero(self._sorted[at] == terms)
+        norms = length_norms(
+            lengths.astype(np.float64), self._corpus.average, self._corpus.k1, self._corpus.b
+        )
+        number = counts[hit].astype(np.float64)
+        impacts = (number / (number + norms[rows[hit]])).astype(np.float32).astype(np.float64)
+        tokens = self._order[at[hit]]
+        gained = (impacts + self._bonus[tokens]) * self._factors[tokens]
+        scores = np.asarray(np.bincount(rows[hit], gained, len(lengths)), np.float64)
+        found = _found(batch, scores, soft)
+        there = np.flatnonzero(found.scores > 0)
+        if len(there) == len(found.ids):
+            return found
+        ids = [found.ids[one] for one in there.tolist()]
+        return Found(ids, found.scores[there], found.steps[there])
+
+
+def agreeing(found: Pinned) -> bool:
+    """True if Lance's scores are those of the live chunks, on words of some sampled chunks."""
+    totals = found.totals
+    whole = Corpus(
+        totals.chunks, totals.length / totals.chunks, LANCE_K1, LANCE_B, "whole", approximate=False
+    )
+    conditions = Conditions(found.chunks, found.values, found.live, totals.chunks)
+    rng = np.random.default_rng(0)
+    at = np.unique(rng.integers(0, totals.chunks, _TRIED)).tolist()
+    rows = found.chunks.take_offsets(at).select(["terms"]).to_arrow()["terms"].to_pylist()
+    for terms in filter(None, rows):
+        numbers = np.array(terms[:_WORDS], np.int64)
+        asked = {str(number): 1 for number in numbers.tolist()}
+        scoring = KeywordScoring(
+            found.chunks, conditions, asked, whole, conditions.live, numbers=numbers
+        )
+        if not scoring.agrees():
+            return False
+    return True
+
+
+def tokens_of(text: Sequence[str]) -> Counter[str]:
+    """Distinct tokens of a query with their numbers."""
+    return Counter(text)
+
+
+def _found(batch: Any, scores: Scores, soft: Sequence[str]) -> Found:
+    steps = np.zeros(len(scores), np.int64)
+    for place in range(len(soft)):
+        met = _plain(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
+        steps |= met.astype(np.int64) << place
+    ids = [lance.from_string(one) for one in batch["id"].to_pylist()]
+    return Found(ids, np.rint(scores * 1e6) / 1e6 + 0.0, steps)
+
+
+def _plain(column: Any) -> Any:
+    return column.combine_chunks() if hasattr(column, "combine_chunks") else column
+
+
+def _flat(column: Any) -> NDArray[Any]:
+    return np.asarray(_plain(column).flatten().to_numpy(zero_copy_only=False))
+
+
+def _offsets(column: Any) -> NDArray[np.int64]:
+    lengths = _plain(column).value_lengths().to_numpy(zero_copy_only=False)
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -1,0 +1,178 @@
+"""One state of a pair in Lance tables, opened for reading: two versions that belong together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import SnapshotGoneError, StoreBusyError
+from . import _lance_tables as lance
+from ._prepare import DIGEST_MODULUS
+from ._store import IndexSpec
+
+_READS = 20
+_MOST_ORPHANS = 5_000
+"""Stamps that a filter leaves out; with more of them an older version of the chunks is opened."""
+
+_BACK = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the documents of a state: their digest, chunks and tokens."""
+
+    digest: str
+    documents: int
+    chunks: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """Tables of a state, each at a fixed version.
+
+    Attributes:
+        documents: Documents.
+        chunks: Chunks; ``live`` is the condition that leaves out those of no document, if any.
+        values: Values of metadata fields, the newest.
+        totals: Sums over the documents.
+        live: SQL, empty if every row counts.
+        indexes: Indexes of the chunks by column: identity, and rows that none of it covers.
+    """
+
+    documents: Any
+    chunks: Any
+    values: Any
+    totals: Totals
+    live: str
+    indexes: Mapping[str, tuple[str, int]]
+
+
+def totals_of(documents: Any) -> Totals:
+    """Sums over the documents of a version; a few thousand rows are in memory at a time."""
+    count = chunks = length = 0
+    parts = [0, 0, 0, 0]
+    for batch in lance.batches(documents, ["digest", "chunks", "length"]):
+        raw = b"".join(batch["digest"].to_pylist())
+        words = np.frombuffer(raw, "<u4").reshape(-1, 4).astype(np.uint64)
+        parts = [p + int(w) for p, w in zip(parts, words.sum(axis=0).tolist(), strict=True)]
+        count += batch.num_rows
+        chunks += int(batch["chunks"].to_numpy().sum(dtype=np.int64))
+        length += int(batch["length"].to_numpy().sum())
+    digest = sum(part << (32 * at) for at, part in enumerate(parts)) % DIGEST_MODULUS
+    return Totals(f"{digest:032x}", count, chunks, length)
+
+
+def tag_of(snapshot: str) -> str:
+    """Tag under which the versions of a snapshot stay."""
+    return f"s-{snapshot.partition('@')[2]}"
+
+
+def pin(opened: Callable[[str], Any], pair: IndexSpec, where: str, tag: str = "") -> Pinned:
+    """Open the present state of a pair, or a tagged one.
+
+    Args:
+        opened: Opens a table anew.
+        pair: The pair; its tables exist.
+        where: The store, for errors.
+        tag: Of both versions; the newest if empty.
+
+    Raises:
+        SnapshotGoneError: No version has the tag.
+        StoreBusyError: Other processes wrote during every attempt.
+    """
+    for _ in range(_READS):
+        documents, chunks = opened(f"documents_{pair.key}"), opened(f"chunks_{pair.key}")
+        if tag:
+            _checkout(documents, tag)
+            _checkout(chunks, tag)
+        else:
+            documents.checkout(documents.version)
+            chunks.checkout(chunks.version)
+            if opened(f"documents_{pair.key}").version != documents.version:
+                continue
+        totals = totals_of(documents)
+        live = _live(documents, chunks, totals, fixed=bool(tag))
+        if live is None:
+            continue
+        indexes = {}
+        for index in chunks.list_indices():
+            indexes[index.columns[0]] = (str(index.index_uuid), int(index.num_unindexed_rows or 0))
+        values = opened(f"values_{pair.key}")
+        return Pinned(documents, chunks, values, totals, live, indexes)
+    raise StoreBusyError(
+        f"the store changed during each of {_READS} readings",
+        where=where,
+        hint="try again when less is being written",
+    )
+
+
+def _checkout(table: Any, tag: str) -> None:
+    try:
+        table.checkout(tag)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise SnapshotGoneError(f"no version of the tables has the tag {tag!r}") from error
+
+
+def _live(documents: Any, chunks: Any, totals: Totals, *, fixed: bool) -> str | None:
+    """The condition for live chunks; None if the two versions do not belong together.
+
+    ``chunks`` may be set to an earlier version: during a large ingest the newest one has many
+    chunks that no document refers to yet.
+    """
+    rows = chunks.count_rows()
+    if rows == totals.chunks:
+        return ""
+    live = stamps_of(documents)
+    for _ in range(_BACK):
+        orphans = np.setdiff1d(np.unique(stamps_of(chunks)), live)
+        if len(orphans) <= _MOST_ORPHANS or fixed or chunks.version < 2:
+            break
+        chunks.checkout(chunks.version - 1)
+    listed = ", ".join(map(str, orphans.tolist()))
+    condition = f"stamp NOT IN ({listed})" if len(orphans) else ""
+    return condition if int(chunks.count_rows(condition or None)) == totals.chunks else None
+
+
+def stamps_of(table: Any) -> NDArray[np.int64]:
+    """Stamps of the rows."""
+    parts = [batch["stamp"].to_numpy() for batch in lance.batches(table, ["stamp"])]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def search_facts(facts: Any, pair: IndexSpec) -> Mapping[str, Any]:
+    """What maintenance measured of a pair's indexes; empty before the first time."""
+    rows = lance.select(facts, ["value"], f"name = 'search {pair.key}'").to_pylist()
+    return dict(json.loads(rows[-1]["value"])) if rows else {}
+
+
+class Reopening:
+    """Opens the tables of a view: first those of the present state or of a name, later of the name.
+
+    Args:
+        pinned: Opens the tables of a name (empty: the present state), and gives its name.
+        name: Name of the state.
+        following: True if the first opening takes the present state whatever its name.
+    """
+
+    def __init__(
+        self,
+        pinned: Callable[[str], tuple[str, Pinned, Mapping[str, Any]]],
+        name: str,
+        *,
+        following: bool,
+    ) -> None:
+        self._pinned = pinned
+        self._following = following
+        self.name = name
+
+    def __call__(self) -> tuple[Pinned, Mapping[str, Any]]:
+        """The tables, and what was measured of their indexes."""
+        self.name, found, facts = self._pinned("" if self._following else self.name)
+        self._following = False
+        return found, facts

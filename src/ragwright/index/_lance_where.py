@@ -1,0 +1,224 @@
+"""Filters as conditions of SQL over the chunks of one Lance table version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core import Filter, FilterError
+from . import _lance_tables as lance
+from ._fields import ALWAYS, in_range, number_of, spelling
+from ._filters import must_be_held, unknown_field, value_error
+from ._lance_rows import facet, in_own_column
+
+MOST_VALUES = 10_000
+"""Most values of one condition: a range over more is refused."""
+
+_READ = 20_000
+"""Rows read to name values in an error."""
+
+_LAST = "\U0010ffff"
+_CACHED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Chunks that hard filters leave: a condition, and how many meet it."""
+
+    sql: str
+    rows: int
+
+
+class Conditions:
+    """Turns filters into SQL; counts are kept, since the version never changes.
+
+    Args:
+        table: The chunks, at one version.
+        values: The table of values.
+        live: Condition that leaves out chunks that no document refers to; empty where none are.
+        rows: Number of live chunks.
+    """
+
+    def __init__(self, table: Any, values: Any, live: str, rows: int) -> None:
+        self._table = table
+        self._values = values
+        self.live = Where(live, rows)
+        self._spelled: dict[str, list[str]] = {}
+        self._names: tuple[str, ...] | None = None
+        self._wheres: dict[str, Where] = {}
+        self._counts: dict[str, int] = {}
+
+    def names(self) -> tuple[str, ...]:
+        """Fields that the chunks have or have had."""
+        if self._names is None:
+            found = lance.select(self._values, ["field"], "value = ''")["field"].to_pylist()
+            self._names = tuple(sorted({lance.from_string(name) for name in found}))
+        return self._names
+
+    def count(self, sql: str) -> int:
+        """Number of chunks that meet a condition."""
+        if not sql:
+            return self.live.rows
+        found = self._counts.get(sql)
+        if found is None:
+            found = int(self._table.count_rows(sql))
+            if len(self._counts) >= _CACHED:
+                self._counts = {}
+            self._counts[sql] = found
+        return found
+
+    def hard(self, filters: Sequence[Filter]) -> Where:
+        """Chunks that meet every filter.
+
+        The values of a filter are looked up among the chunks that the filters before it leave, as
+        :func:`ragwright.index._filters.filter_masks` does.
+
+        Raises:
+            FilterError: A field that no chunk has, values that none of those chunks has, or a range
+                over too many values.
+        """
+        if not filters or not self.live.rows:
+            return self.live
+        key = repr(filters)
+        if key not in self._wheres:
+            now = self.live
+            for condition in filters:
+                rest = [other for other in filters if other is not condition]
+                now = self.within(now, condition, rest)
+            if len(self._wheres) >= _CACHED:
+                self._wheres = {}
+            self._wheres[key] = now
+        return self._wheres[key]
+
+    def within(self, before: Where, condition: Filter, rest: Sequence[Filter] = ()) -> Where:
+        """Chunks of ``before`` that meet one more condition.
+
+        Raises:
+            FilterError: As in :meth:`hard`; the nearest values are those of chunks that
+                meet ``rest``.
+        """
+        sql = lance.both(before.sql, self.sql(condition))
+        left = self.count(sql)
+        if not left and before.rows and must_be_held(condition):
+            raise self._unknown(condition, rest)
+        return Where(sql, left)
+
+    def sql(self, condition: Filter) -> str:
+        """One filter as SQL.
+
+        Raises:
+            FilterError: A field that no chunk has, or a range over too many values.
+        """
+        name = condition.field
+        if name not in ALWAYS and not (name in self.names() and self._present(name)):
+            raise unknown_field(name, [one for one in self.names() if self._present(one)])
+        found = self._holding(condition)
+        return f"NOT ({found})" if condition.exclude else found
+
+    def _present(self, name: str) -> bool:
+        return self.count(lance.both(self.live.sql, self.having(name))) > 0
+
+    def having(self, name: str) -> str:
+        """SQL for chunks with any value of a field."""
+        parts = [f"{lance.OWN_COLUMNS[name]} != ''"] if name in lance.OWN_COLUMNS else []
+        if not parts or name in self.names():
+            parts.append(_has(facet(name)))
+        return " OR ".join(parts)
+
+    def _holding(self, condition: Filter) -> str:
+        name = condition.field
+        if condition.values:
+            return self._any_of(name, [spelling(value) for value in condition.values])
+        if condition.low is None and condition.high is None:
+            return self.having(name)
+        inside = self.spelled(name)
+        chosen = [inside[at] for at in in_range(inside, condition.low, condition.high)]
+        parts = [self._any_of(name, chosen, own=False)] if chosen else []
+        if name in lance.OWN_COLUMNS:
+            parts.append(_between(lance.OWN_COLUMNS[name], condition))
+        return " OR ".join(f"({one})" for one in parts) or "false"
+
+    def _any_of(self, name: str, values: Sequence[str], own: bool = True) -> str:
+        if len(values) > MOST_VALUES:
+            raise FilterError(
+                f"the condition on {name!r} covers {len(values):,} different values, "
+                f"at most {MOST_VALUES:,} are possible with store.kind lance",
+                hint="narrow the range, or store coarser values in a field of its own",
+                field=name,
+            )
+        held = [value for value in values if value]
+        parts: list[str] = []
+        if own and name in lance.OWN_COLUMNS:
+            mine = [value for value in held if in_own_column(name, value)]
+            parts += lance.one_of(lance.OWN_COLUMNS[name], mine, MOST_VALUES) if mine else []
+        if name not in lance.OWN_COLUMNS or name in self._listed_own():
+            facets = [facet(name, value) for value in held]
+            if len(facets) == 1:
+                parts.append(_has(facets[0]))
+            elif facets:
+                parts.append(f"array_has_any(facets, [{', '.join(map(lance.literal, facets))}])")
+        return " OR ".join(parts) or "false"
+
+    def _listed_own(self) -> set[str]:
+        """Fields with an own column of which some values are facets all the same."""
+        return {name for name in lance.OWN_COLUMNS if self.spelled(name)}
+
+    def spelled(self, name: str) -> list[str]:
+        """Values that a field has or has had in ``facets``."""
+        if name not in self._spelled:
+            where = f"field = {lance.literal(name)} AND value != ''"
+            found = lance.select(self._values, ["value"], where)["value"].to_pylist()
+            self._spelled[name] = sorted(map(lance.from_string, dict.fromkeys(found)))
+        return self._spelled[name]
+
+    def _unknown(self, condition: Filter, rest: Sequence[Filter]) -> FilterError:
+        """The error for values that no chunk has; only values of allowed chunks are named."""
+        sql = lance.both(self.live.sql, *(self.sql(one) for one in rest))
+        name = condition.field
+        column = lance.OWN_COLUMNS.get(name)
+        start = f"{lance.as_string(facet(name))}="
+        found: set[str] = set()
+        columns = ["facets", *([column] if column else [])]
+        for batch in lance.batches(self._table, columns, sql, _READ):
+            facets = batch["facets"].flatten().unique().to_pylist()
+            found.update(one[len(start) :] for one in facets if one.startswith(start))
+            if column:
+                found.update(value for value in batch[column].unique().to_pylist() if value)
+        return value_error(condition, {lance.from_string(value) for value in found})
+
+
+def _has(value: str) -> str:
+    return f"array_has(facets, {lance.literal(value)})"
+
+
+def _between(column: str, condition: Filter) -> str:
+    """A range over the texts of a column.
+
+    Raises:
+        FilterError: The bounds are numbers, and the column is not one of dates.
+    """
+    given = [one for one in (condition.low, condition.high) if one is not None]
+    bounds = [spelling(one) for one in given]
+    numeric = all(number_of(bound) is not None for bound in bounds)
+    if numeric and column not in ("created", "modified"):
+        raise FilterError(
+            f"a range of numbers over {condition.field!r} is not possible with store.kind lance",
+            hint="store the number in a metadata field of its own",
+            field=condition.field,
+        )
+    parts = [f"{column} != ''"]
+    if condition.low is not None:
+        parts.append(f"{column} >= {lance.literal(spelling(condition.low))}")
+    if condition.high is not None:
+        # What begins with the bound is within it.
+        parts.append(f"{column} <= {lance.literal(spelling(condition.high) + _LAST)}")
+    return " AND ".join(parts)
+
+
+Counter = Callable[[str], int]
+
+
+def computed(conditions: Sequence[str]) -> Mapping[str, str]:
+    """Columns ``c0``, ``c1``… that say which conditions a row meets."""
+    return {f"c{at}": sql for at, sql in enumerate(conditions)}

@@ -1,0 +1,236 @@
+"""What `doctor` says of a project: its folder, sources, index, models, databases and costs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..answer import compose
+from ..core import ConfigError, Persona, RagwrightError, counted, listed, writable
+from ..models import ExtractiveReranker, check_model
+from ._again import doubtful_documents
+from ._project import Project
+
+FindingState: TypeAlias = Literal["ok", "note", "fault"]
+
+
+_LITTLE_ROOM = 20_000_000
+"""Free bytes below which the next refresh or draft may fail."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding: ``ok``, ``note`` (works, with a remark) or ``fault``, and what to do."""
+
+    topic: str
+    state: FindingState
+    text: str
+    do: str = ""
+
+
+def index_findings(project: Project) -> Iterator[Check]:
+    """Findings on the folder, the sources and the index."""
+    yield from _folder(project)
+    yield from _sources(project)
+    yield from _index(project)
+
+
+def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
+    """Findings on models, databases and what costs money.
+
+    With ``ask`` each server is asked for its list of models and each local model is opened; no
+    reply is paid for.
+    """
+    yield from _models(project)
+    yield from _databases(project)
+    if ask:
+        yield from _asked(project)
+    yield from _money(project)
+
+
+def _folder(project: Project) -> Iterator[Check]:
+    """Faults if the project's folders cannot be written."""
+    folder = project.folder
+    if not writable(folder.data / "store"):
+        yield Check(
+            "folder",
+            "note",
+            f"{folder.data} cannot be written: the project can be read and searched, but nothing "
+            "new is stored",
+            "to ingest, draft or measure, give this user the right to write there",
+        )
+    elif shutil.disk_usage(folder.root).free < _LITTLE_ROOM:
+        left = shutil.disk_usage(folder.root).free / 1e6
+        yield Check(
+            "folder",
+            "note",
+            f"the disk is nearly full: {left:.1f} MB are left",
+            "free some space before the next ingest, refresh or draft",
+        )
+    if not writable(folder.cache / "replies"):
+        yield Check(
+            "folder",
+            "note",
+            f"{folder.cache} cannot be written: replies and views last for one command, and "
+            "repeated calls are paid for again",
+            "give this user the right to write there; it is only a cache",
+        )
+
+
+def _sources(project: Project) -> Iterator[Check]:
+    entries = project.settings.sources
+    if not entries and not (project.folder.root / project.settings.records.folder).is_dir():
+        yield Check("sources", "note", "no sources are listed", "list them in ragwright.yaml")
+    for entry in entries:
+        path = project.folder.root / entry.source
+        remote = ":" in entry.source.partition("/")[0]
+        if remote or entry.loader.loader or path.exists():
+            yield Check("sources", "ok", entry.source)
+        elif not any(c in entry.source for c in "*?["):
+            yield Check(
+                "sources",
+                "fault",
+                f"{entry.source} does not exist",
+                f"create {path}, or edit `sources` in ragwright.yaml",
+            )
+
+
+def _databases(project: Project) -> Iterator[Check]:
+    for database in project.databases.described():
+        name = database.options.name
+        if database.problem:
+            yield Check(
+                "database", "fault", f"{name}: {database.problem}", "see retrieve.databases"
+            )
+        elif project.settings.answer.model == ExtractiveReranker.name:
+            tables = counted(len(database.tables), "table")
+            text = f"{name}: {tables}, but no chat model to write statements"
+            yield Check("database", "note", text, "set answer.model and retrieve.route.method")
+        else:
+            yield Check(
+                "database", "ok", f"{name}: {counted(len(database.tables), 'table')}, read-only"
+            )
+
+
+def _index(project: Project) -> Iterator[Check]:
+    try:
+        pair = project.pair
+        pairs = project.store.pairs()
+    except RagwrightError as error:
+        yield Check("index", "fault", error.what, error.hint or "")
+        return
+    documents = len(project.store.content_hashes(pair))
+    if not documents:
+        yield Check(
+            "index",
+            "note",
+            "nothing is indexed under the present settings",
+            project.filled_by,
+        )
+    else:
+        view = project.store.view(pair)
+        try:
+            size = view.statistics()
+        finally:
+            view.close()
+        yield Check(
+            "index",
+            "ok",
+            f"{size.documents} documents, {size.chunks} chunks, {size.tokens} tokens; the view "
+            f"takes {size.bytes / 1e6:.1f} MB",
+        )
+        if size.approximate:
+            yield Check("index", "note", size.approximate)
+        doubtful = sorted(doubtful_documents(project))
+        if doubtful:
+            yield Check(
+                "index",
+                "fault",
+                f"{len(doubtful)} documents have vectors that cannot be used for search: "
+                f"{listed(doubtful, 3)}",
+                "run: ragwright ingest",
+            )
+    for note in project.partial_note():
+        yield Check("index", "note", note)
+    for other in pairs:
+        if other.key != pair.key:
+            kept = len(project.store.content_hashes(other))
+            yield Check("index", "note", f"also built under other settings: {kept} documents")
+
+
+def _generators(project: Project) -> set[str]:
+    """Models that answer: the project's, and those of valid personas."""
+    try:
+        own = {persona.model for persona in project.personas.values()}
+    except RagwrightError:  # reported by _models
+        own = set()
+    return {project.settings.answer.model} | own - {""}
+
+
+def _servers(project: Project) -> list[str]:
+    """Every configured model, except the offline one."""
+    return sorted(
+        (_generators(project) | {project.settings.embed.model}) - {"", ExtractiveReranker.name}
+    )
+
+
+def _models(project: Project) -> Iterator[Check]:
+    try:
+        compose("?", Persona("nobody"), (), project.settings.prompt)
+        _ = project.personas
+    except RagwrightError as error:
+        yield Check("answers", "fault", str(error))
+    model = project.settings.embed.model
+    if not model:
+        yield Check(
+            "search",
+            "note",
+            "keyword search alone: no embedding model is configured",
+            "for semantic search too, write in ragwright.yaml: embed: {model: "
+            "hf:sentence-transformers/all-MiniLM-L6-v2}  (fetched once, about 90 MB)",
+        )
+    else:
+        yield from _model(project, "search", model, "vectors")
+    for name in sorted(_generators(project)):
+        if name == ExtractiveReranker.name:
+            yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
+        else:
+            yield from _model(project, "answers", name, "answers")
+
+
+def _model(project: Project, topic: str, name: str, use: str) -> Iterator[Check]:
+    try:
+        if project.models.free(name):
+            yield Check(topic, "ok", f"{name}: {use}, free of charge")
+        else:
+            project.models.target(name).key()
+            yield Check(topic, "ok", f"{name}: {use}, paid for; the key is set")
+    except RagwrightError as error:
+        yield Check(topic, "fault", f"{name}: {error.what}", error.hint or "")
+
+
+def _asked(project: Project) -> Iterator[Check]:
+    states: dict[str, FindingState] = {"warning": "note", "error": "fault"}
+    for name in _servers(project):
+        found = check_model(project.models, name)
+        yield Check("models", states.get(found.state, "ok"), f"{name}: {found.text}")
+
+
+def _money(project: Project) -> Iterator[Check]:
+    budget = project.settings.budget
+    paid = []
+    for name in _servers(project):
+        try:
+            if not project.models.free(name):
+                paid.append(name)
+        except ConfigError:
+            continue  # reported above
+    if not paid:
+        yield Check("money", "ok", "nothing here costs money")
+        return
+    ceiling = (
+        "no ceiling" if budget.max_cost is None else f"at most {budget.max_cost:g} per command"
+    )
+    yield Check("money", "note", f"paid for: {', '.join(paid)} ({ceiling})", "see --dry-run")

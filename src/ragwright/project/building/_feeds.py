@@ -1,0 +1,133 @@
+"""Sources of an ingest, and the readers that read them, here or on a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...core import SourceError, changed_options, value_hash
+from ...ingest import (
+    Failure,
+    LoaderReader,
+    Reader,
+    RemoteReader,
+    ScanProgress,
+    TableReader,
+    WebReader,
+    default_readers,
+    engine_name,
+    files_of,
+    load_reader,
+    pick_reader,
+)
+
+if TYPE_CHECKING:
+    from .._settings import SourceEntry
+
+_READING = 2
+"""Incremented when readers change their results, so that files are read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the readers of a source are made; picklable, so that workers make them too.
+
+    Attributes:
+        entry: The source as configured.
+        base: Folder that relative paths start from.
+        home: Folder of the project, which ids are relative to.
+    """
+
+    entry: SourceEntry
+    base: Path
+    home: Path
+
+    def readers(
+        self, stored: Callable[[str], bool] | None = None, scans: ScanProgress | None = None
+    ) -> tuple[Reader, ...]:
+        """The readers, in the order in which they are tried.
+
+        Args:
+            stored: True for the id of a document that is stored already.
+            scans: Counts the pages that OCR reads.
+
+        Raises:
+            PluginError: A custom reader or a loader cannot be loaded.
+        """
+        entry = self.entry
+        if entry.reader:
+            return (load_reader(entry.reader),)
+        if entry.loader.loader:
+            return (LoaderReader(entry.loader, entry.options, self.home),)
+        if entry.table.text_column:
+            return (TableReader(entry.table, self.base, self.home),)
+        arguments = entry.loader.arguments
+        return default_readers(entry.options, self.base, self.home, stored, arguments, scans)
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """One source and the readers that may read it; the first that accepts it does.
+
+    With ``changes`` they return only changed documents: the store is not compared first, and
+    missing documents are not removed. ``recipe`` makes the readers on a worker.
+    """
+
+    source: str
+    readers: tuple[Reader, ...]
+    changes: bool = False
+    recipe: Recipe | None = None
+
+    def reader(self) -> Reader:
+        """The reader of the source.
+
+        Raises:
+            SourceError: No reader accepts it, or one fails while checking it.
+        """
+        return pick_reader(self.source, self.readers)
+
+
+def reading(entries: Sequence[SourceEntry], base: Path) -> str:
+    """Key of the reading settings: other settings or another version read every file again."""
+    options = [
+        changed_options(entry.options)
+        | changed_options(entry.table)
+        | {"reader": entry.reader, **_recognising(entry)}
+        for entry in entries
+    ]
+    return value_hash([_READING, str(base.resolve()), options])
+
+
+def _recognising(entry: SourceEntry) -> dict[str, str]:
+    """The OCR engine, so that installing it reads files again whose pages had no text."""
+    engine = engine_name() if entry.options.ocr != "never" else ""
+    return {"engine": engine} if engine else {}
+
+
+def web_pages(feeds: Sequence[Feed]) -> Iterator[str]:
+    """Addresses that will be fetched literally: one per web page."""
+    for feed in feeds:
+        try:
+            web = isinstance(feed.reader(), WebReader)
+        except SourceError:  # reported when the source is read
+            continue
+        if web:
+            yield feed.source.strip().partition("#")[0]
+
+
+def feed_bytes(feed: Feed) -> int:
+    """Bytes of the local files of a source, 0 if there are none or it cannot be read."""
+    try:
+        reader = feed.reader()
+        if isinstance(reader, RemoteReader):  # to list a store twice takes time
+            return 0
+        files = files_of(reader, feed.source)
+        return sum(
+            p.stat().st_size if isinstance(p, Path) else p.size
+            for p in files or ()
+            if not isinstance(p, Failure)
+        )
+    except (OSError, SourceError):  # faults are reported when the source is read
+        return 0

@@ -1,0 +1,63 @@
+"""Which documents are stored, as one file that workers map into memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+_WORDS = 4
+"""Numbers of 64 bits a document: two of its id's hash, two of its content's."""
+
+
+class KnownDocuments:
+    """Ids and content hashes of stored documents: 32 bytes each, read by binary search.
+
+    Workers open no database; this tells them which documents need not be cut again.
+
+    Args:
+        file: As :meth:`write` made it.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._rows: NDArray[np.uint64] = np.load(file, mmap_mode="r")
+
+    @staticmethod
+    def write(file: Path, hashes: Mapping[str, str], others: Iterable[str] = ()) -> None:
+        """Write the file.
+
+        Args:
+            file: To write.
+            hashes: Document id -> content hash.
+            others: Ids that are stored with other content.
+        """
+        entries = chain(hashes.items(), ((name, "") for name in others))
+        raw = b"".join(_digest(name) + _digest(content) for name, content in entries)
+        rows = np.frombuffer(raw, "<u8").reshape(-1, _WORDS)
+        # by column: a search touches the first one alone
+        np.save(file, np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")].T))
+
+    def holds(self, name: str) -> bool:
+        """True for the id of a stored document."""
+        return any(True for _ in self._contents(name))
+
+    def unchanged(self, name: str, content: str) -> bool:
+        """True for a document that is stored with this content."""
+        return _digest(content) in self._contents(name)
+
+    def _contents(self, name: str) -> Iterator[bytes]:
+        wanted = np.frombuffer(_digest(name), "<u8")
+        first = self._rows[0]
+        at = int(np.searchsorted(first, wanted[0]))
+        while at < len(first) and first[at] == wanted[0]:
+            if self._rows[1, at] == wanted[1]:
+                yield self._rows[2:, at].tobytes()
+            at += 1
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,339 @@
+"""What a worker does to documents: read, normalise, cut, tokenise and, by local models, embed.
+
+It opens no database. What it has prepared is written to one file per task, for the driver to store.
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from ...core import (
+    Chunk,
+    Document,
+    EngineError,
+    RagwrightError,
+    SourceError,
+    replacing,
+    workers,
+)
+from ...engines import Work, node_name
+from ...flow import Embed, Runner, RunnerOptions
+from ...index import (
+    IndexedDocument,
+    IndexSpec,
+    chunk_key,
+    default_analyzer,
+    embedded_text,
+    packed_terms,
+)
+from ...ingest import Failure, ScanProgress, guarded, make_chunker, pick_reader
+from ...models import Models, WordTokenizer, model_handlers
+from ._batch import Bad, Batch, Matrix, cut_document, embed_missing
+from ._known import KnownDocuments
+
+if TYPE_CHECKING:
+    from ...ingest import Chunker, ChunkOptions, Reader, SourceFile
+    from ...models import EmbedOptions, ModelSettings, TokenSource
+    from ._feeds import Recipe
+
+Item: TypeAlias = "SourceFile | Document | Failure"
+"""A file to read, or what the driver has read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Some files or documents of one source, as one task.
+
+    Attributes:
+        feed: Position of the source.
+        items: What is read and prepared, in order.
+        known: File of :class:`KnownDocuments`.
+        target: File that the prepared documents are written to.
+    """
+
+    feed: int
+    items: tuple[Item, ...]
+    known: Path
+    target: Path
+
+    @property
+    def needs(self) -> tuple[Path, ...]:
+        """The known documents, and the folder of the first file."""
+        folders = (item.parent for item in self.items if isinstance(item, Path))
+        return (self.known, *(folder for _, folder in zip(range(1), folders, strict=False)))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDocument:
+    """A document that was read.
+
+    Attributes:
+        failure: Why it could not be cut.
+        place: Its position among the prepared documents; None if it is stored or has failed.
+    """
+
+    id: str
+    source: str
+    hash: str
+    failure: Failure | None = None
+    place: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The result of a :class:`Reading`.
+
+    Attributes:
+        read: For each item what was read, in order.
+        scans: Pages that OCR read.
+        target: File of the prepared documents, None if there are none.
+    """
+
+    read: tuple[tuple[ReadDocument | Failure, ...], ...]
+    scans: ScanProgress
+    target: Path | None
+
+    @property
+    def rows(self) -> int:
+        """Documents read."""
+        return sum(isinstance(one, ReadDocument) for item in self.read for one in item)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Documents ready to be stored: the content of a task's file.
+
+    Attributes:
+        documents: Each with its chunks and their packed terms.
+        vectors: Vectors by key of their text, if a worker embeds.
+        refused: Texts that the model refuses, by key.
+    """
+
+    documents: list[tuple[Document, tuple[Chunk, ...], tuple[bytes, ...]]]
+    vectors: Mapping[str, Matrix] = field(default_factory=dict)
+    refused: Mapping[str, Bad] = field(default_factory=dict)
+
+    @classmethod
+    def load(cls, file: Path) -> Prepared:
+        """The content of a file that a worker wrote for its driver."""
+        found = pickle.loads(file.read_bytes())  # noqa: S301 - made by our own worker
+        assert isinstance(found, cls)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PreparingSettings:
+    """Settings that determine what is prepared; picklable.
+
+    Attributes:
+        root: Folder of the project.
+        local: True if workers embed, with the model of ``embed``.
+        path: Folders that custom code is imported from.
+    """
+
+    root: Path
+    chunk: ChunkOptions
+    embed: EmbedOptions
+    models: Mapping[str, ModelSettings]
+    local: bool
+    path: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Tools:
+    """What a worker holds open."""
+
+    chunker: Chunker
+    analyzer: TokenSource
+    runner: Runner | None
+    readers: dict[int, Reader] = field(default_factory=dict)
+    scans: ScanProgress = field(default_factory=ScanProgress)
+    stored: dict[Path, KnownDocuments] = field(default_factory=dict)
+
+    def known(self, file: Path) -> KnownDocuments:
+        """The known documents of an ingest; those of an earlier one are dropped."""
+        if file not in self.stored:
+            self.stored = {file: KnownDocuments(file)}
+            self.readers.clear()
+        return self.stored[file]
+
+
+class Preparing(Work[Reading, Part]):
+    """Reads and prepares documents under the settings of a project.
+
+    Args:
+        settings: Settings.
+        pair: Pair that the documents are prepared for.
+        sources: Each source with the recipe of its readers.
+    """
+
+    advice = "let fewer tasks run on a node (ray start --num-cpus)"
+
+    def __init__(
+        self,
+        settings: PreparingSettings,
+        pair: IndexSpec,
+        sources: tuple[tuple[str, Recipe | None], ...],
+    ) -> None:
+        self._settings = settings
+        self._pair = pair
+        self._sources = sources
+        self._tools: _Tools | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Chunker, analyzer and model, as the settings name them.
+
+        Raises:
+            EngineError: They cannot be opened on this node, or differ from the driver's.
+        """
+        sys.path += [folder for folder in self._settings.path if folder not in sys.path]
+        with workers():
+            try:
+                self._tools = self._open()
+            except EngineError:
+                raise
+            except RagwrightError as error:
+                raise _on_node(error, self._settings.embed.model) from error
+            try:
+                yield
+            finally:
+                tools, self._tools = self._tools, None
+                if tools.runner is not None:
+                    tools.runner.close()
+
+    def _open(self) -> _Tools:
+        settings, pair = self._settings, self._pair
+        model = settings.embed.model
+        models = Models(settings.models, settings.embed, settings.root)
+        own = models.tokenizer(model) if model else None
+        chunker = make_chunker(settings.chunk, own or WordTokenizer())
+        if chunker.spec != pair.chunker:
+            raise _differs("chunks are cut as", chunker.spec, pair.chunker)
+        runner = None
+        if settings.local:
+            identity = models.embedder_identity(model)
+            if identity != pair.embedder:
+                raise _differs(f"the files of the model {model} are", identity, pair.embedder)
+            runner = Runner({Embed: model_handlers(models)[Embed]}, RunnerOptions(reuse=False))
+        return _Tools(chunker, default_analyzer(pair.analyzer), runner)
+
+    def carry_out(self, task: Reading) -> Part:
+        """Read the items of a task, and prepare documents that are not stored yet."""
+        tools = self._tools
+        assert tools is not None, "opened first"
+        known = tools.known(task.known)
+        made = Prepared([])
+        read = []
+        for item in task.items:
+            found = (
+                self._taken(one, known, made) for one in self._documents(task.feed, item, known)
+            )
+            read.append(tuple(found))
+        made = self._with_vectors(made)
+        if made.documents:
+            with replacing(task.target, private=True) as file:
+                pickle.dump(made, file, protocol=5)
+        target = task.target if made.documents else None
+        return Part(tuple(read), tools.scans.taken(), target)
+
+    def _documents(
+        self, feed: int, item: Item, known: KnownDocuments
+    ) -> Iterator[Document | Failure]:
+        """What an item holds."""
+        if isinstance(item, Document | Failure):
+            yield item
+            return
+        reader = self._reader(feed, known)
+        reader.begin(self._sources[feed][0])
+        yield from guarded(reader.read_file(item), str(item), reader)
+
+    def _reader(self, feed: int, known: KnownDocuments) -> Reader:
+        """The reader of a source, made once."""
+        tools = self._tools
+        assert tools is not None
+        if feed not in tools.readers:
+            source, recipe = self._sources[feed]
+            assert recipe is not None, "the driver reads sources without one"
+            made = recipe.readers(known.holds, tools.scans)
+            tools.readers[feed] = pick_reader(source, made)
+        return tools.readers[feed]
+
+    def _taken(
+        self, item: Document | Failure, known: KnownDocuments, made: Prepared
+    ) -> ReadDocument | Failure:
+        """The worker's report on a document to the driver; a new one is cut and tokenised."""
+        tools = self._tools
+        assert tools is not None
+        if isinstance(item, Failure):
+            return _sendable(item)
+        told = ReadDocument(item.id, item.source, item.content_hash())
+        if known.unchanged(item.id, told.hash):
+            return told
+        cut = cut_document(tools.chunker, item)
+        if isinstance(cut, Failure):
+            return replace(told, failure=_sendable(cut))
+        terms = packed_terms(tools.analyzer, IndexedDocument(item, cut))
+        made.documents.append((item, cut, terms))
+        return replace(told, place=len(made.documents) - 1)
+
+    def _with_vectors(self, made: Prepared) -> Prepared:
+        """The same with the vectors of a local model."""
+        tools = self._tools
+        assert tools is not None
+        if tools.runner is None or not made.documents:
+            return made
+        texts = {
+            chunk_key(chunk, document.title): embedded_text(chunk, document.title)
+            for document, cut, _ in made.documents
+            for chunk in cut
+        }
+        model = self._settings.embed.model
+        flow = embed_missing(Batch("", missing=texts), model, local=True, done=_unseen)
+        batch = tools.runner.run(flow)
+        return Prepared(made.documents, batch.vectors, batch.refused)
+
+
+def _unseen(texts: int) -> None:
+    """Progress of a worker is that of its whole tasks."""
+
+
+def _sendable(failure: Failure) -> Failure:
+    """The failure, with an error that another process can load."""
+    try:
+        pickle.loads(pickle.dumps(failure))  # noqa: S301 - our own, of just now
+        return failure
+    except Exception:
+        error = failure.error
+        plain = SourceError(error.what, where=error.where, hint=error.hint)
+        return replace(failure, error=plain)
+
+
+def _here() -> str:
+    return f"node {node_name()} ({socket.gethostname()})"
+
+
+def _on_node(error: RagwrightError, model: str) -> EngineError:
+    what = f"the model {model} cannot be opened" if model else "the project cannot be opened"
+    where = f": {error.where}" if error.where else ""
+    return EngineError(
+        f"{what} on a worker: {error.what}{where}",
+        where=_here(),
+        hint=f"{error.hint or 'install the same packages on every node'}; files of models and "
+        "custom code have to be under the same path on every node",
+    )
+
+
+def _differs(what: str, here: str, there: str) -> EngineError:
+    return EngineError(
+        f"{what} {here} on a worker, but {there} where the ingest was started",
+        where=_here(),
+        hint="install the same packages and the same files of models on every node",
+    )

@@ -1,0 +1,110 @@
+"""What tuning a part of the search came to, as a sentence, a table and JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ._text import text_table
+
+if TYPE_CHECKING:
+    from ..training import Tuned, TunedTable
+
+_COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict")
+
+
+def tuned_headline(found: Tuned) -> str:
+    """The outcome in one sentence."""
+    article = "an" if found.part[0] in "aeiou" else "a"
+    if found.comparison is None:
+        one = found.training
+        return (
+            f"no {found.part} was written: on the training questions it is not better "
+            f"({one.measure} {one.before:.3f}, with {article} {found.part} {one.after:.3f})"
+        )
+    held = found.comparison
+    change = f"{held.measure} {held.mean_a:.3f} -> {held.mean_b:.3f} on {held.n} held-out questions"
+    if found.path is None:
+        return f"no {found.part} was written: it is not proven better ({change})"
+    return f"the {found.part} is better: {change}"
+
+
+def tuned_table(found: Tuned, width: int = 100) -> str:
+    """Training and held-out questions without and with the tuned part, then further tables."""
+    one, held = found.training, found.comparison
+    rows = [
+        ["questions", "n", "measure", "without", "with", "difference", "95 % interval"],
+        [
+            "training",
+            str(one.questions),
+            one.measure,
+            f"{one.before:.3f}",
+            f"{one.after:.3f}",
+            f"{one.after - one.before:+.3f}",
+            one.method,
+        ],
+    ]
+    if held is not None:
+        ends = "" if held.low is None else f"{held.low:+.3f} to {held.high:+.3f}"
+        figures = (f"{held.mean_a:.3f}", f"{held.mean_b:.3f}", f"{held.difference:+.3f}")
+        rows.append(["held-out", str(held.n), held.measure, *figures, ends])
+    tables = [text_table(rows, right=(1, 3, 4, 5), width=width)]
+    tables += [_further(table, width) for table in found.tables if table.rows]
+    return "\n\n".join(tables)
+
+
+def _further(table: TunedTable, width: int) -> str:
+    cells = [[_cell(value) for value in row] for row in table.rows]
+    numbers = [
+        at
+        for at in range(len(table.columns))
+        if not any(isinstance(row[at], str) for row in table.rows)
+    ]
+    return text_table([list(table.columns), *cells], right=numbers, width=width)
+
+
+def _cell(value: str | float | int | None) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return "-" if value is None else str(value)
+
+
+def tuned_use(found: Tuned, root: Path) -> str:
+    """What to write in ragwright.yaml to use it; empty where nothing was written."""
+    if found.path is None:
+        return ""
+    inside = found.path.is_relative_to(root)
+    value = found.value or str(found.path.relative_to(root) if inside else found.path)
+    *sections, key = found.setting.split(".")
+    text = f"{key}: {value}"
+    for section in reversed(sections):
+        text = f"{section}: {{{text}}}"
+    return f"to use it, write in ragwright.yaml: {text}"
+
+
+def tuned_json(found: Tuned) -> dict[str, Any]:
+    """The outcome as JSON: ``written, headline, training, held_out, notes`` and further tables."""
+    one, held = found.training, found.comparison
+    figures = {
+        "questions": one.questions,
+        "measure": one.measure,
+        "before": one.before,
+        "after": one.after,
+        "method": one.method,
+        **one.settings,
+    }
+    return {
+        "part": found.part,
+        "written": None if found.path is None else str(found.path),
+        "setting": found.setting,
+        "value": found.value or (None if found.path is None else str(found.path)),
+        "base": found.base,
+        "headline": tuned_headline(found),
+        "training": figures,
+        "held_out": None if held is None else {name: getattr(held, name) for name in _COMPARED},
+        **{
+            table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+            for table in found.tables
+        },
+        "notes": list(found.notes),
+    }

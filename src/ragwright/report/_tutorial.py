@@ -1,0 +1,67 @@
+"""The table of `compare --table tutorial`, as text and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ._text import text_table
+
+if TYPE_CHECKING:
+    from ..measure import Comparison, Summary
+    from ..training import TutorialRow, TutorialTable
+
+_HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "groundedness"}
+
+
+def tutorial_table(found: TutorialTable, width: int = 100) -> str:
+    """Means with 95 % intervals and n; below each row its difference from base."""
+    measures = [summary.measure for summary in found.rows[0].summaries]
+    lines = [["", *(_HEADS.get(measure, measure) for measure in measures)]]
+    for row in found.rows:
+        if row.skipped:
+            lines.append([row.name, f"skipped: {row.skipped}", *[""] * (len(measures) - 1)])
+            continue
+        lines.append([row.name, *(_cell(one) for one in row.summaries)])
+        if row.comparisons:
+            known = {one.measure: one for one in row.comparisons}
+            lines.append(["  against base", *(_change(known.get(name)) for name in measures)])
+    return text_table(lines, width=max(width, 60))
+
+
+def _cell(one: Summary) -> str:
+    if one.mean is None:
+        return f"no score, n {one.n}"
+    ends = "" if one.low is None else f" ({one.low:.3f} to {one.high:.3f})"
+    covered = "" if one.coverage >= 1 else f", coverage {one.coverage:.0%}"
+    return f"{one.mean:.3f}{ends}, n {one.n}{covered}"
+
+
+def _change(one: Comparison | None) -> str:
+    if one is None or one.difference is None:
+        return "not compared"
+    ends = "" if one.low is None else f" ({one.low:+.3f} to {one.high:+.3f})"
+    return f"{one.difference:+.3f}{ends} {one.verdict}"
+
+
+def tutorial_json(found: TutorialTable) -> dict[str, Any]:
+    """The table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
+    return {
+        "testset": found.testset,
+        "rows": [_row_json(row) for row in found.rows],
+        "notes": list(found.notes),
+    }
+
+
+def _row_json(row: TutorialRow) -> dict[str, Any]:
+    numbers = ("mean", "low", "high", "n", "coverage")
+    return {
+        "name": row.name,
+        "settings": list(row.settings),
+        "runs": list(row.runs),
+        "skipped": row.skipped or None,
+        "measures": {
+            one.measure: {name: getattr(one, name) for name in numbers} for one in row.summaries
+        },
+        "against_base": {one.measure: asdict(one) for one in row.comparisons},
+    }

@@ -1,0 +1,28 @@
+from ._adapter import AdapterTuning as AdapterTuning, tune_adapter as tune_adapter
+from ._adapter_fit import AdapterFit as AdapterFit, fit_adapter as fit_adapter
+from ._embedder import EmbedderTuning as EmbedderTuning, tune_embedder as tune_embedder
+from ._generated import SOURCES as SOURCES, named_sources as named_sources
+from ._pairs import Mining as Mining
+from ._ranker import RankerTuning as RankerTuning, tune_ranker as tune_ranker
+from ._ranker_fit import (
+    FeatureEffect as FeatureEffect,
+    RankedQuestion as RankedQuestion,
+    RankerFit as RankerFit,
+    fit_ranker as fit_ranker,
+    flat_trees as flat_trees,
+)
+from ._trainer import TrainingOptions as TrainingOptions
+from ._tuned import (
+    HoldOut as HoldOut,
+    TrainingFigures as TrainingFigures,
+    Tuned as Tuned,
+    TunedTable as TunedTable,
+    held_out as held_out,
+    held_out_card as held_out_card,
+)
+from ._tutorial import (
+    TutorialOptions as TutorialOptions,
+    TutorialRow as TutorialRow,
+    TutorialTable as TutorialTable,
+    run_tutorial as run_tutorial,
+)

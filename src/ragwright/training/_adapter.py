@@ -1,0 +1,128 @@
+"""`tune adapter`: fit on the tune split, keep only what wins on the confirm split."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core import ConfigError, text_hash
+from ..flow import embed, gather
+from ..project import at_work
+from ..retrieve import Adapter
+from ..testsets import Testset, gold_chunks, project_testset, split_clusters, with_current_gold
+from ._adapter_fit import AdapterFit, Matrix, fit_adapter
+from ._tuned import HoldOut, TrainingFigures, Tuned, held_out, held_out_card
+
+if TYPE_CHECKING:
+    from ..project import Project
+
+_DEPTH = 10
+_BLOCK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterTuning:
+    """How an adapter is made.
+
+    Attributes:
+        output: File to write, relative to the project folder; empty names one in ``adapters/``.
+        measure: Ranking measure that decides on the held-out questions.
+        seed: Seed of folds and intervals.
+    """
+
+    output: str = ""
+    measure: str = "MRR@10"
+    seed: int = 0
+
+
+@at_work("tune")
+def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = None) -> Tuned:
+    """Fit a linear adapter on the tune split, and write it if it wins on the confirm split.
+
+    No passage is embedded again. The held-out comparison searches as the project does, so an
+    adapter must improve the whole search, keywords included.
+
+    Raises:
+        ConfigError: No embedding model is set, or an adapter is in use already.
+        RetrieveError: Nothing has been ingested.
+        TestsetError: Too few training questions have gold in the index, or all share their gold.
+        StoppedError: The budget or a key stopped it.
+    """
+    options = how or AdapterTuning()
+    model = project.settings.embed.model
+    if not model:
+        raise ConfigError(
+            "an adapter moves query vectors, and no embedding model is set",
+            where=str(project.folder.file),
+            hint="set embed.model, for example hf:sentence-transformers/all-MiniLM-L6-v2",
+        )
+    if project.settings.retrieve.adapter:
+        raise ConfigError(
+            f"retrieve.adapter is {project.settings.retrieve.adapter} already",
+            where=str(project.folder.file),
+            hint="add --set retrieve.adapter= to make one from the embedding model alone",
+        )
+    rows = project_testset(project.folder, testset, "tune", purpose="tune")
+    fit = _fitted(project, with_current_gold(project.store, rows), options.seed)
+    notes = (f"{fit.pairs} of {len(rows.rows)} training questions have gold in the index",)
+    figures = TrainingFigures(
+        fit.pairs, "MRR@10, dense", fit.before, fit.after, settings={"strength": fit.strength}
+    )
+    found = Tuned("adapter", "retrieve.adapter", None, model, figures, notes=notes)
+    if fit.after <= fit.before:
+        return found
+    card: dict[str, Any] = {
+        "model": model,
+        "embedder": project.pair.embedder,
+        "testset": testset,
+        "pairs": fit.pairs,
+        "strength": fit.strength,
+        "seed": options.seed,
+        "mrr_before": fit.before,
+        "mrr_cross_validated": fit.after,
+    }
+    adapter = Adapter(fit.matrix, card)
+    digest = text_hash(fit.matrix.tobytes().hex())[:12]
+    path = project.folder.root / (options.output or f"adapters/{digest}.npz")
+    trial = project.folder.cache / f"adapter-{digest}.npz"
+    adapter.save(trial)
+    try:
+        rule = HoldOut(testset, options.measure, options.seed)
+        comparison = held_out(project, [f"retrieve.adapter={json.dumps(str(trial))}"], rule)
+    finally:
+        trial.unlink(missing_ok=True)
+    found = replace(found, comparison=comparison)
+    if comparison.verdict != "better":
+        return found
+    replace(adapter, card={**card, "held_out": held_out_card(comparison)}).save(path)
+    return replace(found, path=path)
+
+
+def _fitted(project: Project, rows: Testset, seed: int) -> AdapterFit:
+    target = project.target()
+    view = project.views.view(target.snapshot)
+    each = project.runner.run(gather(gold_chunks(row, target) for row in rows.rows))
+    pairs = [(row, chunks) for row, chunks in zip(rows.rows, each, strict=True) if chunks]
+    kept, gold = [row for row, _ in pairs], [chunks for _, chunks in pairs]
+    questions = [row.user_input or "" for row in kept]
+    blocks = [questions[at : at + _BLOCK] for at in range(0, len(questions), _BLOCK)]
+    found = project.runner.run(gather(embed(target.model, block) for block in blocks))
+    none: Matrix = np.zeros((0, target.dimensions), np.float32)
+    queries: Matrix = np.concatenate([none, *found])
+    passages = np.zeros_like(queries)
+    for at, chunks in enumerate(gold):
+        vectors = view.vectors(sorted(chunks))
+        assert vectors is not None, "the index has an embedding model"
+        passages[at] = vectors[int(np.argmax(vectors @ queries[at]))]
+
+    def ranked(given: Matrix) -> list[list[str]]:
+        lengths = np.maximum(np.linalg.norm(given, axis=1, keepdims=True), 1e-12)
+        replies = view.dense(np.asarray(given / lengths, np.float32), _DEPTH)
+        return [[chunk for chunk, _ in reply] for reply in replies]
+
+    cluster_of = split_clusters(rows.rows)
+    clusters = [cluster_of[row.id] for row in kept]
+    return fit_adapter(queries, passages, gold, clusters, ranked, seed)

@@ -1,0 +1,101 @@
+"""Training questions from the documents themselves: headings, gaps, templates, codes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..core import ConfigError, GoldSpan, Row, TestsetError, text_hash
+from ..project import project_glossary
+from ..testsets import Synthesizing, synthesize
+
+if TYPE_CHECKING:
+    from ..project import Project
+    from ..retrieve import Meaning
+
+KINDS = {"headings": "heading", "cloze": "cloze", "questions": "template"}
+"""Sources of questions that ``synth`` makes offline, with their kind there."""
+
+SOURCES = ("testset", *KINDS, "glossary")
+"""What training questions can come from."""
+
+_FORMS = ("{}", "What does {} mean?")
+"""Questions about a code. The bare code is a question in every language."""
+
+
+def named_sources(text: str) -> tuple[str, ...]:
+    """Sources of a list with commas, each once.
+
+    Raises:
+        ConfigError: A name is unknown.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in SOURCES:
+            raise ConfigError(
+                f"unknown source {name!r}", where="--from", hint=f"one of {', '.join(SOURCES)}"
+            )
+    return names
+
+
+def generated_rows(project: Project, sources: Sequence[str], most: int, seed: int) -> list[Row]:
+    """Questions with gold spans, made offline; ``source`` in their metadata says from what.
+
+    Args:
+        project: The project, with an index.
+        sources: Names of :data:`SOURCES`; ``testset`` is passed over.
+        most: Most questions from each.
+        seed: Seed of their choice.
+
+    Raises:
+        RetrieveError: Nothing has been ingested.
+    """
+    found: list[Row] = []
+    for source in sources:
+        if source == "testset":
+            continue
+        rows = _codes(project, most) if source == "glossary" else _made(project, source, most, seed)
+        found += [
+            replace(
+                row,
+                id=f"{source}-{row.id}",
+                metadata={"source": source},
+            )
+            for row in rows
+        ]
+    return found
+
+
+def _made(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
+    how = Synthesizing(questions=most, kinds=(KINDS[source],), seed=seed)
+    try:
+        return synthesize(project, how)[0].rows
+    except TestsetError:  # the documents have none, which the count of pairs says
+        return ()
+
+
+def _codes(project: Project, most: int) -> list[Row]:
+    """A question for each code of the glossary and for each document that defines it."""
+    options = project.settings.retrieve
+    setting = options.glossary or "corpus"
+    root, cache = project.folder.parts, project.folder.cache
+    glossary = project_glossary(setting, root, cache, project.store, project.pair)
+    defined = [
+        (term, meaning)
+        for term, meanings in glossary.entries.items()
+        for meaning in meanings
+        if meaning.document_id
+    ]
+    defined.sort(key=lambda one: text_hash(f"{one[0]}\x00{one[1].document_id}"))
+    kept = defined[: math.ceil(most / len(_FORMS))]
+    return [row for term, meaning in kept for row in _asked(term, meaning)][:most]
+
+
+def _asked(term: str, meaning: Meaning) -> Iterator[Row]:
+    gold = GoldSpan(meaning.document_id, meaning.start, meaning.end)
+    for form in _FORMS:
+        question = form.format(term)
+        name = text_hash(f"{question}\x00{meaning.document_id}")[:16]
+        yield Row(id=name, user_input=question, reference_spans=(gold,))

@@ -1,0 +1,220 @@
+"""Pairs of a question and a passage that answers it, with a passage that does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..core import Chunk, Row, Span, TestsetError, text_hash
+from ..flow import embed, gather
+from ..index import embedded_text
+from ..testsets import gold_chunks, split_clusters
+
+if TYPE_CHECKING:
+    from ..index import View
+    from ..project import Project
+
+Negatives: TypeAlias = Literal["hard", "random", "none"]
+"""Where passages that do not answer come from: the index, by the present model; at random; none."""
+
+LEAST_PAIRS = 20
+_LEAST_UNSEEN, _MOST_UNSEEN = 5, 200
+_UNSEEN = 0.15
+"""Share of the pairs that are kept from training, to decide when to stop."""
+_DEPTH = 50
+_POOL = 400
+"""Most passages among which unseen questions look for theirs."""
+_NEAR = 5
+"""Best passages of an unseen question that are in this pool."""
+_BLOCK = 64
+_CHUNKS = 1_000_000
+"""Most chunks among which random passages are drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A training question and its passages, as the model reads them, without prefixes.
+
+    Attributes:
+        question: The question.
+        positive: Text of the chunk that answers it.
+        gold: Ids of all chunks that answer it.
+        source: What it was made from, one of ``SOURCES``.
+        cluster: Pairs with a gold document in common have the same.
+        negative: Text of a chunk that does not answer it; empty if none was asked for.
+        near: Ids of the chunks that the present model ranks first.
+    """
+
+    question: str
+    positive: str
+    gold: frozenset[str]
+    source: str
+    cluster: str
+    negative: str = ""
+    near: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Questions kept from training, and the passages among which they look for theirs.
+
+    Attributes:
+        questions: The questions.
+        gold: Ids of the passages that answer each.
+        passages: Id -> text.
+    """
+
+    questions: tuple[str, ...] = ()
+    gold: tuple[frozenset[str], ...] = ()
+    passages: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Mining:
+    """How a passage that does not answer is chosen.
+
+    Attributes:
+        kind: From the index, at random, or none.
+        margin: A hit whose similarity is higher than that of the gold by more than this is left
+            out: it may answer too.
+        seed: Seed of random passages.
+    """
+
+    kind: Negatives = "hard"
+    margin: float = 0.1
+    seed: int = 0
+
+
+def read_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> list[Pair]:
+    """Pairs of the rows whose gold is in the index, equal ones once.
+
+    Of several chunks that answer a question, the one nearest to it by the present model is taken.
+
+    Raises:
+        TestsetError: Fewer than 20 pairs.
+    """
+    target = project.target()
+    view = project.views.view(target.snapshot)
+    each = project.runner.run(gather(gold_chunks(row, target) for row in rows))
+    held = [(row, gold) for row, gold in zip(rows, each, strict=True) if gold]
+    clusters = split_clusters([row for row, _ in held])
+    asked = [row.user_input for row, _ in held]
+    blocks = [asked[at : at + _BLOCK] for at in range(0, len(asked), _BLOCK)]
+    vectors = project.runner.run(gather(embed(target.model, block) for block in blocks))
+    empty = np.zeros((0, target.dimensions), np.float32)
+    queries: NDArray[np.float32] = np.concatenate([empty, *vectors])
+    searcher = _Searcher(view, mining)
+    found: dict[tuple[str, str], Pair] = {}
+    for (row, gold), query in zip(held, queries, strict=True):
+        pair = searcher.pair(row, gold, query, clusters[row.id])
+        lacking = mining.kind != "none" and not pair.negative
+        if not lacking and _plain(pair.question) != _plain(pair.positive):
+            found.setdefault((pair.question, pair.positive), pair)
+    if len(found) < LEAST_PAIRS:
+        raise TestsetError(
+            f"{len(found)} pairs of a question and its passage; training needs {LEAST_PAIRS}"
+            f" ({len(rows)} questions, {len(held)} of them with gold in the index)",
+            hint="add questions to the testset, or pairs of other sources: "
+            "--from testset,headings,glossary",
+        )
+    return list(found.values())
+
+
+class _Searcher:
+    """Finds the passages of pairs in a view of the index."""
+
+    def __init__(self, view: View, mining: Mining) -> None:
+        self._view = view
+        self._mining = mining
+        self._every = view.every(_CHUNKS)
+        self._random = np.random.default_rng(mining.seed)
+
+    def pair(
+        self, row: Row, gold: frozenset[str], query: NDArray[np.float32], cluster: str
+    ) -> Pair:
+        """The pair of a row; without a negative if the index holds only passages that answer."""
+        keys = sorted(gold)
+        vectors = self._view.vectors(keys)
+        assert vectors is not None, "the index has an embedding model"
+        scores = vectors @ query
+        best = int(np.argmax(scores))
+        texts = dict(zip(keys, passage_texts(self._view, keys), strict=True))
+        (reply,) = self._view.dense(query[None], _DEPTH)
+        near = tuple(key for key, _ in reply[:_NEAR])
+        source = str(row.metadata.get("source") or "testset")
+        highest = float(scores[best]) + self._mining.margin
+        confused = [key for key, score in reply if score <= highest]
+        negative = self._negative(confused, texts)
+        return Pair(row.user_input, texts[keys[best]], gold, source, cluster, negative, near)
+
+    def _negative(self, confused: Sequence[str], gold: Mapping[str, str]) -> str:
+        """The first of these passages, else a random one, that is not gold and reads otherwise."""
+        if self._mining.kind == "none":
+            return ""
+        right = {_plain(text) for text in gold.values()}
+        drawn = (self._every[int(at)] for at in self._random.integers(0, len(self._every), _DEPTH))
+        for key in chain(confused if self._mining.kind == "hard" else (), drawn):
+            (text,) = passage_texts(self._view, [key])
+            if key not in gold and _plain(text) not in right:
+                return text
+        return ""
+
+
+def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
+    """Texts of chunks as they are embedded: with the title of their document."""
+    return [
+        embedded_text(
+            Chunk(hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text), hit.title
+        )
+        for hit in view.lookup(keys)
+    ]
+
+
+def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair], Unseen]:
+    """The pairs to train on, and questions on other documents to decide when to stop.
+
+    About 15 % of the pairs, 5 to 200, in whole clusters; if there are fewer than five clusters, in
+    single pairs. Pairs that lack a negative are trained without.
+    """
+    view = project.views.view(project.target().snapshot)
+    sizes = Counter(pair.cluster for pair in pairs)
+    single = len(sizes) < _LEAST_UNSEEN
+    if single:
+        sizes = Counter(pair.question for pair in pairs)
+    wanted = min(_MOST_UNSEEN, max(_LEAST_UNSEEN, round(_UNSEEN * len(pairs))))
+    taken: set[str] = set()
+    count = 0
+    for name in sorted(sizes, key=lambda name: text_hash(f"unseen\x00{name}")):
+        if count >= wanted:
+            break
+        if count + sizes[name] <= len(pairs) // 2:
+            taken.add(name)
+            count += sizes[name]
+    unseen = [p for p in pairs if (p.question if single else p.cluster) in taken]
+    kept = [p for p in pairs if (p.question if single else p.cluster) not in taken]
+    return kept, Unseen(
+        tuple(p.question for p in unseen),
+        tuple(p.gold for p in unseen),
+        _pool(view, unseen),
+    )
+
+
+def _pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
+    """Passages to search: all gold first, then those that the present model confuses with it."""
+    keys = dict.fromkeys(key for pair in unseen for key in sorted(pair.gold)[:_NEAR])
+    for rank in range(_NEAR):
+        for pair in unseen:
+            if len(keys) < _POOL and rank < len(pair.near):
+                keys[pair.near[rank]] = None
+    names = sorted(keys)
+    return dict(zip(names, passage_texts(view, names), strict=True))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,0 +1,287 @@
+"""The training loop: the trainer of sentence-transformers with our stops, curve and checkpoints."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..core import TrainingError, require
+from ..models import VectorRule, no_progress_bars
+from ._losses import Loss, make_loss
+from ._pairs import Pair, Unseen
+
+_WHAT = "training an embedding model"
+_METRIC = "unseen_model_mrr@10"
+_SAVED_EVERY = 60.0
+"""Seconds between two checkpoints."""
+_WARMUP = 0.1
+_EVALUATIONS = 8
+"""About how often unseen questions are searched while training."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOptions:
+    """How weights are trained.
+
+    Attributes:
+        loss: ``ranking`` or ``cosine``.
+        epochs: Most times that every pair is seen; training stops earlier if unseen questions no
+            longer gain.
+        batch: Pairs of a step.
+        rate: Learning rate at its highest; it rises over the first tenth of the steps, then falls
+            linearly to 0.
+        tokens: Longer texts are cut to this many tokens while training.
+        patience: Evaluations without gain after which training stops.
+        bfloat16: Multiply in 16 bits: about twice as fast on processors that can, less exact.
+        threads: Threads of the CPU; 0 for all.
+        seed: Seed of the order of the pairs and of dropout.
+    """
+
+    loss: Loss = "ranking"
+    epochs: int = 4
+    batch: int = 32
+    rate: float = 5e-5
+    tokens: int = 128
+    patience: int = 3
+    bfloat16: bool = False
+    threads: int = 0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One point of the curve: the loss of a step, or MRR@10 of the unseen questions after it."""
+
+    step: int
+    epoch: float
+    loss: float | None = None
+    unseen: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What training came to; the model itself is changed in place.
+
+    Attributes:
+        curve: Loss and MRR@10 of unseen questions by step.
+        before: MRR@10 of the unseen questions before training.
+        after: The same of the best checkpoint, which the model now is.
+        step: The step of that checkpoint; 0 if none was better than before.
+        stopped: Why training ended before its last step; empty if it did not.
+        resumed: The step that it continued from; 0 if it began anew.
+    """
+
+    curve: tuple[Point, ...]
+    before: float
+    after: float
+    step: int
+    stopped: str = ""
+    resumed: int = 0
+
+
+Report = Callable[[int, int], None]
+"""Called after each step with the number of steps done and of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """Where a training keeps its checkpoints, and whom it reports to."""
+
+    folder: Path
+    resume: bool = False
+    on_step: Report | None = None
+
+
+def train(
+    model: Any,
+    rule: VectorRule,
+    pairs: Sequence[Pair],
+    unseen: Unseen,
+    how: TrainingOptions,
+    work: Workplace,
+) -> Trained:
+    """Train a model of sentence-transformers on pairs, and leave it at its best checkpoint.
+
+    Raises:
+        MissingExtraError: ``ragwright[train]`` is not installed.
+        TrainingError: The loss is not a number before a checkpoint is better than the start.
+    """
+    st = require("sentence_transformers", "train", _WHAT)
+    require("accelerate", "train", _WHAT)
+    datasets = require("datasets", "train", _WHAT)
+    transformers = require("transformers", "train", _WHAT)
+    found = _last(work) if work.resume else None
+    if found is None:
+        shutil.rmtree(work.folder, ignore_errors=True)
+    window = model.max_seq_length
+    model.max_seq_length = min(how.tokens, window or how.tokens)
+    model.model_card_data.local_files_only = True
+    columns = {
+        "anchor": [rule.prefixes.query + pair.question for pair in pairs],
+        "positive": [rule.prefixes.passage + pair.positive for pair in pairs],
+    }
+    if all(pair.negative for pair in pairs):
+        columns["negative"] = [rule.prefixes.passage + pair.negative for pair in pairs]
+    watch = _watch(transformers, work.on_step)
+    with _quiet(how.threads):
+        trainer = _trainer_class(st)(
+            model=model,
+            args=_arguments(st, how, len(pairs), work.folder),
+            train_dataset=datasets.Dataset.from_dict(columns),
+            loss=make_loss(how.loss, model, rule.similarity),
+            evaluator=_evaluator(model, rule, unseen, how.batch),
+            callbacks=[transformers.EarlyStoppingCallback(how.patience), watch],
+        )
+        trainer.remove_callback(transformers.PrinterCallback)
+        try:
+            trainer.train(resume_from_checkpoint=None if found is None else str(found))
+        finally:
+            model.max_seq_length = window
+    model.to("cpu").eval()
+    resumed = 0 if found is None else int(found.name.rpartition("-")[2])
+    return replace(_outcome(trainer.state, watch.fault, how), resumed=resumed)
+
+
+def _outcome(state: Any, fault: str, how: TrainingOptions) -> Trained:
+    curve = tuple(_points(state.log_history))
+    searched = {point.step: point.unseen for point in curve if point.unseen is not None}
+    before = searched.get(0, 0.0)
+    step = 0 if state.best_model_checkpoint is None else state.best_global_step
+    if searched.get(step, 0.0) <= before:  # the trainer does not count the start
+        step = 0
+    if fault and not step:
+        raise TrainingError(
+            f"the loss {fault}, before any checkpoint was better than the model at the start",
+            hint=f"nothing was written; try a lower rate: --rate {how.rate / 10:g}",
+        )
+    if not fault and state.global_step < state.max_steps:
+        fault = f"unseen questions did not gain in {how.patience} evaluations"
+    return Trained(curve, before, searched.get(step, before), step, fault)
+
+
+def _points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:
+    for entry in history:
+        step, epoch = int(entry["step"]), round(float(entry.get("epoch") or 0.0), 4)
+        if "loss" in entry:
+            yield Point(step, epoch, loss=float(entry["loss"]))
+        elif f"eval_{_METRIC}" in entry:
+            yield Point(step, epoch, unseen=float(entry[f"eval_{_METRIC}"]))
+
+
+def _arguments(st: Any, how: TrainingOptions, pairs: int, folder: Path) -> Any:
+    torch = require("torch", "train", _WHAT)
+    steps = math.ceil(pairs / how.batch) * how.epochs
+    every = max(1, round(steps / _EVALUATIONS))
+    return st.SentenceTransformerTrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=how.epochs,
+        per_device_train_batch_size=how.batch,
+        per_device_eval_batch_size=how.batch,
+        learning_rate=how.rate,
+        warmup_steps=_WARMUP,
+        seed=how.seed,
+        bf16=how.bfloat16,
+        use_cpu=not torch.cuda.is_available(),
+        batch_sampler="no_duplicates" if how.loss == "ranking" else "batch_sampler",
+        logging_steps=1,
+        logging_nan_inf_filter=False,
+        eval_strategy="steps",
+        eval_steps=every,
+        eval_on_start=True,
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=2,
+        load_best_model_at_end=True,
+        metric_for_best_model=f"eval_{_METRIC}",
+        greater_is_better=True,
+        report_to="none",
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+    )
+
+
+def _trainer_class(st: Any) -> Any:
+    class _Trainer(st.SentenceTransformerTrainer):  # type: ignore[misc]
+        def add_model_card_callback(self, default_args_dict: Any) -> None:
+            """None: we write our own card."""
+
+    return _Trainer
+
+
+def _watch(transformers: Any, on_step: Report | None) -> Any:
+    class _Watch(transformers.TrainerCallback):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.fault = ""
+            self.saved = time.monotonic()
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            if on_step is not None:
+                on_step(state.global_step, state.max_steps)
+            if time.monotonic() - self.saved > _SAVED_EVERY:
+                control.should_save = True
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.saved = time.monotonic()
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+            loss = (logs or {}).get("loss")
+            if loss is not None and not math.isfinite(float(loss)):
+                self.fault = f"became {float(loss)} at step {state.global_step}"
+                control.should_training_stop = True
+                control.should_evaluate = control.should_save = False
+
+    return _Watch()
+
+
+def _evaluator(model: Any, rule: VectorRule, unseen: Unseen, batch: int) -> Any:
+    """MRR@10 of the unseen questions by vectors alone, among the passages of the pool."""
+    evaluation = require("sentence_transformers.sentence_transformer.evaluation", "train", _WHAT)
+    queries = {str(at): rule.prefixes.query + text for at, text in enumerate(unseen.questions)}
+    return evaluation.InformationRetrievalEvaluator(
+        queries,
+        {key: rule.prefixes.passage + text for key, text in unseen.passages.items()},
+        {str(at): set(gold) & unseen.passages.keys() for at, gold in enumerate(unseen.gold)},
+        name="unseen",
+        batch_size=batch,
+        mrr_at_k=[10],
+        write_csv=False,
+        score_functions={"model": model.similarity},
+    )
+
+
+def _last(work: Workplace) -> Path | None:
+    """The newest whole checkpoint."""
+    states = sorted(
+        work.folder.glob("checkpoint-*/trainer_state.json"),
+        key=lambda path: int(path.parent.name.rpartition("-")[2]),
+    )
+    return states[-1].parent if states else None
+
+
+@contextmanager
+def _quiet(threads: int) -> Iterator[None]:
+    """Threads of torch as asked for; no bars and no warnings of the libraries, which we report."""
+    torch = require("torch", "train", _WHAT)
+    logs = require("transformers.utils.logging", "train", _WHAT)
+    bars = require("datasets.utils", "train", _WHAT)
+    before, level = torch.get_num_threads(), logs.get_verbosity()
+    torch.set_num_threads(threads or os.cpu_count() or 1)
+    logs.set_verbosity(logging.ERROR)
+    bars.disable_progress_bars()
+    try:
+        with warnings.catch_warnings(), no_progress_bars(_WHAT):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_num_threads(before)
+        logs.set_verbosity(level)
+        bars.enable_progress_bars()

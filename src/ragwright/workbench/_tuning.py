@@ -1,0 +1,140 @@
+"""The verbs that look for better settings, models and prompts, and for what costs points."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .. import experiment, training
+
+if TYPE_CHECKING:
+    from ..experiment import (
+        Ablating,
+        AblationResult,
+        BaselineResult,
+        Baselining,
+        Confirmed,
+        Confirming,
+        Diagnosing,
+        Diagnosis,
+        GridOptions,
+        KnownSweep,
+        PersonaModelGrid,
+        Study,
+        SweepForecast,
+        Sweeping,
+        SweepResult,
+    )
+    from ..flow import Forecast, RunSummary
+    from ..measure import Measure
+    from ..project import Project
+    from ..testsets import Testset
+    from ..training import (
+        AdapterTuning,
+        EmbedderTuning,
+        RankerTuning,
+        Tuned,
+        TutorialOptions,
+        TutorialTable,
+    )
+
+
+class TuningVerbs(ABC):
+    """Studies, training, ablation and diagnosis of an opened project."""
+
+    project: Project
+
+    def sweep(self, study: Study | str | Path, how: Sweeping | None = None) -> SweepResult:
+        """Run a study, or the study of a file; see :func:`ragwright.experiment.run_sweep`."""
+        return experiment.run_sweep(self.project, self._study(study), how)
+
+    def forecast_sweep(self, study: Study | str | Path) -> SweepForecast:
+        """What a sweep would build, call and cost."""
+        return experiment.forecast_sweep(self.project, self._study(study))
+
+    def list_sweeps(self) -> tuple[KnownSweep, ...]:
+        """Stored sweeps, newest first; those under way with their progress, from any process."""
+        return experiment.known_sweeps(self.project)
+
+    def stop_sweep(self, sweep: str = "", by: str = "") -> KnownSweep:
+        """Ask a running sweep to stop, in whichever process it runs; what is done is kept."""
+        return experiment.stop_sweep(self.project, sweep, by)
+
+    def _study(self, study: Study | str | Path) -> Study:
+        if isinstance(study, str | Path):
+            return experiment.read_study(self.project, Path(study))
+        return study
+
+    def confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Confirmed:
+        """Compare the winner of a sweep with the current settings on held-out questions, once."""
+        return experiment.confirm(self.project, sweep, how)
+
+    def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
+        """What :meth:`confirm` would call and cost; the confirm split stays closed."""
+        return experiment.forecast_confirm(self.project, sweep, how)
+
+    def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
+        """Fit an adapter of query vectors; see :func:`ragwright.training.tune_adapter`."""
+        return training.tune_adapter(self.project, testset, how)
+
+    def tune_ranker(self, testset: str, how: RankerTuning | None = None) -> Tuned:
+        """Learn an order of the hits; see :func:`ragwright.training.tune_ranker`."""
+        return training.tune_ranker(self.project, testset, how)
+
+    def tune_embedder(self, testset: str = "", how: EmbedderTuning | None = None) -> Tuned:
+        """Fine-tune the embedding model; see :func:`ragwright.training.tune_embedder`."""
+        return training.tune_embedder(self.project, testset, how)
+
+    def tutorial(self, how: TutorialOptions | None = None) -> TutorialTable:
+        """Base and tuned, each with and without reranking, on the same questions."""
+        return training.run_tutorial(self.project, how)
+
+    def baseline(self, testset: str | Testset, how: Baselining | None = None) -> BaselineResult:
+        """Compare the distances of answers with those of a baseline of question-answer pairs."""
+        return experiment.run_baseline(self.project, testset, how)
+
+    def forecast_baseline(
+        self, testset: str | Testset, how: Baselining | None = None
+    ) -> tuple[Forecast, tuple[str, ...]]:
+        """What :meth:`baseline` would call and cost, and what that does not count."""
+        return experiment.forecast_baseline(self.project, testset, how)
+
+    def ablate(self, testset: str, measures: str, how: Ablating | None = None) -> AblationResult:
+        """Measure the effect of each part of the prompt."""
+        chosen = how or experiment.Ablating()
+        return experiment.run_ablation(self.project, testset, measures, chosen)
+
+    def forecast_ablate(
+        self, testset: str, measures: str, how: Ablating | None = None
+    ) -> SweepForecast:
+        """What an ablation would call and cost."""
+        chosen = how or experiment.Ablating()
+        return experiment.forecast_ablation(self.project, testset, measures, chosen)
+
+    def diagnose(
+        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
+    ) -> tuple[Diagnosis, RunSummary]:
+        """Replace each stage by its oracle in turn, and report which stage loses points."""
+        chosen = how or experiment.Diagnosing()
+        return experiment.run_diagnosis(self.project, testset, measures, chosen)
+
+    def forecast_diagnose(
+        self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
+    ) -> Forecast:
+        """What a diagnosis would call and cost."""
+        chosen = how or experiment.Diagnosing()
+        return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
+
+    def compare_generators(
+        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+    ) -> tuple[PersonaModelGrid, RunSummary]:
+        """Answer every question for every persona by every generator, and compare them in pairs."""
+        return experiment.compare_generators(self.project, testset, measures, how)
+
+    def forecast_generators(
+        self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
+    ) -> Forecast:
+        """What comparing generators would call and cost."""
+        return experiment.forecast_generators(self.project, testset, measures, how)

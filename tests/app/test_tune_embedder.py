@@ -1,0 +1,289 @@
+"""`tune embedder`: fine-tuning on a tiny model of one layer, kept only where it wins."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ragwright
+
+from ragwright.project import Project
+from ragwright.training import EmbedderTuning, TrainingOptions, tune_embedder
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not all(map(importlib.util.find_spec, ("accelerate", "datasets", "sentence_transformers"))),
+        reason="needs ragwright[train]",
+    ),
+]
+
+ANIMALS = [
+    "dog",
+    "cat",
+    "horse",
+    "cow",
+    "sheep",
+    "goat",
+    "bird",
+    "fish",
+    "snake",
+    "frog",
+    "bear",
+    "wolf",
+]
+COLOURS = ["red", "blue", "green", "black", "white", "brown", "yellow", "orange", "purple", "grey"]
+NOISE = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "on", "with", "as", "by"]
+
+SETTINGS = "sources: [docs]\nembed: {model: 'st:tiny'}\nretrieve: {search: dense}\n"
+TRAIN = ("--epochs", "15", "--batch", "16", "--tokens", "40", "--rate", "1e-2", "-q")
+SMALL = ("--epochs", "2", "--batch", "16", "--tokens", "40", "-q")
+
+
+@pytest.fixture(scope="module")
+def tiny(minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of one layer with random weights, and the tokenizer of all-MiniLM-L6-v2."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = AutoTokenizer.from_pretrained(str(minilm))
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=tokenizer.vocab_size,
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=128,
+    )
+    BertModel(config).save_pretrained(folder / "bert")
+    tokenizer.save_pretrained(folder / "bert")
+    layers = [modules.Transformer(str(folder / "bert"), max_seq_length=64), modules.Pooling(32)]
+    SentenceTransformer(modules=layers).save(str(folder / "model"), create_model_card=False)
+    return folder / "model"
+
+
+@pytest.fixture(scope="module")
+def project(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts with an animal and a colour among other words; questions name both."""
+    root = tmp_path_factory.mktemp("embedder")
+    shutil.copytree(tiny, root / "tiny")
+    (root / "docs").mkdir()
+    (root / "testsets").mkdir()
+    (root / "ragwright.yaml").write_text(SETTINGS)
+    drawn = random.Random(0)
+    right: list[dict[str, object]] = []
+    for animal in ANIMALS:
+        for colour in COLOURS:
+            name = f"{animal}-{colour}"
+            words = [*drawn.choices(NOISE, k=6), colour, animal, *drawn.choices(NOISE, k=6)]
+            (root / f"docs/{name}.txt").write_text(" ".join(words))
+            asked = [*drawn.choices(NOISE, k=2), animal, colour, *drawn.choices(NOISE, k=2)]
+            row = {"id": name, "user_input": " ".join(asked)}
+            right.append({**row, "reference_ids": [f"docs/{name}.txt"]})
+    shuffled = drawn.sample([row["reference_ids"] for row in right], len(right))
+    wrong = [{**row, "reference_ids": ids} for row, ids in zip(right, shuffled, strict=True)]
+    for file, rows in (("right", right), ("wrong", wrong), ("few", right[:20])):
+        (root / f"testsets/{file}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ragwright(root, "ingest", "-q")
+    return root
+
+
+def tuned(root: Path, *words: str, code: int = 0) -> Any:
+    done = ragwright(root, "tune", "embedder", *words, "--json", code=code)
+    return json.loads(done.stdout)
+
+
+def test_a_model_that_wins_is_a_folder_for_both_engines(project: Path) -> None:
+    also = ("--also", "testsets/wrong.jsonl")
+    right = ("--testset", "testsets/right.jsonl")
+    found = tuned(project, *right, *TRAIN, *also, "-o", "models/won")
+    assert found["held_out"]["verdict"] == "better"
+    assert found["held_out"]["mean_b"] > found["held_out"]["mean_a"]
+    assert found["value"] == "st:models/won"
+    assert [row["also on"] for row in found["also"]] == ["wrong.jsonl"]
+    assert found["curve"][0]["step"] == 0
+    folder = project / "models/won"
+    card = (folder / "README.md").read_text()
+    assert f"{found['held_out']['mean_b']:.3f}" in card
+    assert "What got worse" in card
+    curve = (folder / "training.csv").read_text().splitlines()
+    assert curve[0] == "step,epoch,loss,unseen MRR@10"
+    assert len(curve) > found["curve"][-1]["step"]
+    # The comparison has built the index, so that no ingest is needed.
+    use = ("--set", "embed.model=st:models/won")
+    first = json.loads(ragwright(project, "retrieve", "the dog blue", "--json", *use).stdout)
+    onnx = ("--set", "embed.model=onnx:models/won")
+    ragwright(project, "ingest", "-q", *onnx)
+    second = json.loads(ragwright(project, "retrieve", "the dog blue", "--json", *onnx).stdout)
+    assert [hit["chunk_id"] for hit in first["hits"]] == [h["chunk_id"] for h in second["hits"]]
+
+
+def test_the_same_training_again_gives_the_same_folder(project: Path) -> None:
+    right = ("--testset", "testsets/right.jsonl", *TRAIN)
+    first, second = tuned(project, *right), tuned(project, *right)
+    assert first["value"].startswith("st:models/tuned-")
+    assert second["value"] == first["value"]
+    assert (project / second["written"] / "README.md").is_file()
+
+
+def test_random_gold_is_refused_and_nothing_is_left(project: Path) -> None:
+    def kept() -> list[str]:
+        with Project.open(project) as opened:
+            held = opened.store.pairs()
+            return sorted(str(pair) for pair in held if opened.store.content_hashes(pair))
+
+    def models() -> set[Path]:
+        return {*(project / "models").glob("*")}
+
+    before, there = kept(), models()
+    done = ragwright(
+        project, "tune", "embedder", "--testset", "testsets/wrong.jsonl", *SMALL, code=100
+    )
+    assert "no embedder was written" in done.stdout
+    assert models() == there
+    assert not [*(project / ".ragwright/cache/training").glob("*")]
+    assert kept() == before
+
+
+def test_questions_are_made_without_a_testset(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "tiny", tmp_path / "tiny")
+    (tmp_path / "ragwright.yaml").write_text(SETTINGS)
+    (tmp_path / "docs").mkdir()
+    for number in range(60):
+        (tmp_path / f"docs/{number}.md").write_text(
+            f"# Error E{100 + 7 * number}\n\nThe {ANIMALS[number % 10]} of the number {number} "
+            f"stopped, since its {COLOURS[number % 8]} belt left the wheel {number} behind it.\n"
+        )
+    ragwright(tmp_path, "ingest", "-q")
+    made = ragwright(
+        tmp_path, "tune", "embedder", "--from", "headings,glossary", *SMALL, "--json", code=None
+    )
+    found = json.loads(made.stdout)
+    counts = {row["pairs from"]: row["count"] for row in found["pairs"]}
+    assert counts.keys() == {"headings", "glossary"}
+    assert sum(counts.values()) == found["training"]["questions"]
+    assert "held-out questions were made from the documents" in " ".join(found["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--testset", "testsets/few.jsonl"), "training needs 20"),
+        (("--from", "testset"), "no testset is given"),
+        (("--from", "pages"), "one of testset, headings, cloze, questions, glossary"),
+        (("--testset", "testsets/right.jsonl", "-o", "docs"), "name another folder"),
+        (("--set", "embed.model="), "no embedding model is set"),
+        (("--loss", "cosine", "--negatives", "none"), "needs passages that do not answer"),
+        (("--set", "retrieve.adapter=a.npz"), "made for the model as it is"),
+        (("--set", "embed.model=openai:text-embedding-3-small"), "tune adapter"),
+        (("--testset", "testsets/right.jsonl", *SMALL, "--rate", "1e30"), "try a lower rate"),
+    ],
+)
+def test_what_cannot_be_trained_says_why(project: Path, words: tuple[str, ...], said: str) -> None:
+    found = ragwright(project, "tune", "embedder", *words, "-q", code=1).stderr
+    assert said in found
+
+
+def test_a_folder_with_onnx_alone_names_the_other_engine(project: Path, tiny: Path) -> None:
+    from ragwright.models import export_onnx
+
+    export_onnx(tiny, project / "only-onnx")
+    onnx = ("--set", "embed.model=onnx:only-onnx")
+    words = ("--testset", "testsets/right.jsonl", *onnx)
+    found = ragwright(project, "tune", "embedder", *words, code=1).stderr
+    assert "no PyTorch weights" in found
+    assert "st:FOLDER" in found
+
+
+def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+    forward, calls = MultipleNegativesRankingLoss.forward, []
+
+    def broken(self: Any, *given: Any) -> Any:
+        calls.append(1)
+        return forward(self, *given) * (float("nan") if len(calls) == 40 else 1.0)
+
+    monkeypatch.setattr(MultipleNegativesRankingLoss, "forward", broken)
+    how = EmbedderTuning(
+        training=TrainingOptions(epochs=15, batch=16, tokens=40, rate=1e-2), output="models/nan"
+    )
+    with Project.open(project) as opened:
+        found = tune_embedder(opened, "testsets/right.jsonl", how)
+    assert "became nan at step 40" in " ".join(found.notes)
+    assert found.training.after > found.training.before
+    assert 0 < found.training.settings["best_step"] < 40
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_an_interrupted_training_continues_to_the_same_weights(
+    project: Path, how: signal.Signals
+) -> None:
+    words = ("--testset", "testsets/right.jsonl", *TRAIN, "--seed", "1")
+    name = f"models/after-{how.name}"
+    command = [sys.executable, "-m", "ragwright", "tune", "embedder", *words, "-o", name]
+    work = project / ".ragwright/cache/training"
+    shutil.rmtree(work, ignore_errors=True)  # other tests leave trainings that nobody resumes
+    running = subprocess.Popen(
+        command, cwd=project, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    limit = time.monotonic() + 300
+    while not [*work.glob("*/checkpoint-*/trainer_state.json")] and time.monotonic() < limit:
+        time.sleep(0.05)
+    running.send_signal(how)
+    _, errors = running.communicate(timeout=60)
+    assert running.returncode != 0
+    if how == signal.SIGINT:
+        assert "--resume" in errors
+    if not (project / "models/whole").exists():
+        shutil.move(work, project / "interrupted")
+        tuned(project, *words, "-o", "models/whole")
+        shutil.rmtree(work)
+        shutil.move(project / "interrupted", work)
+    found = tuned(project, *words, "-o", name, "--resume")
+    assert "continued from step" in " ".join(found["notes"])
+    weights = [(project / one / "model.safetensors").read_bytes() for one in (name, "models/whole")]
+    assert weights[0] == weights[1]
+
+
+def test_a_real_model_of_onnx_and_weights_is_trained(minilm: Path, tmp_path: Path) -> None:
+    from ragwright.models import export_onnx
+
+    shutil.copytree(minilm, tmp_path / "minilm")
+    export_onnx(tmp_path / "minilm", tmp_path / "minilm")
+    (tmp_path / "docs").mkdir()
+    rows = []
+    for number in range(50):
+        code, animal = f"E{1000 + 37 * number}", ANIMALS[number % len(ANIMALS)]
+        (tmp_path / f"docs/{number}.md").write_text(f"# {code}\n\nThe {animal} left the road.\n")
+        row: dict[str, object] = {"id": code, "user_input": f"What is {code}?"}
+        rows.append({**row, "reference_ids": [f"docs/{number}.md"]})
+    (tmp_path / "codes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    settings = SETTINGS.replace("st:tiny", "onnx:minilm")
+    (tmp_path / "ragwright.yaml").write_text(settings)
+    ragwright(tmp_path, "ingest", "-q")
+    words = ("--testset", "codes.jsonl", "--epochs", "1", "--batch", "8", "--tokens", "24")
+    done = ragwright(tmp_path, "tune", "embedder", *words, "--json", "-q", code=None)
+    found = json.loads(done.stdout)
+    assert done.returncode == (0 if found["written"] else 100)
+    losses = [row["loss"] for row in found["curve"][1:]]
+    assert losses[-1] < losses[0]
+    if found["written"]:  # the same engine as before
+        assert found["value"].startswith("onnx:models/tuned-")
+        assert (Path(found["written"]) / "model.onnx").is_file()

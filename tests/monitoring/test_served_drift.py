@@ -1,0 +1,192 @@
+"""Drift of served answers over days, what moved at that time, and one notice for each drift."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from served_answers import GOOD, Days, live, outputs_at, serve_answers
+from small_project import MakeProject
+from web_hook import Hook, web_hook
+
+from ragwright import Workbench
+
+LINES = "serve: {measure: {share: 1, window: 14}}\n"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Workbench]:
+    with Workbench.open(MakeProject(tmp_path)(LINES)) as opened:
+        yield opened
+
+
+def test_a_fall_is_found_with_its_day_and_what_changed(bench: Workbench) -> None:
+    rng, clock = random.Random(3), Days(45)
+    early = live(bench, clock, 10, 0.05, rng)
+    assert early.measures[0].verdict == "reference"
+    assert "reference period until" in str(early.measures[0])
+    quiet = live(bench, clock, 12, 0.05, rng, model="http://h/v1#small")
+    assert quiet.measures[0].verdict == "unproven"
+    assert "no drift proven" in str(quiet.measures[0])
+    changed = clock().date().isoformat()
+    report = live(bench, clock, 16, 0.7, rng, model="http://h/v1#cheap")
+    [found] = report.measures
+    assert found.verdict == "worse"
+    assert report.worse == (found,)
+    assert abs(int(found.since[-2:]) - int(changed[-2:])) <= 1 or found.since[:7] != changed[:7]
+    assert [(move.part, move.before, move.after) for move in found.near] == [
+        ("model", "small", "cheap")
+    ]
+    assert "fell from 0.8" in str(found)
+    assert "the model changed" in str(found)
+    assert found.reference.mean is not None
+    assert found.mean_since is not None
+    assert found.mean_since < found.reference.mean - 0.3
+    assert found.coverage == 1.0
+    assert report.trusted
+    last = found.days[-1]
+    assert last.low <= last.high
+    assert found.moves[0].day == changed
+
+
+@pytest.mark.slow
+def test_the_verdict_lasts_when_a_new_period_begins_and_ends_when_it_is_over(
+    bench: Workbench,
+) -> None:
+    rng, clock = random.Random(4), Days(80)
+    live(bench, clock, 14, 0.05, rng)
+    assert live(bench, clock, 14, 0.6, rng).measures[0].verdict == "worse"
+    first = live(bench, clock, 1, 0.6, rng).measures[0]
+    assert first.verdict == "worse", "one day of a new period proves nothing by itself"
+    live(bench, clock, 13, 0.05, rng)
+    assert live(bench, clock, 2, 0.05, rng).measures[0].verdict == "unproven"
+
+
+def test_personas_and_configurations_served_side_by_side_are_no_change(bench: Workbench) -> None:
+    clock = Days(20)
+    outputs = outputs_at(bench, clock)
+    for day in range(4):
+        for persona, model in (("engineer", "http://h/v1#a"), ("marketing", "http://h/v1#b")):
+            serve_answers(outputs, [GOOD], persona=persona, model=model, tag=persona)
+        serve_answers(outputs, [GOOD], name="other", snapshot="s2", tag=f"o{day}")
+        bench.measure_served()
+        clock.next()
+    [found] = bench.drift().measures
+    assert found.moves == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "after", "part"),
+    [
+        ({"snapshot": "s1"}, {"snapshot": "s2"}, "corpus"),
+        ({"model": "a"}, {"model": "b"}, "model"),
+        (
+            {"configuration": "c1", "settings": {"settings": {"prompt": {"rules": "x"}}}},
+            {"configuration": "c2", "settings": {"settings": {"prompt": {"rules": "y"}}}},
+            "prompt",
+        ),
+        (
+            {"configuration": "c1", "settings": {"files": {"personas/a.yaml": "1"}}},
+            {"configuration": "c2", "settings": {"files": {"personas/a.yaml": "2"}}},
+            "prompt",
+        ),
+        (
+            {"configuration": "c1", "settings": {"settings": {"retrieve": {"top_k": 3}}}},
+            {"configuration": "c2", "settings": {"settings": {"retrieve": {"top_k": 9}}}},
+            "configuration",
+        ),
+    ],
+)
+def test_each_part_that_changes_is_named_once(
+    bench: Workbench, before: dict[str, Any], after: dict[str, Any], part: str
+) -> None:
+    clock = Days(10)
+    outputs = outputs_at(bench, clock)
+    days = []
+    for origin in (before, before, after, after):
+        days.append(clock().date().isoformat())
+        serve_answers(outputs, [GOOD, GOOD], **origin)
+        bench.measure_served()
+        clock.next()
+    [found] = bench.drift().measures
+    assert [(move.day, move.part) for move in found.moves] == [(days[2], part)]
+
+
+def test_a_change_of_the_judge_is_named(tmp_path: Path) -> None:
+    from ragwright.testing import ScriptedServer
+
+    with ScriptedServer(json.dumps({"reasoning": "Seen.", "score": 4})) as server:
+        clock = Days(5)
+        for judge in ("old", "new"):
+            folder = MakeProject(tmp_path)(
+                f"judge: {{model: '{server.url}#{judge}'}}\n"
+                "serve: {measure: {share: 1, measures: [Faithfulness]}}\n"
+            )
+            with Workbench.open(folder) as bench:
+                serve_answers(outputs_at(bench, clock), [GOOD])
+                assert bench.measure_served().scored == 1
+                clock.next()
+        with Workbench.open(folder) as bench:
+            [move] = bench.drift().measures[0].moves
+    assert (move.part, move.before, move.after) == ("judge", "old", "new")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quiet_project_that_is_looked_at_every_day_raises_no_alarm(
+    bench: Workbench, seed: int
+) -> None:
+    """Ten weeks of daily looks; the promise for a year is simulated in measure/test_drift."""
+    rng, clock = random.Random(seed), Days(72)
+    looks = {live(bench, clock, 1, 0.2, rng).measures[0].verdict for _ in range(70)}
+    assert looks == {"reference", "unproven"}
+
+
+@pytest.fixture
+def hook() -> Iterator[Hook]:
+    with web_hook() as running:
+        yield running
+
+
+@pytest.mark.slow
+def test_a_drift_sends_one_notice_also_after_a_web_hook_was_down(
+    tmp_path: Path, hook: Hook
+) -> None:
+    pytest.importorskip("apprise")
+    folder = MakeProject(tmp_path)(
+        f"serve: {{measure: {{share: 1, window: 14, alert: {{notify: ['{hook.address}']}}}}}}\n"
+    )
+    rng, clock = random.Random(5), Days(75)
+    with Workbench.open(folder) as bench:
+        live(bench, clock, 14, 0.05, rng)
+        assert bench.send_alerts() == ()
+        live(bench, clock, 8, 0.7, rng, model="http://h/v1#cheap")
+        hook.status = 500
+        [failed] = bench.send_alerts()
+        assert not failed.sent
+        assert bench.outputs.scores.has_work(None)
+    hook.status = 200
+    hook.posted.clear()
+    with Workbench.open(folder) as bench:  # another process sends what the first one could not
+        live(bench, clock, 1, 0.7, rng, model="http://h/v1#cheap")
+        assert [one.sent for one in bench.send_alerts()] == [True]
+        for _ in range(12):
+            live(bench, clock, 1, 0.7, rng, model="http://h/v1#cheap")
+            assert bench.send_alerts() == ()
+        [told] = hook.posted
+        assert "is worse" in told["title"]
+        assert "fell from" in told["message"]
+        assert "model small -> cheap" in told["message"]
+        assert GOOD[:20] not in told["message"], "no text of an answer"
+        for _ in range(30):
+            live(bench, clock, 1, 0.05, rng, model="http://h/v1#cheap")
+            bench.send_alerts()
+        assert len(hook.posted) == 1
+        assert bench.outputs.scores.open_drifts() == []
+        live(bench, clock, 8, 0.8, rng)
+        assert len(bench.send_alerts()) == 1, "another drift is another notice"

@@ -1,0 +1,238 @@
+"""A cluster of two nodes on this machine, and what ingests make of the same documents on it.
+
+Run as a process of its own (Ray leaves threads, handlers and warnings behind); prints one JSON
+document.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragwright import Session, Workbench
+from ragwright.testing import ScriptedServer
+
+HERE = Path(__file__).parent
+COMMAND = "from ragwright.app import main; main()"
+
+
+def stored(bench: Workbench) -> list[Any]:
+    """Everything that the index holds, but vectors; documents by id."""
+    project = bench.project
+    texts = {document.id: document for document in project.documents()}
+    with project.store.reading(project.pair) as state:
+        return sorted(
+            [
+                one.id,
+                repr(texts[one.id]),
+                [
+                    [
+                        *(c.id, c.start, c.end, c.page, list(c.pages), list(c.headings)),
+                        *(sorted(map(str, c.metadata.items())), c.terms.hex()),
+                    ]
+                    for c in one.chunks
+                ],
+            ]
+            for one in state.documents()
+        )
+
+
+def vectors(bench: Workbench) -> Any:
+    """Vectors of all chunks, documents by id; None without a model."""
+    project = bench.project
+    with project.store.reading(project.pair) as state:
+        found = sorted((one.id, [c.vector for c in one.chunks]) for one in state.documents())
+    rows = [row for _, many in found for row in many if row is not None]
+    return np.stack(rows) if rows else None
+
+
+def ingested(folder: Path, engine: str, **options: Any) -> dict[str, Any]:
+    """One ingest, and what the index holds after it."""
+    with Workbench.open(folder, Session(options.pop("overrides", ()))) as bench:
+        report = bench.ingest(engine=engine, **options).as_dict()
+        assert report.pop("engine") == engine
+        made = vectors(bench)
+        return {
+            "report": report,
+            "stored": stored(bench),
+            "snapshot": bench.project.store.snapshot(bench.project.pair),
+            "vectors": made,
+            "spool": [str(p) for p in (folder / ".ragwright/cache/ingest").glob("*")],
+        }
+
+
+def project(folder: Path, settings: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "ragwright.yaml").write_text(settings, "utf-8")
+    return folder
+
+
+def equal(work: Path, settings: str) -> dict[str, Any]:
+    """What two ingests of the same sources differ in, by engine."""
+    here = ingested(project(work / "local", settings), "local")
+    there = ingested(project(work / "ray", settings), "ray")
+    mine, theirs = here.pop("vectors"), there.pop("vectors")
+    different = [name for name in here if here[name] != there[name]]
+    again = ingested(work / "ray", "ray")
+    again.pop("vectors")
+    return {
+        "different": {name: [str(here[name])[:900], str(there[name])[:900]] for name in different},
+        "vectors": None if mine is None else float(np.abs(mine - theirs).max()),
+        "report": there["report"],
+        "chunks": sum(len(one[2]) for one in there["stored"]),
+        "again": again["report"],
+        "still": again["stored"] == there["stored"],
+        "spool": again["spool"],
+    }
+
+
+def tried(work: Callable[[], object]) -> dict[str, str]:
+    """What a call ends with."""
+    try:
+        return {"kind": "none", "said": str(work())}
+    except Exception as error:
+        return {"kind": type(error).__name__, "said": str(error)}
+
+
+def notes(folder: Path, texts: Mapping[str, str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / f"{name}.note").write_text(text, "utf-8")
+    return folder
+
+
+def table(folder: Path) -> Path:
+    """Parquet files of several row groups; some rows have no text, one no id."""
+    pa = importlib.import_module("pyarrow")
+    parquet = importlib.import_module("pyarrow.parquet")
+    folder.mkdir()
+    for part in range(3):
+        numbers = range(5000 * part, 5000 * part + 5000)
+        rows = {
+            "key": [None if n == 7 else f"k{n}" for n in numbers],
+            "body": [
+                "" if n % 1000 == 1 else f"Page {n} is about topic {n % 91}." for n in numbers
+            ],
+            "head": [f"Title {n % 10}" for n in numbers],
+            "year": [1900 + n % 100 for n in numbers],
+            "tags": [[f"t{n % 3}", "all"] for n in numbers],
+            "left": [b"bytes"] * 5000,
+        }
+        parquet.write_table(pa.table(rows), folder / f"{part}.parquet", row_group_size=3000)
+    return folder
+
+
+def own_parts(work: Path) -> dict[str, Any]:
+    """A reader, a chunker and a model of the project's own; one worker dies on the way."""
+    texts = {
+        f"n{n:03}": "\n".join(f"line {n} {k}" for k in range(n % 37)) + "." for n in range(600)
+    }
+    texts |= {"n007": "die", "n008": "fail", "n009": "refuse"}
+    folder = notes(work / "notes", texts)
+    return equal(
+        work,
+        f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
+        "chunk: {by: 'cluster_parts:Lines'}\n"
+        "embed: {model: letters}\nmodels: {letters: {backend: 'cluster_parts:Letters'}}\n",
+    )
+
+
+def served(work: Path) -> dict[str, Any]:
+    """A server embeds: asked by the driver alone, once for each text."""
+    with ScriptedServer("-") as server:
+        folder = notes(work / "notes", {f"n{n}": f"note {n} of some words" for n in range(40)})
+        found = equal(
+            work,
+            f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
+            f"embed: {{model: '{server.url}#e'}}\n",
+        )
+        found["requests"] = len(server.requests)
+    return found
+
+
+def killed_driver(work: Path, address: str) -> dict[str, Any]:
+    """An ingest killed with -9 half-way, and the next one."""
+    texts = {f"n{n:04}": f"note {n} " * 300 for n in range(2000)}
+    folder = notes(work / "notes", texts)
+    settings = f"sources: [{{source: {folder}, reader: 'cluster_parts:Notes'}}]\n"
+    made = project(work / "project", settings)
+    started = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "ingest", "--engine", "ray", "-q"],
+        cwd=made,
+        env={**os.environ, "RAY_ADDRESS": address},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    kept = 0
+    until = time.monotonic() + 180
+    while not kept and time.monotonic() < until and started.poll() is None:
+        time.sleep(0.1)
+        if (made / ".ragwright/data").is_dir():
+            with Workbench.open(made) as bench:
+                kept = len(bench.project.store.content_hashes(bench.project.pair))
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    left = len(list((made / ".ragwright/cache/ingest").glob("*")))
+    found = ingested(made, "ray")
+    here = ingested(project(work / "local", settings), "local")
+    return {
+        "left": left,
+        "kept": kept,
+        "documents": found["report"]["documents"],
+        "equal": found["stored"] == here["stored"],
+        "spool": found["spool"],
+    }
+
+
+def main() -> None:
+    """Everything on one cluster, as a start of workers takes seconds."""
+    warnings.simplefilter("ignore")  # Ray's own
+    work = Path(sys.argv[1])
+    documents = sys.argv[2]
+    os.environ["DRIVER"] = str(os.getpid())
+    utils = importlib.import_module("ray.cluster_utils")
+    size = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    cluster = utils.Cluster(
+        initialize_head=True, head_node_args={**size, "include_dashboard": False}
+    )
+    os.environ["RAY_ADDRESS"] = cluster.address
+    found: dict[str, Any] = {}
+    try:
+        cluster.add_node(**size)
+        if documents:
+            found["documents"] = equal(
+                work / "documents", f"sources: [{{source: {documents}, ocr: never}}]\n"
+            )
+        found["table"] = equal(
+            work / "table",
+            f"sources: [{{source: {table(work / 'parquet')}, text_column: body, id_column: key, "
+            "title_column: head, metadata_columns: [year, tags]}]\n",
+        )
+        found["own"] = own_parts(work / "own")
+        found["served"] = served(work / "served")
+        missing = project(
+            work / "missing",
+            f"sources: [{work / 'own/notes'}]\nembed: {{model: letters}}\n"
+            "models: {letters: {backend: 'cluster_parts:only_on_the_driver'}}\n",
+        )
+        found["missing"] = tried(lambda: ingested(missing, "ray"))
+        found["killed"] = killed_driver(work / "killed", cluster.address)
+    finally:
+        cluster.shutdown()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

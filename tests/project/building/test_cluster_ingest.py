@@ -1,0 +1,135 @@
+"""Ingest on a cluster of two node processes gives what ingest here gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ingest_cluster
+import pytest
+from small_project import MakeProject
+
+from ragwright import Session, Workbench
+from ragwright.core import ConfigError, MissingExtraError
+
+DOCUMENTS = Path(__file__).resolve().parents[3].parent / "shared/data/documents/sources"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What ingests on the cluster made, and how they failed."""
+    pytest.importorskip("ray", reason="the extra cluster is not installed")
+    here = str(Path(__file__).parent)
+    paths = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
+    work = tmp_path_factory.mktemp("cluster")
+    documents = str(DOCUMENTS) if DOCUMENTS.is_dir() else ""
+    done = subprocess.run(
+        [sys.executable, ingest_cluster.__file__, str(work), documents],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=580,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    made: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return made
+
+
+@pytest.mark.slow
+def test_real_documents_are_equal(found: Mapping[str, Any]) -> None:
+    if "documents" not in found:
+        pytest.skip("the data sets are not there")
+    documents = found["documents"]
+    assert documents["different"] == {}
+    assert documents["report"]["documents"]["added"] > 30
+    assert documents["chunks"] > 60
+    assert documents["still"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", ["own", "served", "table"])
+def test_documents_chunks_terms_and_reports_are_equal(found: Mapping[str, Any], case: str) -> None:
+    assert found[case]["different"] == {}
+    assert (found[case]["vectors"] or 0.0) < 1e-6
+    assert found[case]["still"]
+    assert found[case]["spool"] == []
+
+
+@pytest.mark.slow
+def test_faults_of_single_documents_are_reported_as_locally(found: Mapping[str, Any]) -> None:
+    report = found["own"]["report"]
+    assert report["documents"]["added"] == 598
+    assert [Path(one["source"]).stem for one in report["failures"]] == ["n008", "n009"]
+    assert report["documents"]["failed"] == 2
+    again = found["own"]["again"]["documents"]
+    assert (again["added"], again["changed"], again["unchanged"]) == (0, 0, 598)
+
+
+@pytest.mark.slow
+def test_rows_of_a_table_are_documents(found: Mapping[str, Any]) -> None:
+    report = found["table"]["report"]
+    assert report["documents"]["added"] == 15_000 - 15 - 1
+    assert [one["reason"] for one in report["failures"]] == ["the row has no id"]
+    assert found["table"]["again"]["documents"]["unchanged"] == 15_000 - 15 - 1
+
+
+@pytest.mark.slow
+def test_a_server_is_asked_by_the_driver_once_for_each_text(found: Mapping[str, Any]) -> None:
+    assert found["served"]["report"]["chunks"]["embedded"] == 40
+    assert found["served"]["again"]["chunks"]["embedded"] == 0
+    assert found["served"]["requests"] == 4  # two ingests: a probe, and all texts in one request
+
+
+@pytest.mark.slow
+def test_a_worker_without_the_model_is_named(found: Mapping[str, Any]) -> None:
+    missing = found["missing"]
+    assert missing["kind"] == "EngineError"
+    for said in ("letters", "node ", "copy the model's files"):
+        assert said in missing["said"]
+
+
+@pytest.mark.slow
+def test_what_a_killed_driver_committed_stays(found: Mapping[str, Any]) -> None:
+    killed = found["killed"]
+    assert killed["left"] > 0
+    documents = killed["documents"]
+    assert 0 < killed["kept"] <= documents["unchanged"] < 2000
+    assert documents["added"] + documents["unchanged"] == 2000
+    assert killed["equal"]
+    assert killed["spool"] == []
+
+
+def test_an_engine_that_does_not_exist(tmp_path: Path) -> None:
+    with (
+        Workbench.open(MakeProject(tmp_path)()) as bench,
+        pytest.raises(ConfigError, match="unknown engine 'rai'") as raised,
+    ):
+        bench.ingest(engine="rai")
+    assert "ray" in (raised.value.hint or "")
+
+
+def test_without_the_extra_its_install_line_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    folder = MakeProject(tmp_path)("ingest: {engine: ray, address: local}\n")
+    with Workbench.open(folder) as bench, pytest.raises(MissingExtraError) as raised:
+        bench.ingest()
+    assert "ragwright[cluster]" in (raised.value.hint or "")
+
+
+def test_a_cluster_needs_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("ray", reason="the extra cluster is not installed")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    session = Session(("ingest.engine=ray",))
+    with (
+        Workbench.open(MakeProject(tmp_path)(), session) as bench,
+        pytest.raises(ConfigError) as raised,
+    ):
+        bench.ingest()
+    assert raised.value.where == "ingest.address"
