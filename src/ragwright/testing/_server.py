@@ -131,6 +131,26 @@ Script: TypeAlias = str | Reply | Sequence[str | Reply] | Callable[[ServerReques
 """One reply for ever, replies in order (the last repeats), or a function of the request."""
 
 
+_PORTS: set[int] = set()
+
+
+def _listener() -> socket.socket:
+    """A socket that listens on a port which no earlier server of this process had.
+
+    Replies are stored by address, so a second server there would get the replies of the first.
+    """
+    while True:
+        # with the protocol named, asyncio sends each piece at once (TCP_NODELAY)
+        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        made.bind(("127.0.0.1", 0))
+        port: int = made.getsockname()[1]
+        if port not in _PORTS:
+            _PORTS.add(port)
+            made.listen(1024)
+            return made
+        made.close()
+
+
 class ScriptedServer:
     """A server on a free local port; a context manager.
 
@@ -158,10 +178,7 @@ class ScriptedServer:
         self._position = 0
         self._loop = asyncio.new_event_loop()
         self._connections: set[_Connection] = set()
-        # with the protocol named, asyncio sends each piece at once (TCP_NODELAY)
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        self._socket.bind(("127.0.0.1", 0))
-        self._socket.listen(1024)
+        self._socket = _listener()
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, name="scripted-server", daemon=True)
