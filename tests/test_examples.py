@@ -114,6 +114,7 @@ def test_persona_qa_runs_on_scripted_models_and_says_so(tmp_path: Path) -> None:
             source = rf"\({changes['source']}\)"
             row = rf"^{preset}(?: {source} +all | +all .*\n{source}$)"  # a long name wraps
             assert len(re.findall(row, printed, re.MULTILINE)) == 1
+    assert not re.search(r"^\S+ \(13[B-P]\) +all +-", printed, re.M), "every prompt is answered"
     assert "no generator is proven better than all others" in printed
     held = re.search(r"^T\d+ Comprehensive, confirm split .* (\S+) \.\. (\S+) ", printed, re.M)
     # Where the noise has no leader the split stays closed; a verdict for one would be a fault.
@@ -168,6 +169,9 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     )
     assert own < closed
     assert "With the chunk against without it: " in printed
+    readme = (EXAMPLES / "baseline/README.md").read_text("utf-8")
+    [shown] = re.findall(r"^```text\n(.*?)\n\n", readme, re.MULTILINE | re.DOTALL)
+    assert shown in printed
 
 
 @pytest.mark.needs_data
@@ -195,6 +199,9 @@ def test_textbook_table_beside_the_chapters_own() -> None:
     assert [name for name, *_ in rows] == ["base", "base + rerank (20 -> 2)"]
     for _, ranks, hits in rows:
         assert 0 < float(ranks) <= int(hits) <= 30
+    [table] = re.findall(r"^( +MRR +(?:.|\n)*?)\nof N:", printed, re.MULTILINE)
+    shown = "\n".join(line.rstrip() for line in table.splitlines())
+    assert f"```text\n{shown}\n```" in (EXAMPLES / "textbook/README.md").read_text("utf-8")
     assert re.search(r"^fine-tuned \+ rerank \(20 -> 2\) +40.7 +49 +47 +48$", theirs, re.MULTILINE)
 
 

@@ -93,9 +93,10 @@ def scripted(request: ServerRequest) -> str | Reply:
         if number % 40 == 0:  # a judge that keeps to no form, as one in twenty real replies did
             return "It depends."
         return json.dumps({"reasoning": "A hash of the texts.", "score": 2 + number % 4})
-    question = said.rpartition("Question: ")[2]
+    question = re.findall(r"^Question: (.*)$", said, re.MULTILINE)[-1]
+    passages = said.replace(f"Question: {question}", "")  # a preset puts it before them
     short = "brief" in body["model"] or "marketing" in said.partition("Passages:")[0]
-    found = quoted(said.rpartition("Question: ")[0], question, 1 if short else 2)
+    found = quoted(passages, question, 1 if short else 2)
     return " ".join(found) or "The passages do not answer this question."
 
 

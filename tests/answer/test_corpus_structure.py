@@ -47,6 +47,33 @@ def test_the_contributors_of_a_debate_are_all_listed_by_default(tmp_path: Path) 
     assert sum(name in few.text for name in NAMES) < 12
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many people speak in the debate?",
+        "How many speakers are there?",
+        "Who took part in the debate?",
+        "Name everybody who spoke.",
+        "Qui prend la parole dans le débat ?",
+    ],
+)
+def test_speakers_are_also_asked_for_by_what_they_do(tmp_path: Path, question: str) -> None:
+    folder = MakeProject(tmp_path)(SETTINGS, **{"debate.md": DEBATE})
+    answer = asked(folder, question)
+    assert answer.text.startswith("12 ")
+    assert [name for name in NAMES if name in answer.text] == list(NAMES)
+
+
+def test_the_documents_are_listed_by_their_titles(tmp_path: Path) -> None:
+    files = {"a.md": "# Pumps\n\nA pump.", "b.md": "# Valves\n\nA valve."}
+    folder = MakeProject(tmp_path)("", **files)
+    for question in ("List all documents", "Which files are there?"):
+        answer = asked(folder, question)
+        assert answer.text == "There are 2 documents:\n- Pumps [1]\n- Valves [2]"
+        assert [citation.source for citation in answer.citations] == ["docs/a.md", "docs/b.md"]
+    assert asked(folder, "How many documents are there?").text == "There are 2 documents."
+
+
 def test_capital_names_of_a_french_play(tmp_path: Path) -> None:
     play = "# Le Port\n\n## Acte I\n\nMADAME ORTIE. La clef.\n\nLUCIEN. Où ?\n\nNOTE. Rien.\n"
     folder = MakeProject(tmp_path)("", **{"piece.md": play})

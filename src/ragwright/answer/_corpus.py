@@ -322,7 +322,8 @@ def _counted(
 ) -> Answer:
     """The exact answer to a question about documents, pages or passages."""
     found, total = counting.result()
-    shown = found[: setup.options.corpus.max_items] if asked.topic else []
+    named = asked.topic or not asked.counts
+    shown = found[: setup.options.corpus.max_items] if named else []
     notes: tuple[str, ...] = ()
     if asked.topic:
         what = f"every content word of {asked.topic!r} in one {_PLACE[asked.unit]}, as written"

@@ -14,6 +14,11 @@ _PEOPLE = re.compile(
     r"|contributeurs?|contributrices?|orateurs?|oratrices?|participante?s?|sprecher(?:innen|n)?"
     r"|redner(?:innen|n)?|teilnehmer(?:innen|n)?|personajes|oradores|participantes)$"
 )
+_SPEAKING = re.compile(
+    r"\b(?:speaks?|spoke|t(?:ake|akes|ook) part|participate[sd]?|contribute[sd]?|parlent?|parlé"
+    r"|intervien(?:t|nent)|participent?|participé|pren(?:d|nent) la parole)\b"
+)
+"""Verbs that ask for speakers without naming them: "Who took part in the debate?"."""
 _SECTIONS = re.compile(
     r"^(?:sections?|chapters?|headings?|chapitres?|titres?|abschnitte?|kapitel|secciones|capítulos)$"
 )
@@ -29,7 +34,8 @@ _NO_NAMES = re.compile(
     r"|ACTE|SCENE|SCÈNE|CHAPTER|CHAPITRE|PART|PARTIE|APPENDIX|ANNEXE|FAQ|TODO)"
 )
 _ASKING = re.compile(
-    r"(?:a|all|altogether|an|and|any|are|asked|at|been|by|can|chapter|collection|complete"
+    r"(?:a|all|altogether|an|and|any|are|asked|at|been|by|can|chapter|collection|complete|during"
+    r"|everybody|everyone"
     r"|corpus|count|debate|dialogue|discussion|document|documents|each|enumerate|every|file"
     r"|files|find|for|full|give|have|how|in|is|it|its|list|made|many|me|mentioned|name|named"
     r"|of|on|our|out|overall|part|people|persons|play|please|show|speak|spoke|take|tell|text"
@@ -64,8 +70,11 @@ class Structure:
     """
 
     def __init__(self, question: str, analyzer: TokenSource) -> None:
-        said = [word.casefold() for word in words(question)]
-        self._words = [word for word in said if not _ASKING.fullmatch(word)]
+        said = " ".join(word.casefold() for word in words(question))
+        plain = _SPEAKING.sub(" ", said)
+        self._words = [word for word in plain.split() if not _ASKING.fullmatch(word)]
+        if plain != said and not any(map(_PEOPLE.match, self._words)):
+            self._words.insert(0, "speakers")
         self._analyzer = analyzer
         self._found: dict[str, dict[str, list[tuple[Hit, int, int]]]] = {}
         self._texts: dict[str, dict[str, str]] = {}

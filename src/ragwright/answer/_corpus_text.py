@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ..core import counted
 from ..models import detect_language
 from ._corpus_read import Item
 from ._units import Found, UnitQuestion
@@ -48,14 +49,17 @@ def units_text(asked: UnitQuestion, found: Sequence[Found], total: int, shown: i
     """The number of units that match a question, and the first ``shown`` with their marks."""
     units = f"{asked.unit}s"
     if not asked.topic:
-        return f"There are {total} {units}."
-    if not found:
+        there = f"There {'is' if total == 1 else 'are'} {counted(total, asked.unit)}"
+        if asked.counts:
+            return f"{there}."
+    elif not found:
         return f"None of the {total} {units} holds “{asked.topic}”."
     names = []
     for number, unit in enumerate(found[:shown], 1):
         page = f", p. {unit.page}" if unit.page is not None and asked.unit != "document" else ""
         names.append(f"{unit.hit.title or unit.hit.source}{page} [{number}]")
-    head = f"{len(found)} of {total} {units} hold “{asked.topic}”"
+    verb = "holds" if len(found) == 1 else "hold"
+    head = f"{len(found)} of {total} {units} {verb} “{asked.topic}”" if asked.topic else there
     return _listing(head, names, len(found), _TEXTS["en"])
 
 

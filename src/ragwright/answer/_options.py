@@ -51,7 +51,8 @@ class DraftOptions:
     unfiltered: bool = option(True, "Include records that meet no soft filter, after all others.")
     search: DraftSearch = option("auto", "Channels that are searched for examples.")
     one_per_call: tuple[str, ...] = option(
-        ("long",), "Length groups with one call per text, each with its own examples."
+        ("long",),
+        "Length groups (short, medium, long) with one call per text and its own examples.",
     )
     per_call: int | None = option(
         None, "Most texts per call; empty: as many as fit max_tokens.", ge=1
@@ -92,8 +93,15 @@ class PromptOptions:
     """Composition of the prompt; presets and switches are combined."""
 
     template: str = option("", "YAML file with the parts; empty for the shipped one.")
-    preset: str = option("complete", "Ablation preset: a name for a set of switches.")
-    parts: tuple[str, ...] = option((), "Only these parts; empty for all.")
+    preset: str = option(
+        "complete", "Ablation preset, such as without_style; the page Prompt presets lists all 16."
+    )
+    parts: tuple[str, ...] = option(
+        (),
+        "Only these parts; empty for all. Parts: role, tailor, ignore_debris, only_context,"
+        " key_information, insufficient, readable_sentences, persona_length, persona_style,"
+        " no_extraneous, context, question, turn_markers.",
+    )
     without: tuple[str, ...] = option((), "Parts left out.")
     order: tuple[str, ...] = option((), "Parts to put first, in this order; the others follow.")
     swap: tuple[tuple[str, str], ...] = option((), "Pairs of parts to swap.")

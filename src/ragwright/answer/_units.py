@@ -19,7 +19,10 @@ _QUESTION = late_pattern(
     r"|documents?|files?|articles?|papers?|reports?|texts?|sources?)\s"
     r"(?:(?:that |which |do )?(?:(?:mention|discuss|contain|cite|citing|name|describ|cover)\w*"
     r"|on|(?:talk|talking) about|refer to|(?:are )?about)\s(?P<topic>.+?)"
-    r"|(?:are there|are indexed|do you have)\b.*?)\s*[?.!]*\s*$",
+    r"|(?:are there|are indexed|do you (?:have|know))\b.*?)\s*[?.!]*\s*$"
+    r"|^\W*(?:please )?(?:list|enumerate|name|show|give)(?: me)?"
+    r"(?: (?:a list of|all|every|the|of|your))* "
+    r"(?:(?P<pages>pages)|documents?|docs|files?|sources?)\W*$",
     re.IGNORECASE,
 )
 """English questions only: in other languages a model or the quoted sentences answer."""
@@ -64,7 +67,9 @@ def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | N
     found = _QUESTION.search(plain) if len(plain) <= _LONGEST else None
     if found is None:
         return None
-    unit: Unit = "page" if found["page"] else "passage" if found["passage"] else "document"
+    unit: Unit = (
+        "page" if found["page"] or found["pages"] else "passage" if found["passage"] else "document"
+    )
     topic = (found["topic"] or "").strip()
     phrases = tuple(" ".join(p.casefold().split()) for p in _QUOTED.findall(topic))
     terms = tuple(dict.fromkeys(analyzer.query_tokens(topic)))

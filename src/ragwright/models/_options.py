@@ -49,7 +49,7 @@ class ModelSettings:
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")
     pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
-    similarity: Similarity | None = option(None, "cosine, or dot product.", when="index")
+    similarity: Similarity | None = option(None, "cosine or dot (product).", when="index")
     dimensions: int | None = option(None, "Length the vectors are cut to.", when="index", ge=1)
     batch_size: int | None = option(None, "Most texts in one embeddings call.", ge=1)
 
@@ -68,7 +68,7 @@ class EmbedOptions:
     query_prefix: str | None = option(None, "Text put before queries.", when="index")
     passage_prefix: str | None = option(None, "Text put before passages.", when="index")
     pooling: Pooling | None = option(None, "How token vectors become one vector.", when="index")
-    similarity: Similarity | None = option(None, "cosine, or dot product.", when="index")
+    similarity: Similarity | None = option(None, "cosine or dot (product).", when="index")
     long_texts: Literal["pool", "refuse"] = option(
         "pool", "Texts longer than the window: mean over windows, or an error.", when="index"
     )

@@ -28,6 +28,12 @@ _MENTIONS = (
     r"|mencionan|menciona|hablan de|tratan de|contienen|citan|sobre)"
 )
 
+_SPEAK = r"(?:speaks?|spoke|takes? part|took part|participate[sd]?|contribute[sd]?)"
+_PARLE = (
+    r"(?:parlent?|ont parlé|a parlé|intervien(?:t|nent)|participent?|ont participé"
+    r"|pren(?:d|nent) la parole)"
+)
+
 
 LONGEST = 1_000
 """Characters of a question that the rules look at: they run on the loop, and the time of some
@@ -109,6 +115,14 @@ UNITS: tuple[Rule, ...] = (
         "it asks for the documents or passages on something",
     ),
     _rule(
+        r"^\W*(?:please )?(?:list|enumerate|name|show|give)(?: me)?"
+        r"(?: (?:a list of|all|every|the|of|your)){0,3}"
+        r" (?:documents?|docs|files?|sources?|pages)\W*$"
+        r"|^\W*(?:which|what) (?:documents|docs|files|sources|pages) "
+        r"(?:are there|are indexed|do you (?:have|know))\W*$",
+        "it asks for the documents",
+    ),
+    _rule(
         r"\b(?:how (?:often|many times)|combien de fois|à quelle fréquence|wie (?:oft|häufig)"
         r"|cuántas veces)\b.*\b(?:mention\w*|appear\w*|occur\w*|cited?|named?|used"
         r"|appara\w+|cité\w*|utilisé\w*|erwähnt|genannt|vorkommt|kommt|aparece\w*|menciona\w*"
@@ -121,7 +135,8 @@ UNITS: tuple[Rule, ...] = (
 CORPUS: tuple[Rule, ...] = (
     _rule(
         r"^\W*(?:please )?(?:(?:can|could|would) you )?(?:please )?(?:give me |make |provide )?"
-        r"(?:list|enumerate|compile|a (?:full |complete )?list of|name (?:all|every|each))\b"
+        r"(?:list|enumerate|compile|a (?:full |complete )?list of"
+        r"|name (?:all|every|each|everybody|everyone))\b"
         r"|^\W*(?:peux-tu |pouvez-vous |merci de )?(?:liste[rz]?|énumère[rz]?|énumérer"
         r"|recense[rz]?|dresse[rz]?(?: la)? liste"
         r"|donne[rz]?(?:-moi)? (?:la|une) liste)\b|^\W*(?:bitte )?(?:liste\b.*\bauf\b|zähle?\b.*"
@@ -142,6 +157,19 @@ CORPUS: tuple[Rule, ...] = (
         r"|^\W*quelles (?:sont|étaient) (?:toutes )?les (?:personnes|participantes|autrices)\b"
         r"|^\W*wer (?:sind|waren) (?:alle |die)\b|^\W*quiénes (?:son|eran|fueron) (?:todos )?los\b",
         "it asks who belongs to a group",
+    ),
+    _rule(
+        rf"^\W*who (?:all )?{_SPEAK}(?: (?:in|at|during|to) .{{1,60}})?\W*$"
+        rf"|^\W*(?:which|what) (?:people|persons|speakers) {_SPEAK}\b"
+        rf"|^\W*qui {_PARLE}(?: (?:dans|à|au|pendant|lors) .{{1,60}})?\W*$",
+        "it asks who speaks",
+    ),
+    _rule(
+        r"\bhow many (?:different |distinct )?(?:people|persons|speakers?|contributors?"
+        rf"|participants?|characters?) (?:(?:are|were) there|{_SPEAK}|appear)\b"
+        r"|\bcombien (?:de |d')(?:personnes|personnages|orateurs|intervenants|participants) "
+        rf"(?:y a-t-il|{_PARLE}|apparaissent)(?!\w)",
+        "it counts who speaks",
     ),
     _rule(
         r"\b(?:how many|combien d\w*|wie viele|cuánt[oa]s)\b.*\b(?:in total|in all|altogether"
