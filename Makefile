@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # A file's tests stay together, so that what they share is made once.
 PARALLEL := -n auto --dist loadfile
+# Tests run side by side, so the libraries of each take one thread.
+export OMP_NUM_THREADS := 1
 # `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.
 LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))

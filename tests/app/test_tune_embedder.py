@@ -47,6 +47,7 @@ NOISE = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "on", "with"
 
 SETTINGS = "sources: [docs]\nembed: {model: 'st:tiny'}\nretrieve: {search: dense}\n"
 TRAIN = ("--epochs", "15", "--batch", "16", "--tokens", "40", "--rate", "1e-2", "-q")
+SHORT = ("--epochs", "8", *TRAIN[2:])
 SMALL = ("--epochs", "2", "--batch", "16", "--tokens", "40", "-q")
 
 
@@ -133,7 +134,7 @@ def test_a_model_that_wins_is_a_folder_for_both_engines(project: Path) -> None:
 
 
 def test_the_same_training_again_gives_the_same_folder(project: Path) -> None:
-    right = ("--testset", "testsets/right.jsonl", *TRAIN)
+    right = ("--testset", "testsets/right.jsonl", *SHORT)
     first, second = tuned(project, *right), tuned(project, *right)
     assert first["value"].startswith("st:models/tuned-")
     assert second["value"] == first["value"]

@@ -10,6 +10,7 @@ does not reach it, the segment is searched exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -137,16 +138,21 @@ def stated(indexes: Sequence[Approximate | None], k: int) -> str:
     used = [one for one in found if one.depth]
     if not used:
         best = max(one.recall for one in found)
-        return (
-            f"approximate search reached a recall@{found[0].k} of {best:.3f}, "
-            f"short of {known[0].target:g}: exact search answered"
-        )
+        return missed_recall(found[0].k, best, known[0].target)
     least = min(used, key=lambda one: one.recall)
     queries = sum(one.queries for one in known)
     part = "" if len(used) == len(found) else f" in {len(used)} of {len(found)} large segments"
     return (
         f"approximate{part}: measured recall@{least.k} {least.recall:.3f} "
         f"on {queries} sampled passages"
+    )
+
+
+def missed_recall(k: int, recall: float, target: float) -> str:
+    """A note that search is exact, since no setting reached the recall; rounded down."""
+    return (
+        f"approximate search reached a recall@{k} of {math.floor(recall * 1000) / 1000:.3f}, "
+        f"short of {target:g}: exact search answered"
     )
 
 

@@ -19,6 +19,7 @@ from ..core import Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
 from ..flow import SearchReply
 from ..models import TokenSource
 from . import _lance_tables as lance
+from ._approximate import missed_recall
 from ._ladder import Ladder
 from ._lance_relaxed import climb
 from ._lance_rows import rows_of
@@ -93,10 +94,7 @@ class Near:
                 "exact search answered"
             )
         if not found.probes:
-            return (
-                f"approximate search reached a recall@{found.k} of {found.recall:.3f}, "
-                f"short of {self.target:g}: exact search answered"
-            )
+            return missed_recall(found.k, found.recall, self.target)
         return (
             f"approximate: measured recall@{found.k} {found.recall:.3f} "
             f"on {self.queries} sampled passages"
