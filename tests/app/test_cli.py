@@ -130,6 +130,20 @@ def test_ask_streams_and_pays_once(built: Path, server: ScriptedServer) -> None:
     assert len(server.requests) == 2
 
 
+def test_marks_are_numbered_in_the_order_of_their_use(built: Path) -> None:
+    """However the model counts its passages, and streamed as whole."""
+    (built / "docs/rotors.md").write_text("# Rotors\n\nA brake rotor lasts four years.\n", "utf-8")
+    assert run(built, "ingest", "--quiet").returncode == 0
+    with ScriptedServer("Four years [2]. Fluid two [1], [2].") as server:
+        words = ("ask", "How long do brake rotor and fluid last?", "--set")
+        streamed = run(built, *words, f"answer.model={server.url}#m").stdout
+        whole = run(built, *words, f"answer.model={server.url}#m", "--personas", "engineer").stdout
+    for shown in (streamed, whole):
+        assert "Four years [1]. Fluid two [2], [1]." in shown
+    first, second = streamed.partition("sources:")[2].split("[2]")
+    assert whole.partition("sources:")[2].split() == [*first.split(), "[2]", *second.split()]
+
+
 def test_trace_shows_prompt_hits_tokens_and_cost(built: Path, server: ScriptedServer) -> None:
     words = ("ask", QUESTION, "--trace", "--set", f"answer.model={server.url}#m")
     shown = run(built, *words).stdout

@@ -35,6 +35,11 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert missing in error
 
 
+def test_a_value_without_its_option_is_told_which_it_may_be(tmp_path: Path) -> None:
+    said = ragwright(tmp_path, "diagnose", "base", code=2).stderr
+    assert "If you mean --testset or --run, write it before the value" in " ".join(said.split())
+
+
 def test_a_question_from_standard_input(project: Path) -> None:
     done = ragwright(project, "ask", "-", typed=f"{QUESTION}\n")
     assert "every two years" in done.stdout

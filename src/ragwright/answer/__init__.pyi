@@ -41,6 +41,15 @@ from ._flow import (
     extract as extract,
     write as write,
 )
+from ._marks import (
+    CitedSpan as CitedSpan,
+    Link as Link,
+    Marks as Marks,
+    PlacedMark as PlacedMark,
+    marks_for_hits as marks_for_hits,
+    marks_of_answer as marks_of_answer,
+    quoted_text as quoted_text,
+)
 from ._options import (
     AnswerOptions as AnswerOptions,
     CorpusOptions as CorpusOptions,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from ..core import ConfigError, RagwrightError
+from ..answer import marks_for_hits
+from ..core import ConfigError, Hit, RagwrightError
 from ..flow import Message, TraceEntry
 from ..project import Session
 from ..report import answer_json
@@ -80,18 +81,18 @@ def command(
             show_forecast(console, bench.forecast_ask(question, names), as_json)
             return
         entries: list[TraceEntry] | None = [] if trace else None
-        pieces: list[str] = []
-        sink = _shown(console, pieces) if plain else None
-
-        with console.progress(lambda: "" if pieces else runner_step(bench.progress).line()):
-            answers = bench.ask_all(question, names, Asking(sink=sink, trace=entries))
-        if pieces:
-            console.piece("\n")
+        shown = _Streamed(console)
+        asking = Asking(trace=entries)
+        if plain:
+            asking = Asking(trace=entries, sink=shown.piece, on_context=shown.context)
+        with console.progress(lambda: "" if shown.any else runner_step(bench.progress).line()):
+            answers = bench.ask_all(question, names, asking)
+        shown.end()
     if as_json:
-        shown = {"answers": [answer_json(made) for made in answers]}
-        console.json(shown if entries is None else {**shown, "trace": trace_json(entries)})
+        found = {"answers": [answer_json(made) for made in answers]}
+        console.json(found if entries is None else {**found, "trace": trace_json(entries)})
     else:
-        blocks = [answer_text(made, streamed=bool(pieces)) for made in answers]
+        blocks = [answer_text(made, streamed=shown.any) for made in answers]
         console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
 
 
@@ -104,12 +105,29 @@ def _refuse_in_conversation(asked: bool) -> None:
         )
 
 
-def _shown(console: Console, pieces: list[str]) -> Callable[[str], None]:
-    def sink(piece: str) -> None:
-        pieces.append(piece)
-        console.piece(piece)
+class _Streamed:
+    """An answer on the screen as it is written, its marks numbered as below it."""
 
-    return sink
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._hits: Sequence[Hit] = ()
+        self._marks = marks_for_hits(lambda: self._hits)
+        self.any = False
+
+    def context(self, hits: Sequence[Hit]) -> None:
+        """The passages that the marks name."""
+        self._hits = tuple(hits)
+
+    def piece(self, piece: str) -> None:
+        """The next piece; what may be the beginning of a mark waits for the rest."""
+        self.any = True
+        if said := self._marks.feed(piece):
+            self._console.piece(said)
+
+    def end(self) -> None:
+        """What still waits, and the end of the line."""
+        if self.any:
+            self._console.piece(self._marks.feed("", last=True) + "\n")
 
 
 def _converse(bench: Workbench, console: Console, names: list[str], as_json: bool) -> None:

@@ -11,6 +11,8 @@ from importlib import import_module
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
+from typer.exceptions import TyperException
 
 COMMANDS = {
     "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
@@ -65,6 +67,10 @@ _FOLDERS = {
 """Command -> the folder that its file is in, where it is not beside this one."""
 
 
+_MEANT = ("--testset", "--run", "--client")
+"""Options whose values are often written without their names."""
+
+
 def command_line(loaded: list[str] | None = None) -> typer.Typer:
     """The command line with these commands loaded (all of them for None), the rest as names."""
     app = typer.Typer(
@@ -85,8 +91,23 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
             app.add_typer(module.group, name=name)
         else:
             command: Callable[..., None] = module.command
-            app.command(name)(command)
+            app.command(name, cls=_Command)(command)
     return app
+
+
+class _Command(TyperCommand):
+    """A command that says by which option a value without a name may be meant."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of the command line."""
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            if "unexpected extra argument" in error.message:
+                own = {word for one in self.params for word in one.opts}
+                meant = " or ".join(name for name in _MEANT if name in own)
+                error.message += f". If you mean {meant}, write it before the value" * bool(meant)
+            raise
 
 
 def _without_command(context: typer.Context) -> None:

@@ -214,8 +214,11 @@ class Console:
             printed = time.monotonic()
             while not done.wait(0.5):
                 with self._lock:  # pieces of an answer are printed before or after, not in between
-                    warn()
-                    now = line()
+                    try:
+                        warn()
+                        now = line()
+                    except RagwrightError:  # the command itself fails with it, and says so
+                        return
                     text = visible(now.line() if isinstance(now, Step) else now)
                     if terminal and text:
                         write(sys.stderr, f"\r\x1b[K{_drawn(now, text)}")

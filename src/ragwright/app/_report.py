@@ -64,6 +64,7 @@ def command(
             console.json(report.json())
         elif kind == ".csv":
             console.result(report.csv().rstrip("\n"))
+            console.remark("a line for each run and measure; rows: ragwright score RUN -o rows.csv")
         else:
             _write(console, report, output or Path("report.html"))
 

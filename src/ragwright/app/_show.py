@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .. import flow, models
+from .. import answer as answers, flow, models
 from ..core import Citation, Usage, counted
 from ._console import Step, table, width
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ..workbench import Workbench
     from ._console import Console
 
-
-_REPEATED_MARK = re.compile(r"(\[\d+\])(?: \1)+")
-"""A table row and its header, cited one after the other."""
 
 Counted: TypeAlias = tuple[int, int, str]
 """Finished amount, total and unit."""
@@ -127,14 +124,12 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     how = _made_by(answer)
     head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
     lines = [head]
+    marks = answers.marks_of_answer(answer)
     if not streamed:
-        lines.append(_wrapped(_REPEATED_MARK.sub(r"\1", answer.text)))
-    shown: dict[tuple[int, str], str] = {}
-    for citation in answer.citations:
-        where = place(citation)
-        shown.setdefault((citation.marker, where), f"  [{citation.marker}] {where}")
-    if shown:
-        lines += ["sources:", *shown.values()]
+        lines.append(_wrapped(marks.text))
+    if marks.spans:
+        lines.append("sources:")
+    lines += [f"  [{span.number}] {place(span.citation)}" for span in marks.spans]
     if answer.closest:
         lines.append("closest passages:")
     for near in answer.closest:

@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..answer import Marks, marks_of_answer
 from ..core import Answer, RagwrightError, Usage
 from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
 from ._errors import ApiError
-from ._links import Marks, citation_json, marks_of_answer
+from ._links import citation_json, linked
 
 if TYPE_CHECKING:
     from ..drafting import DraftBatch, DraftRequest
@@ -86,7 +87,7 @@ async def delivered(
 
     What cannot be stored is logged and does not fail the request: the answer is there.
     """
-    made = marks or marks_of_answer(answer, work.caller.base)
+    made = marks or marks_of_answer(answer, linked(work.caller.base))
     done = Delivered(name or new_id(), answer, made)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)

@@ -14,21 +14,14 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from ..answer import Marks, PlacedMark, marks_for_hits, marks_of_answer
 from ..core import Answer, Usage
 from ..flow import Message
 from ._admission import Admitted, Wanted, admitted, while_connected
 from ._answers import answered, answering, delivered, new_id, turns_of
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import api_error
-from ._links import (
-    Marks,
-    PlacedMark,
-    citation_json,
-    closest_spans,
-    link_lines,
-    marks_for_hits,
-    marks_of_answer,
-)
+from ._links import citation_json, closest_spans, link_lines, linked
 from ._wire import ChatRequest
 
 if TYPE_CHECKING:
@@ -168,7 +161,8 @@ class _Stream:
 
     async def events(self) -> AsyncIterator[bytes]:
         """The frames, ``[DONE]`` or an error last."""
-        marks = marks_for_hits(lambda: self._stream.context or (), self._work.caller.base)
+        link = linked(self._work.caller.base)
+        marks = marks_for_hits(lambda: self._stream.context or (), link)
         yield _event(self._chunk({"role": "assistant", "content": ""}))
         try:
             while True:
@@ -182,7 +176,7 @@ class _Stream:
                 if answer is None:
                     said = marks.feed(piece)
                 else:  # no model wrote it: the whole answer is one piece
-                    marks = marks_of_answer(answer, self._work.caller.base)
+                    marks = marks_of_answer(answer, link)
                     said = marks.text
                 if said:
                     yield _event(self._delta(said, marks.marks[begin:]))
@@ -271,7 +265,7 @@ def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
         "persona": answer.persona,
         "abstained": answer.abstained,
         "citations": [citation_json(span) for span in marks.spans],
-        "closest": [citation_json(span) for span in closest_spans(answer, marks.base)],
+        "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
         "route": answer.route,
         "route_reason": answer.route_reason,
         "model": answer.model,

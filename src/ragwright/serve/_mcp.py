@@ -159,7 +159,7 @@ class _Tools:
         ]
         near = [
             citation_json(span) | {"url": self._url(work, span.citation, span.quote)}
-            for span in closest_spans(answer, marks.base)
+            for span in closest_spans(answer, marks.link)
         ]
         lines += [
             f"closest passage: {one['title']}: {one['url']}\n> {one['quote']}" for one in near

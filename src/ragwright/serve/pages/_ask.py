@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
+from ...answer import CitedSpan, Marks
 from ...core import RagwrightError
 from .._admission import Wanted, admitted
 from .._answers import answered
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
-from .._links import CitedSpan, Marks, closest_spans, source_url
+from .._links import closest_spans, source_url
 from ._base import error_page, page
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _shown(done: Delivered) -> dict[str, Any]:
         "persona": answer.persona,
         "parts": _parts(done.marks),
         "spans": done.marks.spans,
-        "closest": closest_spans(answer, done.marks.base),
+        "closest": closest_spans(answer, done.marks.link),
         "abstained": answer.abstained,
         "model": answer.model,
         "notes": answer.notes,

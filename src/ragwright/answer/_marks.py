@@ -1,0 +1,178 @@
+"""Marks of a shown answer: one number for each cited span, from 1 in the order of first use.
+
+The command line, the pages and the server number alike; a reply itself cites by the numbers of the
+passages in its prompt.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..core import Answer, Citation, Hit, citation_marks
+from ..models import ExtractiveReranker
+from ._citations import citation
+
+Link: TypeAlias = Callable[[Citation, str], str]
+"""The address that opens a citation whose span has this text; empty for none."""
+
+_OPEN_MARK = re.compile(r"[ \t]*(?:[\[【][^\]】]{0,60})?\Z")
+_FENCE = "```"
+_TELLING = re.compile(r"[\[【`]")
+
+
+@dataclass(frozen=True, slots=True)
+class CitedSpan:
+    """A span of a source that an answer cites.
+
+    Attributes:
+        number: Its mark in the text, ``[number]``: from 1, in the order of first use.
+        url: Opens the source at the span; empty where nothing serves it.
+        citation: Document, page and characters.
+        quote: The text of the span.
+    """
+
+    number: int
+    url: str
+    citation: Citation
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMark:
+    """Where a mark is in the text: ``text[start:end]``, and what it cites."""
+
+    start: int
+    end: int
+    span: CitedSpan
+
+
+def _no_link(_cited: Citation, _quote: str) -> str:
+    return ""
+
+
+class Marks:
+    """Rewrites the marks of an answer as it arrives: ``[1]`` is the first span that is cited.
+
+    Marks that name no passage are left out. Every span has one number, whatever the numbers of
+    the passages in the prompt were.
+
+    Args:
+        resolve: The citation of the n-th mark (from 0) that names the passage of a number (from
+            1), None where it names none.
+        quote: The text of a citation's span.
+        link: The address that opens a citation with this text; also an attribute.
+    """
+
+    def __init__(
+        self,
+        resolve: Callable[[int, int], Citation | None],
+        quote: Callable[[Citation], str],
+        link: Link,
+    ) -> None:
+        self._resolve = resolve
+        self._quote = quote
+        self.link = link
+        self._raw = ""
+        self._done = 0
+        self._seen = 0
+        self._spans: dict[tuple[str, int, int], CitedSpan] = {}
+        self.text = ""
+        self.marks: list[PlacedMark] = []
+
+    @property
+    def spans(self) -> tuple[CitedSpan, ...]:
+        """The spans cited so far, by number."""
+        return tuple(self._spans.values())
+
+    def feed(self, piece: str, *, last: bool = False) -> str:
+        """The next piece of the shown text; what may be the beginning of a mark is held back."""
+        self._raw += piece
+        end = len(self._raw) if last else self._safe()
+        begin = len(self.text)
+        if _TELLING.search(self._raw, self._done, end):
+            fenced = self._raw[:end].count(_FENCE) % 2
+            # A fence that is still open reads as code already.
+            text = self._raw[:end] + (f"\n{_FENCE}" if fenced else "")
+            for mark in citation_marks(text):
+                if mark.start >= self._done and mark.end <= end:
+                    self.text += self._raw[self._done : mark.start]
+                    self._place(mark.numbers, begin)
+                    self._done = mark.end
+        self.text += self._raw[self._done : end]
+        self._done = max(self._done, end)
+        return self.text[begin:]
+
+    def _safe(self) -> int:
+        """How far the text cannot change its meaning any more."""
+        end = len(self._raw)
+        found = _OPEN_MARK.search(self._raw, max(self._done, end - 80))
+        if found:
+            end = found.start()
+        line = self._raw.rfind("\n", 0, end) + 1
+        # Code that is open, or may open, is held back from its first backtick.
+        while (ticks := self._raw.count("`", line, end)) and (
+            ticks % 2 or self._raw[end - 1] == "`"
+        ):
+            end = self._raw.rfind("`", line, end)
+        return max(self._done, end)
+
+    def _place(self, numbers: Sequence[int], begin: int) -> None:
+        """Write the marks of these passages; ``text[:begin]`` was given away already."""
+        placed = []
+        for number in numbers:
+            cited = self._resolve(self._seen, number)
+            if cited is not None:
+                placed.append(self._span(cited))
+        self._seen += 1
+        if not placed:
+            self.text = self.text[:begin] + self.text[begin:].rstrip(" ")
+        for span in dict.fromkeys(placed):
+            begin = len(self.text)
+            self.text += f"[{span.number}]"
+            self.marks.append(PlacedMark(begin, len(self.text), span))
+
+    def _span(self, cited: Citation) -> CitedSpan:
+        key = (cited.document_id, cited.start, cited.end)
+        if key not in self._spans:
+            quote = self._quote(cited)
+            number = len(self._spans) + 1
+            self._spans[key] = CitedSpan(number, self.link(cited, quote), cited, quote)
+        return self._spans[key]
+
+
+def marks_for_hits(hits: Callable[[], Sequence[Hit]], link: Link = _no_link) -> Marks:
+    """Marks of an answer that a model writes: ``[n]`` is the n-th passage of the prompt."""
+
+    def resolve(_: int, number: int) -> Citation | None:
+        shown = hits()
+        return citation(number, shown[number - 1]) if 1 <= number <= len(shown) else None
+
+    return Marks(resolve, lambda cited: quoted_text(hits(), cited), link)
+
+
+def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
+    """The marks of an answer that is there: its own citations, rewritten."""
+    if answer.model != ExtractiveReranker.name:
+        known = {one.marker: one for one in answer.citations}
+        marks = Marks(
+            lambda _, n: known.get(n), lambda cited: quoted_text(answer.hits, cited), link
+        )
+    else:  # each quoted sentence has a mark and a citation of its own
+        waiting = list(answer.citations)
+
+        def resolve(_: int, number: int) -> Citation | None:
+            found = waiting and waiting[0].marker == number
+            return waiting.pop(0) if found else None
+
+        marks = Marks(resolve, lambda cited: quoted_text(answer.hits, cited), link)
+    marks.feed(answer.text, last=True)
+    return marks
+
+
+def quoted_text(hits: Sequence[Hit], cited: Citation) -> str:
+    """The text of a cited span, empty where its passage is not among the hits."""
+    hit = next((h for h in hits if h.chunk_id == cited.chunk_id), None)
+    return "" if hit is None else hit.text[cited.start - hit.start : cited.end - hit.start]
