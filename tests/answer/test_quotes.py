@@ -84,6 +84,21 @@ def test_a_definition_is_what_opens_the_heading_that_names_it(question: str) -> 
     assert cited(made, PAGE)[0] == "cannot open file 'name'"
 
 
+def test_examples_that_repeat_a_code_do_not_hide_its_meaning() -> None:
+    """On a long page the search finds the examples first."""
+    examples = (
+        "Names differ.\n\nIf you see LNK2999 when you use `cout`, a scope issue is the cause.\n"
+    )
+    title = "Linker Error LNK2999"
+    hits = [
+        hit(1, examples, start=len(PAGE), document="page", title=title),
+        hit(2, PAGE, document="page", title=title),
+    ]
+    setup = AnswerSetup(AnswerOptions())
+    made = Driver().run(answer("What does LNK2999 mean?", NEUTRAL, hits, setup))
+    assert made.text.startswith("cannot open file 'name' [2]")
+
+
 def test_a_heading_about_another_code_opens_no_definition() -> None:
     other = PAGE.replace("LNK2999", "LNK1000")
     made = ask("What does LNK2999 mean?", other)

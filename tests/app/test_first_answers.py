@@ -47,6 +47,12 @@ def test_a_question_from_standard_input(project: Path) -> None:
     assert "standard input holds no question" in ragwright(project, "ask", "-", code=1).stderr
 
 
+def test_where_nothing_is_found_no_model_is_said_to_have_written(project: Path) -> None:
+    model = "answer.model=http://127.0.0.1:9/v1#m"  # nobody is there, and nobody is asked
+    said = ragwright(project, "ask", "xyzzy", "--set", model).stdout
+    assert said.startswith("(nothing was found, no model was asked)")
+
+
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

@@ -45,6 +45,12 @@ def test_files_of_an_archive_have_its_name_in_their_ids(archive: Path) -> None:
     assert (found["changed"], found["removed"]) == (1, 1)
 
 
+@pytest.mark.parametrize("written", ["manuals.zip", "zip://manuals.zip"])
+def test_an_archive_by_its_plain_name_is_told_its_address(archive: Path, written: str) -> None:
+    [failure] = told(archive, written, code=1)["failures"]
+    assert "zip://::manuals.zip" in failure["do"]
+
+
 def test_names_that_lead_out_of_an_archive_are_refused(archive: Path) -> None:
     with zipfile.ZipFile(archive / "manuals.zip", "a") as file:
         file.writestr("../../escape.md", "Out of here.")

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from ..core import Citation, Hit, Span, citation_marks, late_pattern
-from ..models import WordTokenizer, answer_kind, asks_steps, instructs, names_subject
+from ..models import WordTokenizer, about_codes, answer_kind, asks_steps, instructs, names_subject
 from ._citations import citation
 from ._sentences import Sentence
 
@@ -18,6 +18,8 @@ Layout: TypeAlias = Literal["prose", "lists"]
 
 _FORM = 1.2
 """Factor for a list or steps where the question asks for them; set by hand."""
+_OPENS = 1.01
+"""Factor by which the meaning of a code is above the other sentences of its page."""
 _LEAD_WORDS = 40
 """Words from which no further sentence joins a definition."""
 
@@ -155,13 +157,20 @@ def make_quotes(
     steps, listed = asks_steps(question), bool(_WANTS_LIST.search(question))
     coded = bool(_WANTS_CODE.search(question))
     found = []
-    for quote in single_quotes(sentences, scores):
+    singles = single_quotes(sentences, scores)
+    best: dict[str, float] = {}
+    for quote in singles if kind == "definition" and about_codes(question) else ():
+        own = quote.first.document_id
+        best[own] = max(best.get(own, 0.0), quote.score)
+    for quote in singles:
         first, at = quote.first, quote.at
         raw = quote.score / first.weight
         units = [quote]
         defines = kind == "definition" and first.opens and first.kind == "prose"
         if defines and names_subject(question, first.opens):
-            units = [Quote("definition", _paragraph(sentences, at), raw, at)]
+            # What opens the page of a code is its meaning, however often examples repeat the code.
+            score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
+            units = [Quote("definition", _paragraph(sentences, at), score, at)]
         following = _items_below(sentences, at)
         if following:
             units.append(Quote("list", (first, *following), raw, at))

@@ -156,6 +156,8 @@ def _made_by(answer: Answer) -> str:
     """How the text of an answer was made, and the route if it is not the index."""
     if answer.model == "counted":
         how = "counted in the index, no model wrote it"
+    elif answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
+        how = "nothing was found, no model was asked"
     elif answer.model != models.ExtractiveReranker.name:
         how = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
     elif answer.route == "none":

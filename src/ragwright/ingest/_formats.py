@@ -121,10 +121,13 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
         return said or "text"  # the setting overrides detection
     if said and (found or said != "text"):
         raise _disagree(name, said, found or "binary data of no known kind")
+    hint = "leave it out with `exclude`, or convert it to a format with text"
+    if found == "a zip archive":
+        hint = f"to read the files in it, name the source zip://::{name}"
     raise UnsupportedSourceError(
         f"no reader for this file: it is {found or 'binary data of no known kind'}",
         where=name,
-        hint="leave it out with `exclude`, or convert it to a format with text",
+        hint=hint,
     )
 
 

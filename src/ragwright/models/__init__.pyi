@@ -43,6 +43,7 @@ from ._options import (
 from ._probe import Speed as Speed, measure_model as measure_model
 from ._questions import (
     AnswerKind as AnswerKind,
+    about_codes as about_codes,
     answer_kind as answer_kind,
     asks_steps as asks_steps,
     instructs as instructs,

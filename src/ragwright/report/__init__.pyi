@@ -37,7 +37,7 @@ from ._diagnosis import (
     run_diagnosis_json as run_diagnosis_json,
     run_diagnosis_table as run_diagnosis_table,
 )
-from ._document import stylesheet as stylesheet
+from ._document import formatting as formatting, stylesheet as stylesheet
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import (
     STATES as STATES,

@@ -37,10 +37,15 @@ def stylesheet() -> str:
     return _asset("report.css")
 
 
+def formatting() -> str:
+    """The script that shows Markdown in texts of documents; the server's pages run it too."""
+    return _asset("formatted.js")
+
+
 def html_document(found: Document) -> str:
     """The whole file."""
     subject = found.subject
-    script, library = _asset("report.js"), _library()
+    script, library = formatting() + _asset("report.js"), _library()
     policy = (
         f"default-src 'none'; script-src {_source(script)} {_source(library)}; "
         "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -242,6 +242,8 @@ def _unreachable(where: str, said: str) -> SourceError:
     hint = "check the address and the network"
     if _REFUSED.search(said):
         hint = "check the credentials in the environment, or under `arguments`"
+    elif where.startswith("zip://") and "::" not in where:
+        hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
     return SourceError(
         f"cannot be read: {said}", where=where, hint=f"{hint}; nothing of this source is removed"
     )

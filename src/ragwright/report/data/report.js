@@ -266,7 +266,7 @@
     const made = await Promise.all(sides.map(async ([id, at]) => side(id, at, await detail(id, at), sides.length > 1)));
     return [
       el("h3", { class: "small" }, "Question"), el("p", { class: "text" }, row[1] || "(not stored with this run)"),
-      el("h3", { class: "small" }, "Gold"), el("p", { class: "text" }, row[3] || "(none)"),
+      el("h3", { class: "small" }, "Gold"), el("div", { class: "text" }, formatted.block(row[3] || "(none)")),
       el("div", { class: sides.length > 1 ? "sides two" : "sides" }, made),
       el("p", { class: "note" }, el("a", { href: link(row[0]) }, "Link to this row")),
     ];
@@ -286,7 +286,7 @@
     }
     const [answer, about, hits, prompt, made, said] = found;
     box.append(el("h3", { class: "small" }, about.abstained ? "Answer (abstained)" : "Answer"),
-      el("p", { class: "text answer" }, answer === null ? "(no answer)" : text(answer) || "(empty)"),
+      el("div", { class: "text answer" }, answer === null ? "(no answer)" : formatted.block(text(answer) || "(empty)")),
       el("h3", { class: "small" }, "Scores"), await scoreTable(id, at, said));
     if (hits.length) {
       box.append(el("h3", { class: "small" }, hits[0].length > 1 ? "Passages, best first" : "Documents, best first"));
@@ -308,7 +308,7 @@
     if (score !== undefined && score !== null) where.push(`score ${number(score)}`);
     const title = where.join(" · ");
     if (passage === undefined) return el("li", { class: "text" }, title);
-    return el("li", {}, folded(title, el("p", { class: "text", tabindex: "0" }, text(passage))));
+    return el("li", {}, folded(title, el("div", { class: "text", tabindex: "0" }, formatted.block(text(passage)))));
   }
 
   async function scoreTable(id, at, said) {

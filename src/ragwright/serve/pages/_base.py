@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ...core import RagwrightError, StoreError
-from ...report import stylesheet
+from ...report import formatting, stylesheet
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
 
@@ -56,7 +56,8 @@ def _environment() -> Environment:
 def static_file(name: str) -> bytes:
     """A file that pages load."""
     own = (_DATA / name).read_text("utf-8")
-    return (stylesheet() + own if name == "pages.css" else own).encode()
+    first = {"pages.css": stylesheet, "pages.js": formatting}.get(name)
+    return ((first() if first else "") + own).encode()
 
 
 def page(

@@ -4,6 +4,24 @@
 // On a phone the sections scroll sideways: the present one is shown.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
+// Markdown of documents: whole passages by blocks, short quotes and texts with links by the line.
+const format = (within) => {
+  for (const found of within.querySelectorAll(".md")) {
+    found.classList.remove("md");
+    if (found.matches("p.text:not(.answer)")) {
+      const box = document.createElement("div");
+      box.className = found.className;
+      box.append(formatted.block(found.textContent));
+      found.replaceWith(box);
+    } else {
+      for (const piece of [...found.childNodes])
+        if (piece.nodeType === Node.TEXT_NODE) piece.replaceWith(formatted.inline(piece.data));
+    }
+  }
+};
+format(document);
+document.addEventListener("htmx:load", (event) => format(event.target));
+
 // Answers as they are written. Without this, the form asks and waits for whole answers.
 (() => {
   const form = document.getElementById("ask");
@@ -24,12 +42,12 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
     into.replaceChildren();
     let at = 0;
     for (const note of notes) {
-      into.append(text.slice(at, note.start_index));
+      into.append(formatted.inline(text.slice(at, note.start_index)));
       const mark = text.slice(note.start_index, note.end_index);
       into.append(element("a", mark, { href: local(note.url), class: "mark", title: note.title }));
       at = note.end_index;
     }
-    into.append(text.slice(at));
+    into.append(formatted.inline(text.slice(at)));
   };
 
   // Links of ours open on this server, whatever name it is reached by.
@@ -85,7 +103,9 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
       const item = element("li");
       const page = one.page ? `, page ${one.page}` : "";
       item.append(element("a", (one.title || one.source) + page, { href: local(one.url) }));
-      item.append(element("q", one.quote.length > 240 ? one.quote.slice(0, 239) + "…" : one.quote));
+      const quote = element("q");
+      quote.append(formatted.inline(one.quote.length > 240 ? one.quote.slice(0, 239) + "…" : one.quote));
+      item.append(quote);
       list.append(item);
     }
     return list;
