@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
-from ragwright.core import Filter, FilterError
+from ragwright.core import Filter, FilterError, GoldSpan, Row, plain
 from ragwright.retrieve import parse_filter
 
 
@@ -38,3 +40,14 @@ def test_python_writes_an_excluding_filter_as_one_and_the_others_as_ever() -> No
 def test_a_field_that_would_read_as_its_opposite_is_refused(name: str) -> None:
     with pytest.raises(FilterError, match="ends in '!'"):
         Filter(name, ("x",))
+
+
+def test_a_record_as_plain_values_is_a_copy_that_json_can_hold() -> None:
+    spans = (GoldSpan("d", 0, 4, "text"),)
+    row = Row("q", "What?", retrieved_spans=spans, metadata={"topics": ("a", "b"), "n": 1})
+    made = plain(row)
+    assert made == asdict(row)
+    assert made["retrieved_spans"][0] == {"document_id": "d", "start": 0, "end": 4, "text": "text"}
+    made["retrieved_spans"][0]["text"] = ""
+    made["metadata"]["n"] = 2
+    assert (row.retrieved_spans, row.metadata["n"]) == (spans, 1)

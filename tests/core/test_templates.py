@@ -139,6 +139,14 @@ def test_a_template_without_end_is_refused(name: str) -> None:
     assert len(str(caught.value)) < 500
 
 
+def test_a_value_of_any_size_is_shown_sixteen_times() -> None:
+    """The size of the values counts, though it is looked at only once the free part is spent."""
+    text = "x" * 33_000_000
+    assert render("{{ text }}", {"text": text}) == text
+    with pytest.raises(PromptError, match="too much text"):
+        render("{% for n in range(20) %}{{ text | length and text }}{% endfor %}", {"text": text})
+
+
 def test_what_prompts_do_is_not_bounded() -> None:
     """Two thousand passages of a thousand words each, formatted, joined and measured."""
     passages = [{"number": i, "text": "twelve words " * 500} for i in range(2000)]

@@ -9,7 +9,7 @@ neutralised, so that the only ``[n]`` at the start of a line are those written h
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ PARTS = (
 
 MARKERS = ("instruction_tokens", "assistant_cue")
 """The two halves of ``turn_markers``; each can be switched off alone."""
+
+_OF_A_PERSONA = tuple(
+    field.name for field in fields(Persona) if isinstance(getattr(Persona(""), field.name), str)
+)
+"""The fields of a persona that are text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ def compose(
     guard = tuple(text for text in plan.markers.values() if text)
     values = {
         "question": question.strip(),
-        "persona": {k: v.strip() for k, v in asdict(persona).items() if isinstance(v, str)},
+        "persona": {name: getattr(persona, name).strip() for name in _OF_A_PERSONA},
         "passages": [passage_values(number, hit, guard) for number, hit in enumerate(hits, 1)],
         "summary": summary.strip(),
         "company": chosen.company,

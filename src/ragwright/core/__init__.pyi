@@ -106,6 +106,7 @@ from ._notebook import (
 from ._options import option as option
 from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
+from ._plain import plain as plain
 from ._plugins import entry_point as entry_point, load_object as load_object, require as require
 from ._records import (
     Answer as Answer,

@@ -77,17 +77,36 @@ _WIDE = re.compile(r"%[^a-zA-Z%]*(?:\d{5}|\*)|\{[^{}]*(?:\d{5}|\{)")
 
 
 class _Allowance:
-    """The remaining allowance of a render, in characters."""
+    """The remaining allowance of a render, in characters.
 
-    __slots__ = ("left",)
+    What the values add to it is counted only once the rest is spent: hardly any template does.
+    """
+
+    __slots__ = ("_left", "_values")
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self.left = _FREE + _TIMES * _size(values, 1 << 30)
+        self._left = _FREE
+        self._values: Mapping[str, Any] | None = values
 
     def spend(self, size: int) -> None:
-        self.left -= size
-        if self.left < 0:
-            raise _too_much()
+        self._left -= size
+        if self._left < 0:
+            self._extend()
+            if self._left < 0:
+                raise _too_much()
+
+    def size(self, value: Any) -> int:
+        """Approximate characters of a value; counting ends above what is left."""
+        found = _size(value, self._left)
+        if found > self._left and self._values is not None:
+            self._extend()
+            found = _size(value, self._left)
+        return found
+
+    def _extend(self) -> None:
+        values, self._values = self._values, None
+        if values is not None:
+            self._left += _TIMES * _size(values, 1 << 30)
 
 
 _allowance: ContextVar[_Allowance] = ContextVar("allowance")
@@ -189,7 +208,7 @@ def _steps(values: Any) -> Iterator[Any]:
 def _counted(value: Any) -> Any:
     """A value that becomes text, charged by its whole content."""
     allowance = _allowance.get()
-    allowance.spend(_STEP + _size(value, allowance.left))
+    allowance.spend(_STEP + allowance.size(value))
     return value
 
 
@@ -206,7 +225,7 @@ def _operator(plain: Callable[..., Any], context: Any, sign: str, left: Any, rig
     if sign == "*":
         for whole, times in ((left, right), (right, left)):
             if isinstance(times, int) and isinstance(whole, str | bytes | list | tuple):
-                _allowance.get().spend(max(times, 0) * max(1, _size(whole, _allowance.get().left)))
+                _allowance.get().spend(max(times, 0) * max(1, _allowance.get().size(whole)))
     elif sign == "**" and isinstance(left, int) and isinstance(right, int):
         if left.bit_length() * right > _BITS:
             raise _too_much()
@@ -250,7 +269,7 @@ def _check(name: str, owner: Any, args: Sequence[Any], named: Mapping[str, Any])
     """
     allowance = _allowance.get()
     given = [*args, *named.values()]
-    read = _size([owner, *given], allowance.left)
+    read = allowance.size([owner, *given])
     allowance.spend(_STEP + read)
     if name in ("format", "format_map"):
         _check_format(owner)

@@ -30,7 +30,8 @@ def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> s
             forbids, fails (``1 / 0``), or makes too much text.
     """
     try:
-        text = rendered(_compiled(template), values)
+        made = _compiled(template)
+        text = made if isinstance(made, str) else rendered(made, values)
     except PromptError:
         raise
     except Exception as error:  # an expression may raise anything
@@ -43,8 +44,12 @@ def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> s
 
 @lru_cache(maxsize=256)
 def _compiled(template: str) -> Any:
-    """Compiling takes a millisecond; a run renders few templates, each for many rows."""
-    return _environment().from_string(template)
+    """Compiling takes a millisecond; a run renders few templates, each for many rows.
+
+    Of one without an expression the text.
+    """
+    made = _environment().from_string(template)
+    return made if "{" in template else rendered(made, {})
 
 
 _environment = cache(sandbox)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..core import StoreDamagedError, Usage, canonical_json, text_hash
+from ..core import StoreDamagedError, Usage, canonical_json, plain, text_hash
 from ._requests import (
     AskSystem,
     Chat,
@@ -84,13 +84,13 @@ def encode(reply: Reply) -> bytes:
     """Stored form of a durable reply."""
     if isinstance(reply, EmbedReply):
         vectors = np.ascontiguousarray(reply.vectors, dtype=np.float32)
-        head = {"shape": vectors.shape, "usage": asdict(reply.usage)}
+        head = {"shape": vectors.shape, "usage": plain(reply.usage)}
         return json.dumps(head).encode() + b"\n" + vectors.tobytes()
     if isinstance(reply, FetchReply):
         page = {"url": reply.url, "status": reply.status, "headers": dict(reply.headers)}
         return json.dumps(page).encode() + b"\n" + reply.body
     if isinstance(reply, ChatReply | CompleteReply | RerankReply | SystemReply):
-        return json.dumps(asdict(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return json.dumps(plain(reply), ensure_ascii=False).encode("utf-8", "surrogatepass")
     raise TypeError(f"{type(reply).__name__} is never stored")
 
 

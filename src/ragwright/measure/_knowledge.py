@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from functools import lru_cache
+from itertools import chain, pairwise
+from sys import intern
 from typing import TypeAlias, TypeVar
 
 from ..core import Row
@@ -15,7 +17,9 @@ from ._words import answer_words, content_words, plain_words
 Found: TypeAlias = float | str
 """A value, or the reason why there is none."""
 
-S = TypeVar("S")
+Cut: TypeAlias = Callable[[str, str], list[str]]
+"""The words of a text, by its language."""
+
 T = TypeVar("T")
 
 _WITH_BIGRAMS = "content+bigrams"
@@ -30,10 +34,9 @@ def knowledge_value(row: Row, measure: Measure, language: str) -> Found:
     if measure.parameter == _WITH_BIGRAMS:
         return _content_and_bigrams(row.said, contexts, language)
 
-    def cut(text: str) -> list[str]:
-        return (content_words if measure.parameter == "content" else answer_words)(text, language)
-
-    given, known = Counter(cut(row.said)), _counted(contexts, cut)
+    cut: Cut = content_words if measure.parameter == "content" else answer_words
+    given = Counter(cut(row.said, language))
+    known = _counted(_words_of(text, language, cut) for text in contexts)
     if not known:
         return _NOTHING_KNOWN
     if measure.name == "KPrecision":
@@ -48,19 +51,21 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
     content words (`Me too.`) is scored by all of its words instead; one with a single word has no
     bigram, and is scored by the word alone.
     """
-    words, known = plain_words(response), [plain_words(text) for text in contexts]
+    words = plain_words(response)
+    known = [_words_of(text, language, _plain) for text in contexts]
     if not any(known):
         return _NOTHING_KNOWN
     content = Counter(content_words(response, language))
     if content:
-        found = _share(content, _counted(contexts, lambda t: content_words(t, language)))
+        cut = (_words_of(text, language, content_words) for text in contexts)
+        found = _share(content, _counted(cut))
     elif words:
-        found = _share(Counter(words), _counted(known, list))
+        found = _share(Counter(words), _counted(known))
     else:
         return _NOTHING_SAID
     if len(words) < 2:
         return found
-    pairs = _counted(known, pairwise)
+    pairs = _counted(map(pairwise, known))
     return (found + _share(Counter(pairwise(words)), pairs)) / 2
 
 
@@ -69,6 +74,16 @@ def _share(given: Counter[T], known: Counter[T]) -> float:
     return (given & known).total() / given.total()
 
 
-def _counted(texts: Iterable[S], cut: Callable[[S], Iterable[T]]) -> Counter[T]:
+def _counted(texts: Iterable[Iterable[T]]) -> Counter[T]:
     """Counts of each piece in several texts; no piece spans two texts."""
-    return Counter(piece for text in texts for piece in cut(text))
+    return Counter(chain.from_iterable(texts))
+
+
+def _plain(text: str, language: str) -> list[str]:
+    return plain_words(text)
+
+
+@lru_cache(maxsize=2048)
+def _words_of(passage: str, language: str, cut: Cut) -> tuple[str, ...]:
+    """The words of a passage, kept: it comes up for many questions, and in every trial."""
+    return tuple(map(intern, cut(passage, language)))

@@ -20,7 +20,7 @@ from ._embedding import vector_fault
 from ._limits import Heard
 from ._names import Target
 from ._seams import ChatModel, Matrix
-from ._transport import Connections, OpenAIServer
+from ._transport import Connections, OpenAIServer, server_identity
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -66,7 +66,7 @@ class OpenAIChat(ChatModel):
         self._connections = connections or Connections()
         self._server = OpenAIServer(target, self._connections)
         self.target = target
-        self.identity = self._server.identity
+        self.identity = server_identity(target)
 
     async def chat(self, request: Chat, on_delta: OnDelta | None = None) -> ChatReply:
         """One attempt at a chat completion; streamed where ``on_delta`` is given.

@@ -24,7 +24,7 @@ from ._rerank import CrossEncoderReranker, folder_identity
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder
 from ._static import StaticEmbedder
-from ._transport import Connections, OpenAIServer
+from ._transport import Connections, server_identity
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -261,8 +261,7 @@ class Models:
         found = self.embedder(name)
         if found is None:
             target = self.target(name)
-            server = OpenAIServer(target).identity
-            window = target.settings.context_window
+            server, window = server_identity(target), target.settings.context_window
             return f"{server}:{window}:{self.vector_rule(name).identity()}{self._long(window)}"
         own = f"{found.identity}{self._long(found.window)}"
         if isinstance(getattr(found, "rule", None), VectorRule):

@@ -18,7 +18,7 @@ from ._openai import in_order
 from ._options import EmbedOptions
 from ._seams import Reranker, Tokenizer
 from ._st import folder_hash, model_hash, open_quietly
-from ._transport import Connections, OpenAIServer
+from ._transport import Connections, OpenAIServer, server_identity
 
 
 class CrossEncoderReranker(Reranker):
@@ -186,7 +186,7 @@ class ServerReranker:
     def __init__(self, target: Target, connections: Connections) -> None:
         self.target = target
         self._server = OpenAIServer(target, connections)
-        self.identity = self._server.identity
+        self.identity = server_identity(target)
 
     async def score(
         self, query: str, passages: Sequence[str], timeout: float | None = None

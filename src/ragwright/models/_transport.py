@@ -181,6 +181,13 @@ class _Dialect:
         return True
 
 
+def server_identity(target: Target) -> str:
+    """Base address, model, and the parameters that the settings add to every call."""
+    params = target.settings.params
+    more = f" {canonical_json(dict(params))}" if params else ""
+    return f"{target.base}#{target.name.name}{more}"
+
+
 _FIXED = {"model", "messages", "prompt", "input", "stream"}
 
 
@@ -192,13 +199,6 @@ class OpenAIServer:
     connections: Connections = field(default_factory=Connections)
     dialect: _Dialect = field(default_factory=_Dialect)
     queue: Queue = field(default_factory=Queue)
-
-    @property
-    def identity(self) -> str:
-        """Base address, model, and the parameters that the settings add to every call."""
-        params = self.target.settings.params
-        more = f" {canonical_json(dict(params))}" if params else ""
-        return f"{self.target.base}#{self.target.name.name}{more}"
 
     @property
     def model(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal, TypeAlias
 
 from ..flow import Flow, branch
@@ -147,13 +148,13 @@ def _because(found: tuple[str, str]) -> str:
 
 def _named(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]]:
     """Databases of which a question names something, with the reason."""
-    language = detect_language([text], least=2)
-    analyzer = Analyzer(AnalyzerOptions(language=language))
+    usable = [database for database in databases if not database.problem]
+    if not usable:
+        return
+    analyzer = _analyzer(detect_language([text], least=2))
     tokens = set(analyzer.tokens(text))
     counts = rules.AGGREGATE.search(text)
-    for database in databases:
-        if database.problem:
-            continue
+    for database in usable:
         name = database.options.name
         for keyword in database.options.keywords:
             if _holds(analyzer, tokens, keyword):
@@ -167,6 +168,12 @@ def _named(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]
                 if _holds(analyzer, tokens, column.name):
                     seen = f"it contains {counts[0]!r}" if counts else ""
                     yield name, f"{seen} and names the column {table.name}.{column.name} of {name}"
+
+
+@cache
+def _analyzer(language: str) -> Analyzer:
+    """Kept, since it analyses each word once: names of tables and columns recur."""
+    return Analyzer(AnalyzerOptions(language=language))
 
 
 def _holds(analyzer: Analyzer, tokens: set[str], name: str) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
-from ...core import Row, Score, ScoreState, changed_options, values_hash
+from ...core import Row, Score, ScoreState, changed_options, plain, values_hash
 from ...flow import Flow, Job, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,
@@ -175,11 +175,11 @@ def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[
 def _manifest(given: Named, measures: Sequence[Measure]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
         "testset": given.name,
-        "rows": values_hash(asdict(row) for row in given.rows),
+        "rows": values_hash(plain(row) for row in given.rows),
         "measures": [str(measure) for measure in measures],
     }
     # Only for custom rubrics: other texts define their scale.
-    scales = {str(m): asdict(m.scale) for m in measures if m.scale is not None}
+    scales = {str(m): plain(m.scale) for m in measures if m.scale is not None}
     return manifest | ({"scales": scales} if scales else {})
 
 

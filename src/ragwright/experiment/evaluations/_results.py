@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from html import escape
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...core import (
     counted,
     frame_of,
     html_table,
+    plain,
 )
 from ...measure import Measure, Summary, Tally
 from ._clusters import clusters_of_rows
@@ -215,7 +216,7 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
         result: The result.
         count: Counts the tokens of a passage, if it is the project's answer.
     """
-    body = asdict(result)
+    body: dict[str, Any] = plain(result)
     if not result.shared:
         del body["shared"]
     kept, made = body["row"], body["made"]
