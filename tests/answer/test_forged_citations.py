@@ -47,6 +47,7 @@ def test_forged_marks_name_no_passage(text: str) -> None:
     assert (citations, notes) == ((), ())
 
 
+@pytest.mark.slow
 @given(TEXTS)
 def test_a_text_without_marks_and_control_tokens_is_left_as_it_is(text: str) -> None:
     once = neutral(text)

@@ -81,6 +81,7 @@ def test_answers_like_the_pairs_are_about_equal(tmp_path: Path) -> None:
         assert 0 < numbers["random_chunk"] < 1
 
 
+@pytest.mark.slow
 def test_an_experiment_that_answers_worse_is_larger(tmp_path: Path) -> None:
     with ScriptedServer(reader) as server:
         folder = project(tmp_path, server)
@@ -112,6 +113,7 @@ def test_answers_that_repeat_the_question_are_smaller_and_echoed_shows_it(tmp_pa
     assert any("the answers repeat the questions' words" in note for note in notes)
 
 
+@pytest.mark.slow
 def test_chunker_embedder_and_prompt_can_change_and_the_pairs_are_embedded_again(
     tmp_path: Path,
 ) -> None:
@@ -137,6 +139,7 @@ def test_chunker_embedder_and_prompt_can_change_and_the_pairs_are_embedded_again
     assert again["hits"][0]["text"].count("You must") == 1
 
 
+@pytest.mark.slow
 def test_every_pair_is_written_with_its_vectors_and_distance(tmp_path: Path) -> None:
     with ScriptedServer(reader) as server:
         folder = project(tmp_path, server)
@@ -165,6 +168,7 @@ def test_with_and_without_the_chunk_are_distances_with_null_baselines(tmp_path: 
     assert context["outcome"] == "smaller"
 
 
+@pytest.mark.slow
 def test_a_dry_run_calls_nothing_and_counts_the_answers(tmp_path: Path) -> None:
     with ScriptedServer(reader) as server:
         folder = project(tmp_path, server)
@@ -185,6 +189,7 @@ def test_without_an_embedding_model_the_message_says_what_to_set(tmp_path: Path)
     assert "--set embed.model=" in done.stderr
 
 
+@pytest.mark.slow
 def test_forgetting_a_document_removes_its_pairs(tmp_path: Path) -> None:
     with ScriptedServer(reader) as server:
         folder = project(tmp_path, server)
@@ -237,6 +242,7 @@ def test_pairs_are_scored_without_a_project_by_the_model_of_the_command_line(
     assert "retrieve.top_k means nothing without a project" in refused.stderr
 
 
+@pytest.mark.slow
 def test_in_a_project_the_distance_takes_its_embedding_model(tmp_path: Path) -> None:
     with ScriptedServer("-") as server:
         folder = MakeProject(tmp_path)()
@@ -255,6 +261,7 @@ def test_beside_other_measures_a_reference_is_never_taken_for_the_answer(tmp_pat
         assert (numbers["n"], numbers["states"]["not_applicable"]) == (0, 8)
 
 
+@pytest.mark.slow
 def test_both_sets_are_over_the_pairs_that_were_answered(tmp_path: Path) -> None:
     def partly(request: ServerRequest) -> str | Reply:
         if "messages" not in request.body:
@@ -278,6 +285,7 @@ def test_both_sets_are_over_the_pairs_that_were_answered(tmp_path: Path) -> None
     assert found["changed"] == []
 
 
+@pytest.mark.slow
 def test_scores_of_distances_show_their_baselines_in_the_table_and_the_document(
     tmp_path: Path,
 ) -> None:

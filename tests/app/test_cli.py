@@ -48,6 +48,7 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
+@pytest.mark.slow
 def test_the_listed_sentences_are_the_commands_own(tmp_path: Path) -> None:
     listed = run(tmp_path, "--help").stdout
     for name, sentence in COMMANDS.items():
@@ -197,6 +198,7 @@ def test_eval_of_a_beir_folder(project: Path) -> None:
     assert shown["run"]
 
 
+@pytest.mark.slow
 def test_eval_dry_run_counts_the_queries_to_embed(project: Path, server: ScriptedServer) -> None:
     beir(project / "small")
     model = ("--set", f"embed.model={server.url}#vectors")

@@ -73,6 +73,7 @@ MAIN = ("--testset", "testsets/main.jsonl", "--measures", "MRR@5")
 USE = ("--tuned", "retrieve.adapter=adapters/a.npz")
 
 
+@pytest.mark.slow
 def test_four_rows_with_intervals_against_base_and_stored_runs(project: Path) -> None:
     asked = (*TABLE, "--testset", "testsets/main.jsonl", *USE)
     made = json.loads(ragwright(project, *asked, "--json").stdout)
@@ -110,6 +111,7 @@ def test_rows_without_anything_tuned_say_why(project: Path) -> None:
     assert "nothing is tuned" in ragwright(project, *asked).stdout
 
 
+@pytest.mark.slow
 def test_questions_are_generated_once_and_a_judge_adds_columns(tmp_path: Path) -> None:
     def yes(request: ServerRequest) -> str:
         said = "\n".join(str(message["content"]) for message in request.body["messages"])

@@ -141,6 +141,7 @@ def test_damaged_file_stamps_are_begun_anew(project: Path, kind: str) -> None:
     called(project, "ingest", "-q")
 
 
+@pytest.mark.slow
 def test_another_programs_file_is_refused_before_it_is_changed(project: Path) -> None:
     """Not a byte of it; to ask for the journal mode rewrites the header."""
     path = project / "theirs.sqlite"

@@ -75,6 +75,7 @@ def test_one_json_document(project: Path, server: ScriptedServer) -> None:
     assert found["notes"]
 
 
+@pytest.mark.slow
 def test_a_known_reply_is_free_and_of_one_scope(project: Path, server: ScriptedServer) -> None:
     prices = ("--set", "models.s.price_in=100", "--set", "models.s.price_out=100")
     base = ("--set", f"models.s.base={server.url}")

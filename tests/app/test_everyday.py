@@ -31,6 +31,7 @@ def test_init_takes_the_folder_as_other_commands_do(tmp_path: Path) -> None:
     assert not (tmp_path / "one").exists()
 
 
+@pytest.mark.slow
 def test_ids_of_runs_stay_whole_in_narrow_terminals(project: Path) -> None:
     rows = {"user_input": "How often?", "reference": "every two years", "response": "every year"}
     (project / "rows.jsonl").write_text(json.dumps(rows), "utf-8")
@@ -40,6 +41,7 @@ def test_ids_of_runs_stay_whole_in_narrow_terminals(project: Path) -> None:
     assert known[0]["id"] in shown
 
 
+@pytest.mark.slow
 def test_quiet_leaves_out_notes_and_keeps_the_result(project: Path) -> None:
     (project / "docs/codes.md").unlink()
     loud = ragwright(project, "ingest").stdout
@@ -65,6 +67,7 @@ def test_a_baseline_without_an_embedding_model_says_so_before_anything_else(
     assert "distances need an embedding model" in done.stderr
 
 
+@pytest.mark.slow
 def test_the_language_of_keywords_can_be_swept(project: Path) -> None:
     (project / "rows.jsonl").write_text(
         "".join(
@@ -92,6 +95,7 @@ def test_the_language_of_keywords_can_be_swept(project: Path) -> None:
     assert not log.exists()
 
 
+@pytest.mark.slow
 def test_a_dry_run_on_a_sample_needs_no_gold_in_it(project: Path) -> None:
     rows = [
         {"id": f"q{n}", "user_input": f"How often is fluid {n} changed?", "split": "tune"}

@@ -40,6 +40,7 @@ def test_a_value_without_its_option_is_told_which_it_may_be(tmp_path: Path) -> N
     assert "If you mean --testset or --run, write it before the value" in " ".join(said.split())
 
 
+@pytest.mark.slow
 def test_a_question_from_standard_input(project: Path) -> None:
     done = ragwright(project, "ask", "-", typed=f"{QUESTION}\n")
     assert "every two years" in done.stdout

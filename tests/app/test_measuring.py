@@ -54,6 +54,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_answers_are_written_scored_stored_and_judged_again(project: Path) -> None:
     told = json.loads(
         run(project, "eval", "--testset", "set.jsonl", "--measures", "HitRate@1,Contains", "--json")
@@ -75,6 +76,7 @@ def test_a_measure_that_looks_deeper_than_the_answer_says_so(project: Path) -> N
     assert "at most 2 (retrieve.top_k)" in shown
 
 
+@pytest.mark.slow
 def test_a_limit_draws_questions_with_all_their_personas(project: Path) -> None:
     rows = [
         {"id": f"{key}-{name}", "user_input": asked, "reference": gold, "persona_name": name}
@@ -94,6 +96,7 @@ def test_a_limit_draws_questions_with_all_their_personas(project: Path) -> None:
         assert counts == {"engineer": 2, "marketing": 2}
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_and_a_gate_reads_them(project: Path) -> None:
     first = json.loads(
         run(project, "eval", "--testset", "set.jsonl", "--measures", "HitRate@1", "--json")

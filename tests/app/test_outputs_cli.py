@@ -229,6 +229,7 @@ def test_the_served_index_of_records_is_refreshed_beside_the_project_s_own(proje
     assert told(project, "records", "refresh", "--served")["index"]["written"] == 0
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_told(project: Path) -> None:
     done = called(project, "outputs", "evaluate", "--measures", "KPrecision", code=1)
     assert "no stored text" in done.stderr
@@ -252,6 +253,7 @@ def test_what_cannot_be_is_told(project: Path) -> None:
     assert "no outputs" in called(project, "outputs", "list", "--client", "X").stdout
 
 
+@pytest.mark.slow
 def test_feedback_is_one_verdict_and_a_score_within_the_scales(project: Path) -> None:
     draft(project)
     both = called(project, "outputs", "feedback", "1.1", "--accept", "--reject", code=2)
@@ -267,6 +269,7 @@ def test_feedback_is_one_verdict_and_a_score_within_the_scales(project: Path) ->
         called(project, "outputs", "feedback", "1.1", "--score", score)
 
 
+@pytest.mark.slow
 def test_one_output_is_shown_by_its_id_and_prompts_turn_by_turn(project: Path) -> None:
     draft(project)
     one = called(project, "outputs", "show", "1.2").stdout
@@ -283,6 +286,7 @@ def test_one_output_is_shown_by_its_id_and_prompts_turn_by_turn(project: Path) -
     assert "no output 'x'" in called(project, "outputs", "show", "x", code=1).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -6,6 +6,7 @@ import json
 import random
 from pathlib import Path
 
+import pytest
 from command_line import ragwright
 from served_answers import BAD, GOOD, Days, live, serve_answers
 from small_project import MakeProject
@@ -15,6 +16,7 @@ from ragwright import Workbench
 LINES = "serve: {measure: {share: 1, window: 14}}\n"
 
 
+@pytest.mark.slow
 def test_the_command_shows_it_and_ends_as_a_gate_does(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)(LINES)
     assert "has no score yet" in ragwright(folder, "outputs", "drift", code=101).stdout

@@ -86,6 +86,7 @@ def filled_sheet(path: Path, column: str, rude: str = "1", kind: str = "3") -> N
             writer.writerow({**row, column: kind if "kindly" in row["response"] else rude})
 
 
+@pytest.mark.slow
 def test_a_rubrics_own_scale_stands_wherever_its_scores_do(project: Path) -> None:
     shown, _ = ran(project, "score", "rows.jsonl", "--measures", "Rubric(polite)", "--name", "one")
     assert "Rubric(polite) (1-3)" in shown
@@ -163,6 +164,7 @@ def test_a_gate_wants_a_judge_that_people_checked(project: Path) -> None:
     assert "rubrics.polite" in other
 
 
+@pytest.mark.slow
 def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> None:
     measures = ("--measures", "Rubric(polite)")
     run = told(project, "score", "rows.jsonl", *measures)["run"]
@@ -186,6 +188,7 @@ def test_labels_of_other_answers_are_refused_and_not_recorded(project: Path) -> 
     ran(project, "calibrate", run, *column)
 
 
+@pytest.mark.slow
 def test_two_people_bias_nothing_and_an_older_calibration_is_refused(project: Path) -> None:
     """Ada says 1 and Bo 3 where the judge says 2: no bias, as their mean is 2."""
     measures = ("--measures", "Rubric(polite)")
@@ -263,6 +266,7 @@ def test_nobody_loses_what_he_wrote_and_everybody_sees_the_levels(project: Path)
     assert "not a whole number from 1 to 3" in error
 
 
+@pytest.mark.slow
 def test_runs_are_listed_named_and_counted_back(project: Path) -> None:
     first = told(project, "score", "rows.jsonl", "--measures", "Contains", "--name", "main")["run"]
     second = told(project, "score", "rows.jsonl", "--measures", "TokenF1", "--name", "main")["run"]
@@ -303,6 +307,7 @@ def test_a_comparison_says_what_moved_and_which_settings_differ(project: Path) -
     assert "the same" in ran(project, "compare", "latest", "latest")[0]
 
 
+@pytest.mark.slow
 def test_files_are_compared_and_held_to_rules_without_a_project(tmp_path: Path) -> None:
     (tmp_path / "old.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
     worse = [{**row, "response": "Who knows?"} for row in ROWS]
@@ -350,6 +355,7 @@ def test_rows_without_gold_do_not_close_a_gate_and_silence_does(tmp_path: Path) 
     assert "(abstained 10)" in held
 
 
+@pytest.mark.slow
 def test_pairwise_shows_the_judges_spread_and_its_flips_apart(tmp_path: Path) -> None:
     def wavers(body: dict[str, Any]) -> str:
         """Prefers what stands first, and says 5 or 4 by turns for one and the same text."""

@@ -18,6 +18,8 @@ import ragwright
 from ragwright.core import ConfigError, SystemCallError
 from ragwright.models import SystemOptions, open_system
 
+pytestmark = pytest.mark.slow
+
 TEXTS = {
     "france.md": "Paris is the capital of France.",
     "germany.md": "Berlin is the capital of Germany.",
@@ -243,7 +245,6 @@ def engine(mode: str = "compact", **more: Any) -> Any:
     ), index.as_retriever(similarity_top_k=1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, {"streaming": True}])
 def test_a_query_engine_of_llama_index_is_measured_with_its_passages(more: dict[str, Any]) -> None:
     asked, _ = engine(**more)

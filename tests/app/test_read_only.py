@@ -143,6 +143,7 @@ def test_a_draft_that_cannot_be_stored_is_refused_before_it_is_paid_for(
     assert len(server.requests) > before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

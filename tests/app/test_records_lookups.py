@@ -109,6 +109,7 @@ def test_tables_of_a_database_and_of_files_make_records(team: Team) -> None:
     assert [gold[key]["audience"] for key in "123"] == ["friends", "others", None]
 
 
+@pytest.mark.slow
 def test_a_changed_table_refreshes_only_what_follows_from_it(team: Team) -> None:
     team.run("refresh")
     again = team.run("refresh")
@@ -201,6 +202,7 @@ def test_questions_to_the_tables(team: Team) -> None:
         assert bench.records.lookup("rollup", "Ann Lee")[0]["client"] == "Ann Lee"
 
 
+@pytest.mark.slow
 def test_drafts_and_questions_need_no_database_after_a_refresh(team: Team) -> None:
     team.run("refresh")
     team.database.unlink()

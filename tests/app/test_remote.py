@@ -45,6 +45,7 @@ def test_files_of_an_archive_have_its_name_in_their_ids(archive: Path) -> None:
     assert (found["changed"], found["removed"]) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", ["manuals.zip", "zip://manuals.zip"])
 def test_an_archive_by_its_plain_name_is_told_its_address(archive: Path, written: str) -> None:
     [failure] = told(archive, written, code=1)["failures"]

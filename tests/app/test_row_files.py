@@ -88,6 +88,7 @@ def _texts(rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [{name: str(value) for name, value in row.items()} for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.csv", "a.json", "a.jsonl", "a.parquet", "a.xlsx"])
 def test_a_file_is_scored_again_and_compared(folder: Path, name: str) -> None:
     first = ragwright(folder, "score", "rows.jsonl", *MEASURES, "--json").stdout

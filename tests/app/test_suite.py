@@ -36,6 +36,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_from_a_testset_to_curves(project: Path) -> None:
     made = ("suite", "make", "--testset", "set.jsonl", "-o", "suite.jsonl")
     _, remarks = run(project, *made, "--suite", "noise,rejection", "--doses", "0,1/2,1")

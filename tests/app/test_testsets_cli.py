@@ -34,6 +34,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_testset_is_made_measured_and_its_confirm_split_opened_in_writing(project: Path) -> None:
     told = json.loads(
         run(project, "synth", "-o", "testsets/a.jsonl", "-n", "12", "--weak", "--json")[0]

@@ -63,6 +63,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_an_adapter_that_wins_on_held_out_questions_is_written_and_used(project: Path) -> None:
     done = ragwright(
         project,
@@ -129,6 +130,7 @@ def test_questions_that_share_gold_do_not_check_each_other(project: Path) -> Non
     assert "share their gold" in done.stderr
 
 
+@pytest.mark.slow
 def test_training_questions_without_gold_in_the_index_are_left_out(project: Path) -> None:
     lines = (project / "testsets/right.jsonl").read_text().splitlines()
     away = {"user_input": "q1", "metadata": {"split": "tune"}}

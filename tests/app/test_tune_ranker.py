@@ -46,6 +46,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_ranker_that_wins_on_held_out_questions_is_written(project: Path) -> None:
     made = json.loads((project / "made.json").read_text())
     assert made["part"] == "ranker"
@@ -134,6 +135,7 @@ def test_testsets_that_cannot_decide_say_why(project: Path, change: str, said: s
     assert not list((project / ".ragwright/cache").glob("ranker-*.json"))
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_means_something_in_yaml_can_be_tuned(
     project: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ PIECES = [
 TEXTS = st.lists(st.sampled_from(PIECES), max_size=6).map("".join)
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(TEXTS, min_size=2, max_size=2), max_size=4), st.sampled_from(",;\t"))
 def test_rows_read_back_as_they_were(rows: list[list[str]], delimiter: str) -> None:
     text = "".join(csv_lines(rows, delimiter=delimiter))

@@ -43,6 +43,7 @@ _FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _FAULTS)
 def test_a_fault_is_a_typed_error_with_file_and_line(name: str) -> None:
     body, said, line = _FAULTS[name]

@@ -120,6 +120,7 @@ def test_the_same_request_is_not_paid_for_twice(desk: Desk, server: ScriptedServ
     assert server.count == 2
 
 
+@pytest.mark.slow
 def test_long_texts_have_calls_and_unlike_examples_of_their_own(
     tmp_path: Path, server: ScriptedServer
 ) -> None:

@@ -116,6 +116,7 @@ def test_a_cut_text_is_never_a_whole_one(desk: Desk, server: ScriptedServer, cut
     assert any("cut at its limit" in note for note in batch.notes)
 
 
+@pytest.mark.slow
 def test_what_some_calls_lack_is_asked_for_in_calls_that_fit(
     desk: Desk, server: ScriptedServer
 ) -> None:

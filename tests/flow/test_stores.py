@@ -235,6 +235,7 @@ def test_two_processes_that_ask_the_same_pay_once(tmp_path: Path) -> None:
     assert log.read_text().splitlines() == ["called"]
 
 
+@pytest.mark.slow
 def test_the_claim_of_a_killed_process_is_taken_over_at_once(tmp_path: Path) -> None:
     store, log = tmp_path / "replies.db", tmp_path / "log"
     process = child(store, log, 600)

@@ -109,6 +109,7 @@ def failure(site: Site, source: str = "arxiv:2401.01234") -> Failure:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "source",
     [

@@ -373,6 +373,7 @@ def test_own_chunkers_are_loaded_and_held_to_the_contract() -> None:
         make_chunker(options("no.such.module:Thing"), Words())
 
 
+@pytest.mark.slow
 @settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

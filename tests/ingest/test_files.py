@@ -65,6 +65,7 @@ def without(library: str, packages: Path, monkeypatch: pytest.MonkeyPatch) -> No
 # Bad input, each built here.
 
 
+@pytest.mark.slow
 def test_encrypted_pdf() -> None:
     assert "password" in refused(
         EncryptedSourceError, "a.pdf", make.pdf([make.lines("secret")], password=b"hush")
@@ -271,6 +272,7 @@ def test_damaged_bytes_never_escape_as_another_error(seed: int) -> None:
         assert extract.text or extract.attachments
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_named_with_the_way_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,6 +374,7 @@ def test_word_lists_tables_and_headings(tmp_path: Path) -> None:
     refused(MalformedSourceError, "a.docx", truncated)
 
 
+@pytest.mark.slow
 def test_slides_have_notes_and_tables(tmp_path: Path) -> None:
     import pptx
     from pptx.util import Inches

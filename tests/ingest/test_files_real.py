@@ -13,6 +13,7 @@ from ragwright.ingest import Failure, FileReader, SourceOptions
 
 FOLDER = DATA / "documents"
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.needs_data,
     pytest.mark.skipif(not FOLDER.exists(), reason="no data set `documents` beside the checkout"),
 ]
@@ -39,14 +40,12 @@ def documents() -> dict[str, Document]:
     return {item.id: item for item in found if isinstance(item, Document)}
 
 
-@pytest.mark.slow
 def test_every_source_is_read_or_named(kept: dict[str, Kept]) -> None:
     assert len(kept) == 32
     silent = [r.file for r in kept.values() if r.recall is None and not r.failures]
     assert silent == ["eml_with_attachment.eml"]  # nothing is expected of it
 
 
-@pytest.mark.slow
 def test_the_words_are_kept(kept: dict[str, Kept]) -> None:
     lost = {
         row.file: (row.recall, row.missing.most_common(10))
@@ -88,7 +87,6 @@ def test_the_malformed_csv_is_named_and_its_rows_kept(kept: dict[str, Kept]) -> 
     assert row.recall == 1.0
 
 
-@pytest.mark.slow
 def test_spans_partition_pages_and_start_at_headings(documents: dict[str, Document]) -> None:
     for document in documents.values():
         if document.pages:
@@ -102,7 +100,6 @@ def test_spans_partition_pages_and_start_at_headings(documents: dict[str, Docume
             assert start.replace("\n", " ").startswith(section.title[:20])
 
 
-@pytest.mark.slow
 def test_a_ruled_table_without_side_rules_is_whole_and_in_place(
     documents: dict[str, Document],
 ) -> None:
@@ -137,7 +134,6 @@ def test_an_attachment_is_a_document_of_its_own(documents: dict[str, Document]) 
     assert "dummy content" not in mail.text
 
 
-@pytest.mark.slow
 def test_reading_twice_gives_the_same(documents: dict[str, Document], tmp_path: Path) -> None:
     reader = FileReader(SourceOptions(), base=FOLDER / "sources")
     again = {i.id: i for i in reader.read(".", no_network) if not isinstance(i, Failure)}

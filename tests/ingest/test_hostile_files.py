@@ -90,6 +90,7 @@ def test_a_filter_meets_every_value_of_a_nested_field(front: str) -> None:
     assert found.metadata["visibility"] == ("private", "owner")
 
 
+@pytest.mark.slow
 def test_aliases_of_aliases_are_not_written_out(tmp_path: Path) -> None:
     bomb = "".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9)}]\n" for n in range(1, 10))
     (tmp_path / "a.md").write_text(f"---\nk0: &k0 [x]\n{bomb}---\n\nText.\n", "utf-8")

@@ -121,11 +121,13 @@ def test_hostile_nesting_and_spans_end_in_time(main_only: bool) -> None:
     assert parse_html("", main_only=main_only).text == ""
 
 
+@pytest.mark.slow
 def test_the_declared_encoding_is_used() -> None:
     data = '<html><meta charset="iso-8859-2"><p>Łódź</p>'.encode("iso-8859-2")
     assert extract_bytes("a.html", data, SourceOptions()).text == "Łódź"
 
 
+@pytest.mark.slow
 def test_saved_pages_are_reduced_to_their_main_text_where_asked() -> None:
     page = (
         b"<html><body><nav><a href='/'>Home</a> <a href='/shop'>Shop</a></nav><main><h1>Pumps</h1>"

@@ -104,6 +104,7 @@ def test_a_page_without_a_type_is_known_by_its_bytes(site: Site) -> None:
     assert read(f"{site.base}/p").title == "Les pompes"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_a_failure(site: Site) -> None:
     site.routes["/empty"] = html("<html><body><script>x()</script></body></html>")
     site.routes["/picture"] = Answer(b"\x89PNG\r\n\x1a\n123", headers={"Content-Type": "image/png"})

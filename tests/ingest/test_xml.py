@@ -33,6 +33,7 @@ def read(name: str, text: str, options: SourceOptions | None = None) -> Extract:
     return extract_bytes(name, text.encode(), options or SourceOptions())
 
 
+@pytest.mark.slow
 def test_a_play_keeps_its_acts_speakers_and_stage_directions() -> None:
     found = read("play.xml", PLAY)
     assert (found.title, found.language) == ("La Pièce", "fr")
@@ -49,6 +50,7 @@ def test_a_play_keeps_its_acts_speakers_and_stage_directions() -> None:
         assert found.text[section.span.start :].lstrip("# ").startswith(section.title)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["play.xml", "play.tei", "play", "play.txt"])
 def test_xml_is_known_by_its_beginning_or_its_name(name: str) -> None:
     assert read(name, PLAY).title == "La Pièce"

@@ -264,6 +264,7 @@ def test_history_answers_for_a_schedule(tmp_path: Path) -> None:
     assert history.answered("a") == 480.0
 
 
+@pytest.mark.slow
 def test_who_hears_of_a_run_cannot_end_it(tmp_path: Path) -> None:
     """A log whose reader has gone: the step's output is read on, or it would wait for ever."""
 

@@ -95,6 +95,7 @@ def ran(folder: Path, jobs: str, notices: Notices, heard: list[str] | None = Non
     return runner.run(job, lock, RunRequest("schedule", 1.0), hearing, threading.Event())
 
 
+@pytest.mark.slow
 def test_a_mail_arrives_as_it_was_written(mails: Mails) -> None:
     assert Notices().send(mails.address, TEXT).sent
     (mail,) = mails.taken

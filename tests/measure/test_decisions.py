@@ -229,6 +229,7 @@ def test_abstaining_on_an_unanswerable_row_loses_nothing() -> None:
         Score("Contains", "errored", unanswerable=True)
 
 
+@pytest.mark.slow
 def test_a_row_says_itself_whether_it_can_be_answered(tmp_path: Path) -> None:
     """By the marks of rows, through a file of scores, to the exit code of the gate."""
     rows = [Row(f"r{n}", "q?", response="yes", reference="yes") for n in range(190)]

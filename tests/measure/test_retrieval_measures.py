@@ -161,6 +161,7 @@ PAIRS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(QRELS, RANKING)
 def test_agrees_with_ir_measures(qrels: dict[str, int], ranking: list[str]) -> None:
@@ -196,6 +197,7 @@ def test_the_ideal_ranking_scores_one(qrels: dict[str, int]) -> None:
         assert score.value == (pytest.approx(1.0) if relevant else 0.0 if qrels else None)
 
 
+@pytest.mark.slow
 @given(QRELS, RANKING)
 def test_a_topic_without_relevant_documents_is_0_or_left_out(
     qrels: dict[str, int], ranking: list[str]

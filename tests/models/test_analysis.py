@@ -230,6 +230,7 @@ def test_both_roads_find_the_same_words_in_real_text(name: str) -> None:
     assert [w for line in lines for w in words(line)] == words("\n".join(lines))
 
 
+@pytest.mark.slow
 def test_both_roads_find_the_same_words_in_random_text() -> None:
     rng = random.Random(7)
     pieces = [*"aB1é_-.,:/#+@&'’ \n\"()[]`!?…", " https://a.b/c ", "C++", ".NET", "::", "1,000"]

@@ -14,6 +14,7 @@ import pytest
 from hub_server import HubServer, commit_of, hub_server
 
 pytest.importorskip("model2vec", reason="ragwright[embed] is not installed")
+pytestmark = pytest.mark.slow
 
 STATIC, FIRST, SECOND = "acme/static", commit_of("1"), commit_of("2")
 SETTINGS = "embed: {{model: {model}}}\nsources: [docs]\n"
@@ -105,7 +106,6 @@ def pins(project: Path) -> dict[str, dict[str, object]]:
     return found["models"]  # type: ignore[return-value]
 
 
-@pytest.mark.slow
 def test_a_model_is_fetched_once_pinned_and_used_without_network(
     hub: HubServer, project: Path, run: Run
 ) -> None:
@@ -121,7 +121,6 @@ def test_a_model_is_fetched_once_pinned_and_used_without_network(
     assert len(hub.requests) == asked, hub.requests[asked:]
 
 
-@pytest.mark.slow
 def test_a_newer_commit_on_the_hub_changes_nothing_until_the_pin_goes(
     hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
 ) -> None:
@@ -135,7 +134,6 @@ def test_a_newer_commit_on_the_hub_changes_nothing_until_the_pin_goes(
     assert pins(project)[STATIC]["revision"] == SECOND
 
 
-@pytest.mark.slow
 def test_another_machine_fetches_the_pinned_commit(
     hub: HubServer, project: Path, run: Run, commits: dict[str, Path]
 ) -> None:
@@ -158,7 +156,6 @@ def test_a_cut_download_is_resumed(
     assert int(resumed[0].rpartition("bytes=")[2].rstrip("-")) > 10_000_000
 
 
-@pytest.mark.slow
 def test_damaged_weights_are_refused_and_fetched_again(hub: HubServer, run: Run) -> None:
     hub.damaged = True
     assert "SHA-256" in run("ingest", code=1).stderr
@@ -241,7 +238,6 @@ def test_doctor_names_the_line_that_adds_semantic_search(run: Run) -> None:
     assert "embed: {model: hf:" in said
 
 
-@pytest.mark.slow
 def test_minilm_from_the_hub_equals_the_folder(
     hub: HubServer, project: Path, minilm: Path, minilm_onnx: Path
 ) -> None:

@@ -24,6 +24,7 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_fall_is_found_with_its_day_and_what_changed(bench: Workbench) -> None:
     rng, clock = random.Random(3), Days(45)
     early = live(bench, clock, 10, 0.05, rng)

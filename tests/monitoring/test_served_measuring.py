@@ -22,6 +22,7 @@ def values(bench: Workbench) -> dict[str, float | None]:
     return {score.output: score.value for score in bench.outputs.scores.all(None)}
 
 
+@pytest.mark.slow
 def test_a_share_is_drawn_by_id_and_the_same_one_in_every_process(tmp_path: Path) -> None:
     drawn, clock = [], Days(1)
     for name in ("a", "b"):

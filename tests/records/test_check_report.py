@@ -95,6 +95,7 @@ def tags(report: CheckReport) -> Mapping[str, int]:
     return {one.name: one.rows for one in report.patterns if one.use == "tag"}
 
 
+@pytest.mark.slow
 def test_what_each_pattern_and_rule_does_is_counted(tmp_path: Path) -> None:
     report = check_records(*project(tmp_path))
     assert not report.faults
@@ -374,6 +375,7 @@ def test_columns_can_be_named_in_place_of_the_declared_ones(tmp_path: Path) -> N
     assert tags(report)["money ask"] == 0
 
 
+@pytest.mark.slow
 def test_a_sample_is_drawn_evenly_and_again_the_same(tmp_path: Path) -> None:
     rows = [(str(n), "Ann", f"message {n}") for n in range(10_000)]
     folders = project(tmp_path, rows)
@@ -400,6 +402,7 @@ def test_patterns_that_run_in_python_say_why(tmp_path: Path) -> None:
     assert not why["plain hook"]
 
 
+@pytest.mark.slow
 def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path) -> None:
     named = (
         "pattern_seconds: 0.2\ntags:\n  evil hook: '(?=(x+x+)+y)x'\n  money ask: '(?i)give \\$'\n"
@@ -433,6 +436,7 @@ def test_the_text_and_the_document_tell_the_same(tmp_path: Path) -> None:
     assert {one["name"] for one in document["patterns"]} >= {"links", "dragon hook"}
 
 
+@pytest.mark.slow
 def test_the_template_has_no_fault_and_nothing_that_never_acts(tmp_path: Path) -> None:
     init_project(tmp_path, template="records")
     report = check_records(tmp_path / "records", tmp_path)

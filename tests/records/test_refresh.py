@@ -181,6 +181,7 @@ def test_two_rows_with_one_key_are_refused_and_nothing_is_lost(tmp_path: Path) -
     assert len(content(tmp_path / "tables")["bronze"]) == 1
 
 
+@pytest.mark.slow
 def test_rows_of_another_source_are_told_from_those_there_were(tmp_path: Path) -> None:
     folder, tables = declare(tmp_path / "records"), tmp_path / "tables"
     first = refreshed(folder, tables, Rows([row("a", "Give a"), row("b", "Give b")]))
@@ -262,6 +263,7 @@ def test_a_column_that_no_row_ever_had_is_refused(
 NEEDY = {"source": SOURCE + "require: [party]\n"}
 
 
+@pytest.mark.slow
 def test_a_row_that_lacks_what_is_required_leaves_every_table_until_it_is_whole(
     tmp_path: Path,
 ) -> None:

@@ -122,6 +122,7 @@ def test_numbers_are_those_that_were_stored(project: Path) -> None:
     assert [entry.label for entry in found.entries] == ["k1", "k3"]
 
 
+@pytest.mark.slow
 def test_names_of_runs(project: Path) -> None:
     with Workbench.open(project) as bench:
         newest = bench.project.runs.list("eval")[-1].id
@@ -140,6 +141,7 @@ def test_a_diagnosis(project: Path) -> None:
     assert "stages-TokenF1" in names
 
 
+@pytest.mark.slow
 def test_a_study_beside_a_run(project: Path) -> None:
     found = subject(project, "wide", "k3")
     assert found.entries[-1].label == "k3"

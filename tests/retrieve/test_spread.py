@@ -100,6 +100,7 @@ def test_the_right_words_from_the_wrong_act_are_told(ask: Ask) -> None:
     assert spread(pool, "act").effective > 3
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_turns_or_a_filter_bring_the_right_act(ask: Ask) -> None:
     pool = ask(QUESTION, top_k=30)
@@ -135,6 +136,7 @@ def test_values_of_a_hit() -> None:
         values_of(found, "section:x")
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=12))
 def test_a_spread_counts_every_hit(sides: list[str]) -> None:
     hits = [hit(n, side=side) for n, side in enumerate(sides, 1)]

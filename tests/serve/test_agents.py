@@ -86,6 +86,7 @@ def json_of(result: Any) -> Any:
     return json.loads(block.text)
 
 
+@pytest.mark.slow
 def test_ask_carries_url_and_quote_in_both_channels(project: Path) -> None:
     async def work(client: Client) -> None:
         made = await client.call_tool("ask", {"question": QUESTION, "persona": "engineer"})
@@ -124,6 +125,7 @@ def test_lists_are_short_and_go_on(project: Path) -> None:
         with_tools(running, work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filters", [(), ("language!=xx",), ("source=docs/codes.md",)])
 def test_lists_name_sources_as_citations_do_and_pages_hold_each_once(
     project: Path, filters: tuple[str, ...]

@@ -79,6 +79,7 @@ def asks(text: str, **more: object) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": text}], **more}
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_cut_in_the_middle_is_charged(tmp_path: Path) -> None:
     long = Reply("Every two years [1]. " * 200, pace=0.02)
     with ScriptedServer(long) as model, priced(tmp_path, model) as running:
@@ -92,6 +93,7 @@ def test_a_stream_that_is_cut_in_the_middle_is_charged(tmp_path: Path) -> None:
         assert http.post("/v1/chat/completions", json=asks("Why?")).status_code == 429
 
 
+@pytest.mark.slow
 def test_an_answer_that_takes_too_long_is_charged(tmp_path: Path) -> None:
     slow = Reply(ANSWER, delay=30.0)
     with (
@@ -112,6 +114,7 @@ def test_a_client_that_leaves_before_its_answer_is_charged(tmp_path: Path) -> No
         assert eventually_spent(running) > 10
 
 
+@pytest.mark.slow
 def test_every_call_of_an_answer_is_charged_once_and_stored_replies_never(tmp_path: Path) -> None:
     with ScriptedServer(Reply(ANSWER, usage=(10, 5))) as model:
         rewriting = f"retrieve: {{query: {{methods: [rewrite], model: '{model.url}#writer'}}}}\n"
@@ -213,6 +216,7 @@ def test_why_a_passage_was_found_is_made_for_each_tenant_anew(tmp_path: Path) ->
     assert sorted(calls[2]) == sorted(calls[0])
 
 
+@pytest.mark.slow
 def test_no_model_without_a_price_is_called_under_a_budget(tmp_path: Path) -> None:
     rewriting = "retrieve: {query: {methods: [rewrite], model: 'openai:gpt-x'}}\n"
     with ScriptedServer(ANSWER) as model, priced(tmp_path, model, rewriting) as running:
@@ -227,6 +231,7 @@ def test_no_model_without_a_price_is_called_under_a_budget(tmp_path: Path) -> No
     assert not model.requests
 
 
+@pytest.mark.slow
 def test_the_budget_is_looked_at_again_after_the_wait_for_a_turn(tmp_path: Path) -> None:
     slow = Reply(ANSWER, delay=0.6)
     with (
@@ -249,6 +254,7 @@ def test_the_budget_is_looked_at_again_after_the_wait_for_a_turn(tmp_path: Path)
     assert len(model.requests) == 1
 
 
+@pytest.mark.slow
 def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) -> None:
     slow = Reply(ANSWER, delay=2.0)
     with (

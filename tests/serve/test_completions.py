@@ -251,6 +251,7 @@ def test_answers_are_stored_with_feedback(offline: Path) -> None:
         assert [hit.text for hit in bench.outputs.used(text.id)]
 
 
+@pytest.mark.slow
 def test_links_are_added_where_asked_for(offline: Path) -> None:
     with served(offline) as running:
         made = asked(running, extra_body={"ragwright": {"source_links": True}})

@@ -61,6 +61,7 @@ def test_the_verdict_comes_first_and_names_what_changed(running: Running) -> Non
     assert "<td>small</td><td>cheap</td>" in changed
 
 
+@pytest.mark.slow
 def test_the_drift_is_computed_again_only_where_scores_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

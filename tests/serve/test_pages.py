@@ -42,6 +42,7 @@ def test_a_form_asks_without_any_script(project: Path) -> None:
     assert "fluid" in why
 
 
+@pytest.mark.slow
 def test_an_abstention_shows_the_closest_passages_as_links(project: Path) -> None:
     question = "Who invented the brake fluid in Oslo?"
     with served(project) as running:
@@ -59,6 +60,7 @@ def test_an_abstention_shows_the_closest_passages_as_links(project: Path) -> Non
     assert details["closest"][0]["quote"] == "The brake fluid must be changed every two years."
 
 
+@pytest.mark.slow
 def test_everything_foreign_is_escaped_and_no_script_but_ours_may_run(project: Path) -> None:
     name = quote("docs/<b>hostile<b>.md")
     with served(project) as running:
@@ -90,6 +92,7 @@ def test_sources_are_listed_and_show_their_chunks(project: Path) -> None:
     assert gone.status_code == 404
 
 
+@pytest.mark.slow
 def test_runs_are_listed_and_compared_with_a_baseline(project: Path) -> None:
     rows = project / "rows.jsonl"
     rows.write_text(ROW, "utf-8")
@@ -120,6 +123,7 @@ def test_runs_are_listed_and_compared_with_a_baseline(project: Path) -> None:
     assert {page.status_code for page in lost} == {404}
 
 
+@pytest.mark.slow
 def test_a_sweep_shows_verdict_leaderboard_and_plot(project: Path) -> None:
     (project / "rows.jsonl").write_text(ROW.replace("{", '{"split": "tune", ', 1), "utf-8")
     (project / "s.yaml").write_text(
@@ -154,6 +158,7 @@ def test_outputs_take_feedback(project: Path) -> None:
         assert running.http.get("/outputs/9.9").status_code >= 400
 
 
+@pytest.mark.slow
 def test_settings_show_value_default_source_effect_and_lines_to_copy(project: Path) -> None:
     file = project / "ragwright.yaml"
     file.write_text(
@@ -184,6 +189,7 @@ def test_settings_show_value_default_source_effect_and_lines_to_copy(project: Pa
     assert key(changed, "chunk.size")
 
 
+@pytest.mark.slow
 def test_sources_show_the_last_ingest_to_those_who_may_see_all(project: Path) -> None:
     (project / "docs" / "broken.pdf").write_text("no PDF", "utf-8")
     with Workbench.open(project) as bench:
@@ -202,6 +208,7 @@ def test_sources_show_the_last_ingest_to_those_who_may_see_all(project: Path) ->
         assert "Last ingest" not in running.client(owner).get("/sources").text
 
 
+@pytest.mark.slow
 def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> None:
     keys = ServeKeys(ProjectFolder(project))
     reader = keys.add(ServeKey("reader", "", filters=("source=docs/codes.md",)))

@@ -101,6 +101,7 @@ def test_the_wait_of_a_rate_is_never_too_short(project: Path) -> None:
         assert (came + wait) // 60 > came // 60 or came % 60 < 1
 
 
+@pytest.mark.slow
 def test_forgetting_reaches_what_was_served(project: Path) -> None:
     secret = ServeKeys(ProjectFolder(project)).add(
         ServeKey("acme", "", filters=("source=docs/service.md",))

@@ -215,6 +215,7 @@ def test_a_client_that_sends_slowly_holds_nobody_up(tmp_path: Path) -> None:
             link.close()
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come_is_given_up(tmp_path: Path) -> None:
     with served(project(tmp_path), body=0.3) as running:
         parts = urlsplit(running.address)

@@ -46,6 +46,7 @@ def content(running: Running, secret: str, **more: object) -> str:
     return found
 
 
+@pytest.mark.slow
 def test_a_key_is_needed_once_one_is_made_and_its_file_holds_no_key(project: Path) -> None:
     with served(project) as running:
         assert running.ask(QUESTION).status_code == 200
@@ -145,6 +146,7 @@ def test_readers_may_not_see_what_belongs_to_the_owner(project: Path) -> None:
     assert scored.json()["measures"]["ExactMatch"]["mean"] == 1.0
 
 
+@pytest.mark.slow
 def test_other_names_and_other_sites_are_refused_without_keys(project: Path) -> None:
     with served(project) as running:
         named = running.http.get("/v1/models", headers={"host": "attacker.example"})
@@ -159,6 +161,7 @@ def test_a_public_address_needs_a_key(project: Path) -> None:
         serve(Serving(project), Listening("0.0.0.0", 0))
 
 
+@pytest.mark.slow
 def test_a_damaged_file_of_keys_lets_nobody_in(project: Path) -> None:
     file = ServeKeys(ProjectFolder(project)).file
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -211,6 +214,7 @@ def test_a_tenant_without_documents_learns_nothing_of_the_others(project: Path) 
         assert "zeta" not in page.text
 
 
+@pytest.mark.slow
 def test_a_server_whose_last_key_was_revoked_lets_nobody_in(project: Path) -> None:
     with served(project) as running:
         key(project, "last")
@@ -218,6 +222,7 @@ def test_a_server_whose_last_key_was_revoked_lets_nobody_in(project: Path) -> No
         assert running.http.get("/v1/models").status_code == 401
 
 
+@pytest.mark.slow
 def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
     with served(project) as running:
         crossed = {"sec-fetch-site": "cross-site"}

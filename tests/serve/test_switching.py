@@ -77,6 +77,7 @@ def asked_all_the_while(running: Running) -> Iterator[list[int]]:
         thread.join()
 
 
+@pytest.mark.slow
 def test_promote_and_rollback_switch_without_a_restart_or_a_failed_request(project: Path) -> None:
     promoted(project, 1)
     with served(project, own=False) as running:
@@ -154,6 +155,7 @@ def test_promote_and_rollback_while_streams_run(tmp_path: Path) -> None:
     assert first == third != second, "each ends under the configuration it began with"
 
 
+@pytest.mark.slow
 def test_settings_that_are_wrong_change_nothing(project: Path) -> None:
     with served(project) as running:
         before = hits(running)
@@ -187,6 +189,7 @@ def test_readers_see_the_old_index_until_the_new_one_is_whole(project: Path) -> 
     assert set(states) == {200}
 
 
+@pytest.mark.slow
 def test_documents_that_were_removed_are_still_read_from_the_old_index(project: Path) -> None:
     with served(project, watch=30.0) as running:
         before = hits(running)
@@ -234,6 +237,7 @@ def test_what_is_asked_at_once_is_bounded(tmp_path: Path) -> None:
     assert states.count(200) == 2
 
 
+@pytest.mark.slow
 def test_what_could_not_be_opened_is_tried_again_though_no_file_has_changed(project: Path) -> None:
     with served(project) as running:
         assert hits(running) == 2

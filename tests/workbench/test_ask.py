@@ -302,6 +302,7 @@ def test_an_offline_answer_is_one_piece_and_errors_are_raised(make_project: Make
     assert len(pieces) == 1
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_early_ends_the_call(make_project: MakeProject) -> None:
     slow = Reply("It is changed every two years [1]. " * 40, pace=0.02)
     with (

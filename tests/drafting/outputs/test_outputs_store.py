@@ -276,6 +276,7 @@ def test_several_processes_write_and_every_batch_has_a_number_of_its_own(path: P
     assert sorted(numbers) == list(range(1, 76))
 
 
+@pytest.mark.slow
 def test_a_writer_that_is_killed_leaves_whole_batches_alone(path: Path) -> None:
     at(path).close()
     told = 0

@@ -158,6 +158,7 @@ def test_an_index_that_others_changed_is_looked_at_row_by_row(folder: Path) -> N
         assert index_counts(bench.records.refresh()) == (0, 1, 2, 0)
 
 
+@pytest.mark.slow
 def test_an_index_brought_up_to_date_is_the_one_that_is_made_afresh(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -273,6 +274,7 @@ def test_doctor_says_how_far_tables_and_index_are(folder: Path) -> None:
     assert "tags.yaml:1" in fault[1]
 
 
+@pytest.mark.slow
 def test_a_forgotten_record_leaves_no_byte_behind(folder: Path) -> None:
     secret = "Ziggurat"
     written(folder, [row(1, f"Give to {secret}"), *ROWS[1:], row(4, f"Give to {secret}")])

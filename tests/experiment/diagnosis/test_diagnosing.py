@@ -133,6 +133,7 @@ def answering(server: ScriptedServer, more: str = "") -> str:
     return f"answer: {{model: '{server.url}#reader'{more}}}\n"
 
 
+@pytest.mark.slow
 def test_without_a_fault_no_stage_is_blamed(folder: Path, model: ScriptedServer) -> None:
     found = diagnosed(folder, answering(model))
     assert found.stage is None
@@ -189,6 +190,7 @@ def test_a_reranker_that_reverses_is_named(folder: Path, model: ScriptedServer) 
     assert found.of("truncate", "Contains").first.difference == 0.0
 
 
+@pytest.mark.slow
 def test_a_top_k_that_is_too_small_is_named(folder: Path, model: ScriptedServer) -> None:
     settings = f"retrieve: {{top_k: 1}}\n{answering(model)}"
     found = diagnosed(folder, settings, "Recall@5,Contains", testset="pairs")
@@ -197,6 +199,7 @@ def test_a_top_k_that_is_too_small_is_named(folder: Path, model: ScriptedServer)
     assert found.of("truncate", "Recall@5").proven
 
 
+@pytest.mark.slow
 def test_a_context_that_is_too_small_is_named(folder: Path, model: ScriptedServer) -> None:
     long = "Platforms are swept daily and benches are painted in spring. " * 12
     for name in docs():
@@ -214,6 +217,7 @@ def test_a_context_that_is_too_small_is_named(folder: Path, model: ScriptedServe
     assert found.of("retrieve", "Recall@5").recovered.difference == 0.0
 
 
+@pytest.mark.slow
 def test_a_search_that_keeps_too_few_tokens_is_named(folder: Path, model: ScriptedServer) -> None:
     settings = f"retrieve: {{context_tokens: 5}}\n{answering(model)}"
     found = diagnosed(folder, settings, "Recall@100,Contains", testset="pairs")
@@ -221,6 +225,7 @@ def test_a_search_that_keeps_too_few_tokens_is_named(folder: Path, model: Script
     assert found.of("truncate", "Recall@100").proven
 
 
+@pytest.mark.slow
 def test_a_generator_that_ignores_its_passages_is_named(folder: Path) -> None:
     with ScriptedServer("Trains are nice [1].") as dreamer, ScriptedServer(judges) as judge:
         settings = f"{answering(dreamer)}judge: {{model: '{judge.url}#judge'}}\n"
@@ -256,6 +261,7 @@ def test_the_gold_that_no_chunk_holds_is_told_apart(folder: Path, model: Scripte
     assert "docs/gone.txt 0-9: in no chunk of the index" in text
 
 
+@pytest.mark.slow
 def test_a_document_that_only_an_oracle_read_can_be_forgotten(
     folder: Path, model: ScriptedServer
 ) -> None:
@@ -338,6 +344,7 @@ def test_what_a_paid_search_finds_is_forecast_as_a_range(
     assert forecast.calls.low <= made <= forecast.calls.high
 
 
+@pytest.mark.slow
 def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
     folder: Path, model: ScriptedServer
 ) -> None:

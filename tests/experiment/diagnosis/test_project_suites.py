@@ -168,6 +168,7 @@ def test_a_suite_of_ones_own_corpus(made: Testset) -> None:
     assert hard == [5] * 8  # a search for a team finds the other teams
 
 
+@pytest.mark.slow
 def test_random_distractors_are_not_searched_for(tmp_path: Path) -> None:
     project = Project(tmp_path)
     with Workbench.open(project.folder) as bench:
@@ -247,6 +248,7 @@ def test_what_is_known_by_heart_is_subtracted(tmp_path: Path) -> None:
     assert all(point.above == 0 for point in parts.points)
 
 
+@pytest.mark.slow
 def test_one_that_detects_errors_mends_them(tmp_path: Path) -> None:
     curves, _, _ = run(tmp_path, detects, SuiteOptions(("counterfactual",)))
     assert means(curves["counterfactual", "errors reported", "all"]) == [0, 1]
@@ -257,6 +259,7 @@ def test_one_that_detects_errors_mends_them(tmp_path: Path) -> None:
     assert means(curves["counterfactual", "false answer given", "all"]) == [0, 0]
 
 
+@pytest.mark.slow
 def test_nobody_reports_errors_where_the_prompt_does_not_ask(tmp_path: Path) -> None:
     options = SuiteOptions(("counterfactual",), report_errors=False)
     curves, _, _ = run(tmp_path, detects, options)

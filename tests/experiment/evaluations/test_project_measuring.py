@@ -50,6 +50,7 @@ def test_nothing_is_said_of_files_where_none_is_named(tmp_path: Path) -> None:
     assert not found.keys() & {"template", "glossary", "databases"}
 
 
+@pytest.mark.slow
 def test_what_a_template_says_is_part_of_the_manifest(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)("prompt: {template: own.yaml}\n")
     (folder / "own.yaml").write_text(TEMPLATE.format(word="Acme"))
@@ -70,6 +71,7 @@ def test_what_a_glossary_says_is_part_of_the_manifest(tmp_path: Path, *, answers
     assert manifest(folder, answers=answers) != first
 
 
+@pytest.mark.slow
 def test_what_a_database_holds_is_part_of_the_manifest(tmp_path: Path) -> None:
     folder = MakeProject(tmp_path)(
         "retrieve:\n  route: {method: rules}\n"
@@ -110,6 +112,7 @@ def test_an_ingest_while_rows_are_answered_changes_none_of_them(tmp_path: Path) 
     assert not any("NEWER" in prompt for prompt in calls)
 
 
+@pytest.mark.slow
 def test_a_template_is_read_once_and_its_edit_changes_no_later_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

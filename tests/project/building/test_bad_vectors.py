@@ -116,6 +116,7 @@ def test_a_server_of_bad_vectors_leaves_the_index_as_it_was(
     assert len(before) == len(stored(folder)) == 2
 
 
+@pytest.mark.slow
 def test_a_text_with_a_bad_vector_costs_its_own_document_only(
     folder: Path, server: RawServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -240,6 +240,7 @@ def test_renamed_watermarks_and_missing_ones(address: str) -> None:
     assert raised.value.hint
 
 
+@pytest.mark.slow
 def test_rows_are_counted_for_messages(address: str) -> None:
     batches = list(opened(Path(), address, "SELECT * FROM many ORDER BY id").batches(7_000))
     assert [batch.num_rows for batch in batches] == [7_000] * 8 + [4_000]
@@ -289,6 +290,7 @@ def test_a_server_that_goes_down_half_way(kind: str) -> None:
             next(source.batches(500))
 
 
+@pytest.mark.slow
 def test_secrets_stay_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     address = "postgresql+psycopg://shopper:${SHOP_PASSWORD}@localhost:1/postgres"
     monkeypatch.delenv("SHOP_PASSWORD", raising=False)

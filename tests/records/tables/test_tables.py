@@ -273,6 +273,7 @@ def test_what_strangers_put_there_stays(tmp_path: Path) -> None:
     assert files(tables.folder) == strangers | kept
 
 
+@pytest.mark.slow
 def test_writers_take_turns(tmp_path: Path) -> None:
     def write_five(name: str) -> None:
         tables = Tables(tmp_path / "tables")

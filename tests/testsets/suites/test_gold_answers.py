@@ -80,6 +80,7 @@ WORDS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(before=WORDS, answer=WORDS, after=WORDS)
 def test_a_passage_that_holds_the_answer_always_leaks(
     before: list[str], answer: list[str], after: list[str]
