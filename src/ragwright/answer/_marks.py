@@ -155,19 +155,22 @@ def marks_for_hits(hits: Callable[[], Sequence[Hit]], link: Link = _no_link) -> 
 
 def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
     """The marks of an answer that is there: its own citations, rewritten."""
-    if answer.model != ExtractiveReranker.name:
-        known = {one.marker: one for one in answer.citations}
-        marks = Marks(
-            lambda _, n: known.get(n), lambda cited: quoted_text(answer.hits, cited), link
-        )
-    else:  # each quoted sentence has a mark and a citation of its own
-        waiting = list(answer.citations)
+    waiting = list(answer.citations)
+    own: dict[int, list[Citation]] = {}
+    for cited in answer.citations:
+        own.setdefault(cited.marker, []).append(cited)
 
-        def resolve(_: int, number: int) -> Citation | None:
-            found = waiting and waiting[0].marker == number
-            return waiting.pop(0) if found else None
+    def in_turn(_: int, number: int) -> Citation | None:
+        return waiting.pop(0) if waiting and waiting[0].marker == number else None
 
-        marks = Marks(resolve, lambda cited: quoted_text(answer.hits, cited), link)
+    def of_passage(_: int, number: int) -> Citation | None:
+        """Items read from one passage have a citation each; a model cites the whole passage."""
+        found = own.get(number, [])
+        return found.pop(0) if len(found) > 1 else found[0] if found else None
+
+    quotes = answer.model == ExtractiveReranker.name  # each sentence has a mark of its own
+    resolve = in_turn if quotes else of_passage
+    marks = Marks(resolve, lambda cited: quoted_text(answer.hits, cited), link)
     marks.feed(answer.text, last=True)
     return marks
 
