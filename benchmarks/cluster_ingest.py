@@ -30,7 +30,8 @@ from benchmarks.publish import Cell, Section, Table, publish, section_lines, ver
 
 CORPORA = DATA / "chunking_eval/corpora"
 CHARACTERS = 3_000
-WAYS = ("local", "ray, 1 node", "ray, 2 nodes", "Daft script, 2 nodes")
+LANCE = "ray, 2 nodes, lance store"
+WAYS = ("local", "ray, 1 node", "ray, 2 nodes", "Daft script, 2 nodes", LANCE)
 
 
 def make_pages(folder: Path, count: int) -> None:
@@ -99,9 +100,28 @@ def row_names() -> tuple[str, ...]:
     return ("id", "hash", "chunks", "terms")
 
 
+def counted(name: str, *classes: type) -> list[float]:
+    """Processor seconds of each call of a method from now on; those of other threads included."""
+    spent: list[float] = []
+    for kind in classes:
+        plain = getattr(kind, name)
+
+        def timed(*given: Any, plain: Any = plain, **named: Any) -> Any:
+            start = time.process_time()
+            try:
+                return plain(*given, **named)
+            finally:
+                spent.append(time.process_time() - start)
+
+        setattr(kind, name, timed)
+    return spent
+
+
 def child(way: str, pages: Path, work: Path) -> None:
     """One measured run in this process; prints one JSON document."""
     started = time.perf_counter()
+    storing: list[float] = []
+    settling: list[float] = []
     if way.startswith("Daft"):
         import ray
 
@@ -109,14 +129,20 @@ def child(way: str, pages: Path, work: Path) -> None:
         read = daft_script(pages, work / "table")
     else:
         from ragwright import Workbench
+        from ragwright.index import LanceStore, SqliteStore
 
-        (work / "ragwright.yaml").write_text(f"sources: [{pages}]\n", "utf-8")
+        storing = counted("upsert", LanceStore, SqliteStore)
+        settling = counted("settle", LanceStore)
+        kind = "lance" if way == LANCE else "sqlite"
+        settings = f"sources: [{pages}]\nstore: {{kind: {kind}}}\n"
+        (work / "ragwright.yaml").write_text(settings, "utf-8")
         with Workbench.open(work) as bench:
             report = bench.ingest(engine="local" if way == "local" else "ray")
             read = report.counts.added
     seconds = time.perf_counter() - started
     used = resource.getrusage(resource.RUSAGE_SELF)
     found = {"seconds": seconds, "peak": used.ru_maxrss * 1024, "pages": read}
+    found |= {"storing": sum(storing), "settling": sum(settling)}
     print(json.dumps({**found, "processor": used.ru_utime + used.ru_stime}))
 
 
@@ -177,6 +203,8 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
             "pages per second": f"{count / middle[way]:.0f}",
             "of 2 nodes": f"{middle[way] / ours:.2f}",
             "driver processor seconds": f"{processor[way]:.1f}",
+            "storing": f"{statistics.median(one['storing'] for one in figures[way]):.1f}",
+            "indexing": f"{statistics.median(one['settling'] for one in figures[way]):.1f}",
             "driver memory MB": f"{max(one['peak'] for one in figures[way]) / 1e6:.0f}",
         }
         for way in WAYS

@@ -164,7 +164,8 @@ def section(calls: int, rounds: int) -> Section:
             f"Without sharing, {PROCESSES * calls} calls would be paid for. Calls that were in "
             f"flight in a killed process, at most {CONCURRENCY}, are made again by another one.",
             "Eight processes, the model server and PostgreSQL share the processors of one machine. "
-            "PostgreSQL waits for the disk at each commit; SQLite here does not.",
+            "PostgreSQL waits for the disk at each commit; SQLite here does not. The load average "
+            f"was {os.getloadavg()[1]:.0f} over the last 5 minutes, on {os.cpu_count()} cores.",
         ],
         command="python -m benchmarks.shared_replies --publish",
         page="scale",

@@ -50,6 +50,9 @@ from ._tokens import AnalyzerFactory, Analyzers
 _BLOCK = 500
 _GRACE_SECONDS = 3600
 _READS = 20
+_KEYS = 20_000
+"""Documents that are looked up by one reading of all keys, which no index covers."""
+
 _IN_MEMORY = 200_000
 """Chunks up to which a second index in memory may answer for a failed view."""
 
@@ -216,7 +219,7 @@ class LanceStore(Store):
             table = self._documents(pair)
             if table is None:
                 return frozenset()
-            found = [rows_of(table, ["key"], one) for one in lance.one_of("key", keys)]
+            found = [rows_of(table, ["key"], one) for one in lance.one_of("key", keys, _KEYS)]
         return frozenset(keys[row["key"]] for rows in found for row in rows)
 
     def holds(self, pair: IndexSpec) -> bool:
@@ -313,7 +316,7 @@ class LanceStore(Store):
     def _entries(self, documents: Any, keys: Sequence[str]) -> dict[str, _Entry]:
         found = {}
         columns = ["key", "stamp", "hash", "source", "root", "chunks"]
-        for condition in lance.one_of("key", keys):
+        for condition in lance.one_of("key", keys, _KEYS):
             for row in lance.select(documents, columns, condition).to_pylist():
                 found[row["key"]] = _Entry(**row)
         return found
