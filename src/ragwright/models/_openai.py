@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,7 @@ from ._embedding import vector_fault
 from ._limits import Heard
 from ._names import Target
 from ._seams import ChatModel, Matrix
-from ._transport import Connections, OpenAIServer, server_identity
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
+from ._transport import Client, Connections, OpenAIServer, server_identity
 
 _FINISH = {
     "complete": "stop",
@@ -156,10 +153,10 @@ class OpenAIChat(ChatModel):
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
 
-        async def call(client: AsyncOpenAI, heard: Heard) -> dict[str, Any]:
+        async def call(client: Client, heard: Heard) -> dict[str, Any]:
             from openai import AsyncStream
 
-            stream = await client.post(
+            stream = await client.sdk.post(
                 "/chat/completions",
                 cast_to=object,
                 body=body,
