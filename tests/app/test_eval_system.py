@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from command_line import ragwright, spawned
+from served import served
+from small_project import MakeProject
 
 from ragwright.testing import ScriptedServer
 
@@ -241,6 +243,40 @@ def test_an_openai_compatible_endpoint_is_a_system(folder: Path) -> None:
         done = ragwright(folder, "eval", "--system", f"{server.url}#m", *words)
         assert server.count == 3
     assert json.loads(done.stdout)["measures"]["TokenF1"]["mean"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.slow
+def test_a_served_project_tells_its_citations_and_abstentions(tmp_path: Path) -> None:
+    pytest.importorskip("fastapi")
+    project = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    ragwright(project, "ingest", "-q")
+    asked = tmp_path / "asked.csv"
+    asked.write_text(
+        "question,answer,reference_ids\n"
+        "How often must the brake fluid be changed?,every two years,docs/service.md\n"
+        "Who sings in the opera tonight?,nobody,docs/codes.md\n",
+        "utf-8",
+    )
+    with served(project) as running:
+        system = f"{running.address}/v1#handbook/engineer"
+        words = ("--testset", str(asked), "--measures", "TokenF1,KPrecision,HitRate@5")
+        done = ragwright(tmp_path, "eval", "--system", system, *words, "--json", "--rows")
+    first, second = json.loads(done.stdout)["rows"]
+    assert first["response"].startswith("The brake fluid must be changed every two years.")
+    assert "[1]" not in first["response"]
+    assert first["retrieved_contexts"][0] == "The brake fluid must be changed every two years."
+    assert set(first["retrieved_context_ids"]) == {"docs/service.md"}
+    assert (first["KPrecision"], first["HitRate@5"]) == (1, 1)
+    assert second["TokenF1 state"] == "abstained"
+
+
+def test_a_system_may_say_that_it_abstains(folder: Path) -> None:
+    (folder / "shy.py").write_text(
+        "def ask(question):\n    return {'answer': 'No idea.', 'abstained': True}\n", "utf-8"
+    )
+    words = ("--testset", "questions.csv", "--measures", "TokenF1", "--json")
+    done = ragwright(folder, "eval", "--system", "shy.py:ask", *words, code=101)  # none is scored
+    assert json.loads(done.stdout)["measures"]["TokenF1"]["states"]["abstained"] == 3
 
 
 @pytest.mark.parametrize(

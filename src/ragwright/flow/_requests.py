@@ -197,6 +197,7 @@ class ChatReply:
         dropped: Parameters the server rejected and that were left out.
         cached: True where the reply came from the reply store.
         notes: Notes on parts of the reply that were replaced.
+        extra: JSON of the object ``ragwright`` that a ragwright server sends; else empty.
     """
 
     text: str
@@ -206,6 +207,7 @@ class ChatReply:
     dropped: tuple[str, ...] = ()
     cached: bool = False
     notes: tuple[str, ...] = ()
+    extra: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +305,7 @@ class SystemReply:
         contexts: Passages, best first.
         context_ids: Ids of their documents in the same order; empty where nothing was found, None
             where the system does not say.
+        abstained: The system says that it did not answer.
         usage: One call, its seconds, and its cost where a price is set.
         cached: True where the reply came from the reply store.
     """
@@ -310,6 +313,7 @@ class SystemReply:
     response: str | None
     contexts: tuple[str, ...] = ()
     context_ids: tuple[str, ...] | None = None
+    abstained: bool = False
     usage: Usage = field(default=Usage(), compare=False)
     cached: bool = field(default=False, compare=False)
 

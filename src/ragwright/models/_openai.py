@@ -93,6 +93,7 @@ class OpenAIChat(ChatModel):
             model=self._model(data),
             dropped=tuple(name for name in changed if name not in _OWN),
             notes=(note,) if note else (),
+            extra=json.dumps(extra) if isinstance(extra := data.get("ragwright"), dict) else "",
         )
 
     async def complete(self, request: Complete) -> CompleteReply:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...answer import avg_chunk_score
 from ...core import Answer, GoldSpan, MetaValue, Row, citation_marks
-from ...flow import Flow
+from ...flow import ChatReply, Flow, SystemReply
 from ...measure import Measure, MeasureSetup
 from ._evaluate import answer_row
 from ._results import Made, RowResult
@@ -64,6 +66,35 @@ def answered_by(row: Row, made: Answer) -> Row:
             GoldSpan(hit.document_id, hit.start, hit.end, hit.text) for hit in made.hits
         ),
         metadata=metadata,
+    )
+
+
+def served_reply(reply: ChatReply) -> SystemReply:
+    """A chat reply as that of a system.
+
+    Of a ragwright server the cited passages are known, so their marks are removed from the text,
+    and whether it abstained. It does not say what else it found: without a citation the passages
+    are unknown.
+    """
+    said = json.loads(reply.extra) if reply.extra else {}
+    listed = said.get("citations")
+    cited = [one for one in listed if _is_citation(one)] if isinstance(listed, list) else []
+    held = {(one["document_id"], one["quote"]): None for one in cited}
+    return SystemReply(
+        _unmarked(reply.text, {one["number"] for one in cited}),
+        tuple(quote for _, quote in held),
+        tuple(document for document, _ in held) if held else None,
+        abstained=said.get("abstained") is True,
+        usage=reply.usage,
+    )
+
+
+def _is_citation(said: Any) -> bool:
+    return (
+        isinstance(said, dict)
+        and isinstance(said.get("number"), int)
+        and isinstance(said.get("document_id"), str)
+        and isinstance(said.get("quote"), str)
     )
 
 

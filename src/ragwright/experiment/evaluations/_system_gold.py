@@ -30,7 +30,11 @@ def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
         response=reply.response,
         retrieved_contexts=reply.contexts,
         retrieved_context_ids=reply.context_ids or (),
-        metadata={**row.metadata, **({"retrieved": True} if told else {})},
+        metadata={
+            **row.metadata,
+            **({"retrieved": True} if told else {}),
+            **({"abstained": True} if reply.abstained else {}),
+        },
     )
     gold = _gold_spans(row) if match != "ids" else ()
     if gold and (reply.contexts or told or reply.response is None):

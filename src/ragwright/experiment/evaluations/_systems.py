@@ -36,7 +36,7 @@ from ...testsets import (
     unread_columns,
     unread_note,
 )
-from ._asked import unanswered
+from ._asked import served_reply, unanswered
 from ._baselines import with_baselines
 from ._evaluate import answer_row
 from ._evaluating import Work, run_work, scoring_work
@@ -157,7 +157,10 @@ def system_row(
 
 
 def asked(under: UnderTest, question: str) -> Flow[SystemReply]:
-    """What a system says to a question; a chat model gets it with the instructions alone."""
+    """What a system says to a question; a chat model gets it with the instructions alone.
+
+    A ragwright server also says what it cites, and whether it abstained.
+    """
     how, early = under.options, under.early.pop(question, None)
     if early is not None:
         return early
@@ -165,7 +168,7 @@ def asked(under: UnderTest, question: str) -> Flow[SystemReply]:
         return (yield from ask_system(under.name, question))
     turns = [Message("system", how.instructions)] if how.instructions else []
     reply = yield from chat(how.model, [*turns, Message("user", question)])
-    return SystemReply(reply.text, usage=reply.usage)
+    return served_reply(reply)
 
 
 def _opened(

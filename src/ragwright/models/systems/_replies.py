@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ...core import Row, SystemCallError
@@ -59,7 +60,8 @@ def reply_of(said: Any, ids: str = "") -> SystemReply:
     ``response`` (``answer``, ``result``, ``output``, …), passages (``retrieved_contexts``,
     ``contexts``, ``source_documents``, ``source_nodes``, ``documents``, ``context``, …) and ids
     (``retrieved_context_ids``, …); the reply of a chat server; a list of passages alone, as
-    retrievers return. A passage is a text, or an object of a text with an id or metadata.
+    retrievers return. A passage is a text, or an object of a text with an id or metadata. An
+    object may say ``abstained``.
 
     Args:
         said: What came back.
@@ -69,6 +71,12 @@ def reply_of(said: Any, ids: str = "") -> SystemReply:
     Raises:
         SystemCallError: It is none of these; says what it is.
     """
+    found = _reply_in(said, ids)
+    return replace(found, abstained=True) if _value(said, "abstained") is True else found
+
+
+def _reply_in(said: Any, ids: str) -> SystemReply:
+    """The answer and the passages, without what is said of abstaining."""
     if isinstance(said, SystemReply):
         return said
     if isinstance(said, Row):
