@@ -344,3 +344,27 @@ def test_passages_that_have_nothing_of_the_question_are_not_shown_as_close() -> 
     made = ask("Who is the mayor of Ulan Bator?", TABLE, PAGE)
     assert made.abstained
     assert not made.closest
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "^ Livingston, A. D. (1998-01-01). Guide to Edible Plants and Animals of the World.",
+        "Livingston, A. D., The World of Plants (1998).",
+        '"The winners of the world cup in 1998" (PDF).',
+        "World cup winners. doi: 10.1000/182.",
+        "World Cup of 1998. Retrieved 12 May 2004.",
+    ],
+)
+def test_an_entry_of_a_bibliography_is_no_answer(entry: str) -> None:
+    made = ask("Who won the world cup in 1998?", f"# Ducks\n\nDucks are birds.\n\n{entry}\n")
+    assert made.abstained
+    told = ask(
+        "Who won the world cup in 1998?", f"# Cups\n\n{entry}\n\nFrance won the world cup in 1998."
+    )
+    assert told.text.startswith("France won the world cup in 1998.")
+
+
+def test_a_function_word_alone_is_not_quoted() -> None:
+    made = ask("What is the valve?", "# The valve\n\nThis\n\nThe valve stops the water.\n")
+    assert made.text == "The valve stops the water. [1]"

@@ -66,6 +66,23 @@ _CAPTION = re.compile(
     re.IGNORECASE,
 )
 _CAPTION_WEIGHT = 0.4
+_BARE = re.compile(
+    r"(?:this|that|these|those|the|see|ceci|cela|voir|dies(?:e[rs]?)?|siehe|esto|véase)[.,:;*_)\]]*",
+    re.IGNORECASE,
+)
+"""A word that says nothing alone: what a table, a link or a page break left of a sentence."""
+_REFERENCE = re.compile(
+    r"\^ |.*(?:\bdoi:\s*10\.|https?://(?:dx\.)?doi\.org/|\bISBN[\s:]*[\dX-]{10}|\bISSN[\s:]*\d{4}-"
+    r"|\barXiv:\d{4}\.\d)|.*\(PDF\)\.?$|[A-Z][\w'’-]+, (?:[A-Z]\.?[ -]?)+.{0,80}"
+    r"\((?:19|20)\d{2}(?:-\d{2}){0,2}[a-z]?\)\.?$"
+)
+_ENTRY = re.compile(
+    r"\^ |(?:[A-Z][\w'’-]+,? (?:[A-Z]\.[ -]?)+(?:,? (?:and|&|et) |, )?)+(?:et al\.,? )?\(?\d{4}"
+    r"|.*\bRetrieved (?:on )?(?:\d|[A-Z][a-z]+ \d)"
+)
+"""A sentence, and a short line, of a bibliography: years and names there would pass for answers."""
+_LONGEST_ENTRY = 400
+_REFERENCE_WEIGHT = 0.3
 _FEWEST_WORDS = 3
 """Of a fragment that may be quoted."""
 
@@ -177,8 +194,9 @@ class _Reader:
         bullet = _BULLET.match(raw)
         skipped = len(bullet[0]) if bullet else 0
         text = _shown(raw[skipped:])
-        if not text:
+        if not text or _BARE.fullmatch(text):
             return
+        weight = _REFERENCE_WEIGHT if _is_reference(text, hit.text, span) else None
         mark = bullet[0].strip("> \t") if bullet else ""
         kind = self._place(span, text, mark)
         torn = (first and text[0].islower()) or (last and not (_STOP.search(text) or "|" in text))
@@ -192,7 +210,7 @@ class _Reader:
             Span(hit.start + span.start + skipped, hit.start + span.end),
             text,
             f"{self._above} {self._header[1]}" if self._header else self._above,
-            _weight(text, torn, kind, opens),
+            weight or _weight(text, torn, kind, opens),
             kind,
             self._block,
             mark,
@@ -258,6 +276,15 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
     if kind == "prose" and opens:
         return 0.9
     return 0.8 if kind == "item" else 0.5
+
+
+def _is_reference(text: str, whole: str, span: Span) -> bool:
+    """True in an entry of a bibliography; its line is read, since its parts end like sentences."""
+    if _REFERENCE.match(text):
+        return True
+    end = whole.find("\n", span.start)
+    line = _shown(whole[whole.rfind("\n", 0, span.start) + 1 : end if end >= 0 else len(whole)])
+    return len(line) <= _LONGEST_ENTRY and bool(_ENTRY.match(line))
 
 
 def _too_short(text: str) -> bool:
