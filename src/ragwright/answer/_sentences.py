@@ -81,6 +81,8 @@ _ENTRY = re.compile(
     r"|.*\bRetrieved (?:on )?(?:\d|[A-Z][a-z]+ \d)"
 )
 """A sentence, and a short line, of a bibliography: years and names there would pass for answers."""
+_MAYBE_ENTRY = re.compile(r"^\^ |\d{4}|\(PDF\)")
+"""What every entry holds; quick to look for."""
 _LONGEST_ENTRY = 400
 _REFERENCE_WEIGHT = 0.3
 _FEWEST_WORDS = 3
@@ -280,10 +282,13 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
 
 def _is_reference(text: str, whole: str, span: Span) -> bool:
     """True in an entry of a bibliography; its line is read, since its parts end like sentences."""
-    if _REFERENCE.match(text):
+    if _MAYBE_ENTRY.search(text) and _REFERENCE.match(text):
         return True
     end = whole.find("\n", span.start)
-    line = _shown(whole[whole.rfind("\n", 0, span.start) + 1 : end if end >= 0 else len(whole)])
+    line = whole[whole.rfind("\n", 0, span.start) + 1 : end if end >= 0 else len(whole)]
+    if not _MAYBE_ENTRY.search(line):
+        return False
+    line = _shown(line)
     return len(line) <= _LONGEST_ENTRY and bool(_ENTRY.match(line))
 
 
