@@ -89,6 +89,12 @@ def test_every_measure_cites_a_source_that_a_reader_can_find(tmp_path: Path) -> 
         assert len(one["source"]) > 10, one["name"]
 
 
+def test_a_name_of_ragas_says_which_measure_it_is_here(tmp_path: Path) -> None:
+    shown = ragwright(tmp_path, "measures", "faithfulness").stdout
+    assert shown.startswith("faithfulness of ragas is Claims here\n\nClaims ")
+    assert "of ragas" not in ragwright(tmp_path, "measures", "Faithfulness").stdout
+
+
 def test_the_first_scoring_example_sees_the_wrong_answer(tmp_path: Path) -> None:
     row = {"question": "How often?", "contexts": ["Every two years."]}
     wrong = {**row, "answer": "Once a year.", "ground_truth": "every two years"}

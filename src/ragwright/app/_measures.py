@@ -27,7 +27,7 @@ def command(
     console = Console(output=output)
     found = definitions()
     if name is not None:
-        plain = name.partition("@")[0].partition("(")[0].casefold()
+        plain = _plain(name)
         with suppress(MeasureError):  # `faithfulness` is a name of ragas, `Faithfulness` is ours
             plain = parse_measure(name).name.casefold()
         found = tuple(one for one in found if one.name.casefold() == plain)
@@ -36,7 +36,9 @@ def command(
     if as_json:
         console.json({"measures": [{**asdict(one), "form": one.form} for one in found]})
     elif name is not None:
-        console.result("\n\n".join(map(_whole, found)))
+        theirs = [one for one in found if one.name.casefold() != _plain(name)]
+        heads = [f"{_plain(name)} of ragas is {one.name} here\n" for one in theirs]
+        console.result("\n".join([*heads, "\n\n".join(map(_whole, found))]))
     else:
         rows = [["measure", "kind", "range", "needs", "model", "better"]]
         rows += [
@@ -44,6 +46,10 @@ def command(
             for one in found
         ]
         console.result(table(rows))
+
+
+def _plain(name: str) -> str:
+    return name.partition("@")[0].partition("(")[0].casefold()
 
 
 def _range(one: Definition) -> str:
