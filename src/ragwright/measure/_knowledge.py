@@ -23,6 +23,7 @@ Cut: TypeAlias = Callable[[str, str], list[str]]
 T = TypeVar("T")
 
 _WITH_BIGRAMS = "content+bigrams"
+_KEPT_CHARACTERS = 2_500  # with the number of texts kept, about 8 MB at most
 
 _NOTHING_KNOWN = "the retrieved contexts contain no words"
 _NOTHING_SAID = "the response contains no words"
@@ -83,7 +84,12 @@ def _plain(text: str, language: str) -> list[str]:
     return plain_words(text)
 
 
-@lru_cache(maxsize=2048)
-def _words_of(passage: str, language: str, cut: Cut) -> tuple[str, ...]:
-    """The words of a passage, kept: it comes up for many questions, and in every trial."""
+def _words_of(passage: str, language: str, cut: Cut) -> Sequence[str]:
+    """The words of a passage; those of short ones are kept, since they come up in every trial."""
+    short = len(passage) <= _KEPT_CHARACTERS
+    return _kept_words(passage, language, cut) if short else cut(passage, language)
+
+
+@lru_cache(maxsize=1024)
+def _kept_words(passage: str, language: str, cut: Cut) -> tuple[str, ...]:
     return tuple(map(intern, cut(passage, language)))
