@@ -175,7 +175,7 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running:
     at("How often is the brake fluid changed?")
     keys.press("a")
     at("And <b>the coolant</b>?")
-    assert page.evaluate("document.activeElement.id") == "row", "the next row has the focus"
+    page.wait_for_function("document.activeElement.id === 'row'")  # the next row has the focus
     assert "q1: accepted" in page.inner_text("#said")
     keys.press("e")
     page.wait_for_selector("#question:focus")
