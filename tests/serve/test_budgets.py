@@ -256,10 +256,10 @@ def test_the_budget_is_looked_at_again_after_the_wait_for_a_turn(tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) -> None:
-    slow = Reply(ANSWER, delay=2.0)
+    slow = Reply(ANSWER, delay=5.0)
     with (
         ScriptedServer(slow) as model,
-        priced(tmp_path, model, "", "serve.concurrency=1", "serve.timeout=1.0") as running,
+        priced(tmp_path, model, "", "serve.concurrency=1", "serve.timeout=2.5") as running,
     ):
         times: list[float] = []
 
@@ -280,4 +280,4 @@ def test_the_time_of_a_request_runs_while_it_waits_for_its_turn(tmp_path: Path) 
         for thread in threads:
             thread.join()
     assert len(times) == 3
-    assert max(times) < 2.7, "one after the other would take three seconds"
+    assert max(times) < 7, "one after the other would take 7.5 seconds"
