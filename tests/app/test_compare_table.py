@@ -18,29 +18,10 @@ from ragwright.testing import ScriptedServer, ServerRequest
 
 DOCUMENTS = Path(__file__).parents[2] / "examples/persona_qa/documents"
 TABLE = ("compare", "--table", "tutorial")
-# A question's vector is that of its passage, mirrored in half of its dimensions.
-EMBEDDER = """
-import numpy as np
-from ragwright.models import Embedder
-
-class Mirrored(Embedder):
-    identity = "mirrored"
-    dimensions = 24
-
-    def embed_batch(self, texts):
-        made = []
-        for text in texts:
-            word = text.split()[-1]
-            vector = np.random.default_rng(int(word[1:])).normal(size=24).astype(np.float32)
-            if word[0] == "q":
-                vector[12:] *= -1
-            made.append(vector / np.linalg.norm(vector))
-        return np.array(made, np.float32)
-"""
 SETTINGS = """
 sources: [docs]
 embed: {model: "own:mirrored"}
-models: {"own:mirrored": {backend: "mirroring:Mirrored"}}
+models: {"own:mirrored": {backend: "mirrored_embedder:Mirrored"}}
 retrieve: {search: dense}
 """
 
@@ -49,7 +30,6 @@ retrieve: {search: dense}
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "docs").mkdir()
     (tmp_path / "testsets").mkdir()
-    (tmp_path / "mirroring.py").write_text(EMBEDDER)
     (tmp_path / "ragwright.yaml").write_text(SETTINGS)
     rows = []
     for number in range(40):

@@ -9,34 +9,12 @@ import numpy as np
 import pytest
 from command_line import ragwright
 
-# Texts are "n17" or "q17": a passage and the question about it. A question's vector is that of its
-# passage, mirrored in half of its dimensions, so that a linear map undoes it.
-EMBEDDER = """
-import numpy as np
-from ragwright.models import Embedder
-
-class Mirrored(Embedder):
-    identity = "mirrored"
-    dimensions = 24
-
-    def embed_batch(self, texts):
-        made = []
-        for text in texts:
-            word = text.split()[-1]
-            vector = np.random.default_rng(int(word[1:])).normal(size=24).astype(np.float32)
-            if word[0] == "q":
-                vector[12:] *= -1
-            made.append(vector / np.linalg.norm(vector))
-        return np.array(made, np.float32)
-
-class Other(Mirrored):
-    identity = "other"
-"""
-
 SETTINGS = """
 sources: [docs]
 embed: {model: "own:mirrored"}
-models: {"own:mirrored": {backend: "embedder:Mirrored"}, "own:other": {backend: "embedder:Other"}}
+models:
+  "own:mirrored": {backend: "mirrored_embedder:Mirrored"}
+  "own:other": {backend: "mirrored_embedder:Other"}
 retrieve: {search: dense}
 """
 
@@ -46,7 +24,6 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("tune")
     (root / "docs").mkdir()
     (root / "testsets").mkdir()
-    (root / "embedder.py").write_text(EMBEDDER)
     (root / "ragwright.yaml").write_text(SETTINGS)
     right: list[dict[str, object]] = []
     wrong: list[dict[str, object]] = []

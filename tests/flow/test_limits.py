@@ -122,7 +122,8 @@ def test_one_model_held_back_does_not_hold_back_another() -> None:
     with Runner({Chat: handler}) as runner:
         list(runner.map([named("slow", "a"), named("fast", "b"), named("fast", "c")]))
     at = dict(zip(handler.asked, handler.times, strict=True))  # the last of each
-    assert at["a"] - at["b"] >= 0.29  # b is asked just after a was refused
+    refused = handler.times[handler.asked.index("a")]
+    assert at["a"] - refused >= 0.3
     assert abs(at["c"] - at["b"]) < 0.1
 
 

@@ -141,9 +141,10 @@ def test_a_store_that_is_too_large_opens_while_another_process_uses_it(
 def test_a_claim_that_has_run_out_is_anyones_and_the_first_cannot_take_it_back(
     replies: Replies,
 ) -> None:
-    first, token = claim(replies, 0.01)
+    first, token = claim(replies, 0.5)
     assert first.state == "ours"
-    time.sleep(0.02)
+    assert claim(replies, 60)[0].state == "leased"
+    time.sleep(0.51)
     assert claim(replies, 60)[0].state == "ours"
     replies.renew("k", token, 60)
     replies.release("k", token)

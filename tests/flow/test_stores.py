@@ -131,16 +131,6 @@ def test_a_listener_that_fails_does_not_end_the_writer(replies: Replies) -> None
     assert replies.get("a") == replies.get("b") == b"x"
 
 
-def test_work_that_fails_is_rolled_back_alone(runs: Runs) -> None:
-    run = runs.start("eval", {})
-    runs.append(run, RunRow(0, "a", "done", {}))
-    runs.append(run, RunRow(None, "broken", "done", {}))  # type: ignore[arg-type]
-    runs.append(run, RunRow(2, "c", "done", {}))
-    with pytest.raises(StoreError):
-        runs.flush()
-    assert [r.id for r in runs.rows(run)] == ["a", "c"]
-
-
 # -- replies -------------------------------------------------------------------------------
 
 

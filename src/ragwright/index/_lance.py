@@ -43,7 +43,16 @@ from ._lance_values import KnownValues
 from ._lance_view import Answering, LanceView
 from ._options import LanceSizes, StoreOptions
 from ._prepare import COLUMNS, check_batch, ready, total_digest
-from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts, snapshot_name
+from ._store import (
+    IndexedDocument,
+    IndexSpec,
+    Matrix,
+    Store,
+    View,
+    WriteCounts,
+    snapshot_gone,
+    snapshot_name,
+)
 from ._stored import StoredChunk, StoredDocument, StoredState
 from ._tokens import AnalyzerFactory, Analyzers
 
@@ -431,11 +440,7 @@ class LanceStore(Store):
             try:
                 found = pin(self._fresh, pair, self._where, tag_of(name))
             except SnapshotGoneError:
-                raise SnapshotGoneError(
-                    f"the snapshot {name!r} is no longer stored",
-                    where=self._where,
-                    hint=f"the present one is {current!r}: start a new run on it",
-                ) from None
+                raise snapshot_gone(name, current, self._where) from None
             return name, found, facts
         self._tag(found, current)
         return current, found, facts

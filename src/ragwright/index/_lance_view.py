@@ -29,7 +29,7 @@ from ._lance_where import Conditions, Where
 from ._options import LanceSizes, StoreOptions
 from ._store import IndexSpec, Matrix, View, ViewStatistics
 from ._stored import as_metadata, pages_from, shown_parts
-from ._view import checked_queries
+from ._view import checked_queries, checked_query
 
 _HEADS = ("name", "source", "title", "language", "created", "modified", "metadata")
 _PIECE = ("id", "stamp", "text", "start", "end", "page", "pages", "headings", "metadata")
@@ -292,14 +292,8 @@ class LanceView(View):
     def _scoring(self, state: _Open, query: str | Matrix, k: int, where: Where) -> Scoring | None:
         if isinstance(query, str):
             return self._words(state, query, where)
-        queries = checked_queries(query, self.pair, self.snapshot)
-        if len(queries) != 1:
-            raise RetrieveError(
-                f"{len(queries)} query vectors, but one is needed",
-                where=f"snapshot {self.snapshot}",
-                hint="search for each separately",
-            )
-        return _dense(state, queries[0], k, where, self._sizes.exact)
+        vector = checked_query(query, self.pair, self.snapshot)
+        return _dense(state, vector, k, where, self._sizes.exact)
 
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order."""

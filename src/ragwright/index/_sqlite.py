@@ -12,7 +12,6 @@ import numpy as np
 
 from ..core import (
     Document,
-    SnapshotGoneError,
     StoreBusyError,
     StoreDamagedError,
     StoreError,
@@ -23,7 +22,7 @@ from ._catalog import Catalog
 from ._connections import Connections
 from ._options import StoreOptions
 from ._prepare import COLUMNS, as_bytes, as_text, as_value, check_batch, document_from, ready
-from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts
+from ._store import IndexedDocument, IndexSpec, Matrix, Store, View, WriteCounts, snapshot_gone
 from ._stored import StoredState
 from ._tokens import AnalyzerFactory, Analyzers
 from ._view import SegmentView
@@ -219,11 +218,7 @@ class SqliteStore(Store):
             state = self._catalog.saved(pair, name)
             if state is None:
                 if name != current:
-                    raise SnapshotGoneError(
-                        f"the snapshot {name!r} is no longer stored",
-                        where=str(self._path),
-                        hint=f"the present one is {current!r}: start a new run on it",
-                    )
+                    raise snapshot_gone(name, current, str(self._path))
                 live = rows.stamps(db, pair)
                 state = self._catalog.build(
                     pair, name, live, lambda wanted: rows.documents_with_chunks(db, pair, wanted)

@@ -10,7 +10,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import Chunk, Document, Filter, Hit, Relaxation, StoreError, text_hash, value_hash
+from ..core import (
+    Chunk,
+    Document,
+    Filter,
+    Hit,
+    Relaxation,
+    SnapshotGoneError,
+    StoreError,
+    text_hash,
+    value_hash,
+)
 from ..flow import SearchReply
 from ._options import StoreOptions
 from ._stored import StoredState
@@ -394,6 +404,15 @@ def snapshot_name(pair: IndexSpec, digest: str, options: StoreOptions) -> str:
     if options.approximate:
         parts += ["approximate", options.recall, options.approximate_rows]
     return f"{pair.key}@{value_hash(parts)[:16]}"
+
+
+def snapshot_gone(name: str, current: str, where: str) -> SnapshotGoneError:
+    """The error for a snapshot that was deleted, with the one to use instead."""
+    return SnapshotGoneError(
+        f"snapshot {name!r} has been deleted",
+        where=where,
+        hint=f"the present one is {current!r}: start a new run on it",
+    )
 
 
 def chunk_key(chunk: Chunk, title: str = "") -> str:

@@ -278,14 +278,8 @@ class SegmentView(View):
             if asked is None:
                 return None
             return [Channel(scores.take, above=0.0) for scores in asked.scores]
-        queries = checked_queries(query, self.pair, self.snapshot)
-        if len(queries) != 1:
-            raise RetrieveError(
-                f"{len(queries)} query vectors, but one is needed",
-                where=f"snapshot {self.snapshot}",
-                hint="search for each separately",
-            )
-        return [_similarity(part.segment, queries[0]) for part in state.parts]
+        vector = checked_query(query, self.pair, self.snapshot)
+        return [_similarity(part.segment, vector) for part in state.parts]
 
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order."""
@@ -383,6 +377,23 @@ def checked_queries(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
             hint="the embedding model failed on this text",
         )
     return queries
+
+
+def checked_query(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
+    """The one query vector, float32 of shape (dimensions,).
+
+    Raises:
+        RetrieveError: There are several; else as :func:`checked_queries`.
+    """
+    queries = checked_queries(vectors, pair, snapshot)
+    if len(queries) != 1:
+        raise RetrieveError(
+            f"{len(queries)} query vectors, but one is needed",
+            where=f"snapshot {snapshot}",
+            hint="search for each separately",
+        )
+    vector: Matrix = queries[0]
+    return vector
 
 
 def _similar(

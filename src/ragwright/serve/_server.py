@@ -152,7 +152,7 @@ def serve(serving: Serving, listening: Listening) -> None:
 
 
 class _Workers(Multiprocess):
-    """Worker processes; what one that has ended was working on is no longer counted.
+    """Worker processes; the open requests of a worker are dropped from the count when it exits.
 
     Attributes:
         failed: True where one ended by an error before it served: others would end the same way.

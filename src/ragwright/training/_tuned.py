@@ -42,7 +42,7 @@ class TunedTable:
     Attributes:
         name: Its name in JSON, for example ``features``.
         columns: Heads of its columns.
-        rows: Texts and numbers, one for each column; None where there is no value.
+        rows: Cells by column: text, a number, or None if empty.
     """
 
     name: str

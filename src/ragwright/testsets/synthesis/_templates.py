@@ -387,7 +387,7 @@ _OPINION = re.compile(
 """Beginnings of what is said of a subject that define nothing."""
 
 _UNFINISHED = re.compile(r" (?:[a-z]+ly|[a-z]+ed|[a-z]+ing)$")
-"""Ends of a subject that lead to a noun: "four judged measures" is no statement on "judged"."""
+"""The subject is cut off after a modifier: "four judged" of "four judged measures"."""
 
 GENERIC = re.compile(
     r"\b(?:issues?|problems?|errors?|results?|this|these|it|them|possible)\b", re.IGNORECASE
