@@ -272,7 +272,8 @@ class LanceStore(Store):
         """Add new documents, replace changed ones with all their chunks, skip equal ones.
 
         The merge into the table of documents is the one commit: before it nothing of the batch
-        is visible, after it all is. Counts are those of the merge, exact even beside other writers.
+        is visible, after it all is; only documents that another process stored since they were
+        looked for are replaced by a second one. Counts are exact even beside other writers.
         """
         check_batch(batch)
         analyzer = self._analyzers.of(pair)
@@ -295,16 +296,15 @@ class LanceStore(Store):
             if rows.num_rows:
                 lance.retried(lambda: chunks.add(rows), self._where)
             self._values.add(pair, self._opened(f"values_{pair.key}"), values)
-            merged = lance.retried(
-                lambda: (
-                    documents.merge_insert("key")
-                    .when_matched_update_all(where=_CHANGED)
-                    .when_not_matched_insert_all()
-                    .use_index(False)
-                    .execute(document_rows(prepared, stamps, root))
-                ),
-                self._where,
-            )
+            described = document_rows(prepared, stamps, root)
+            added = 0
+            if known.keys().isdisjoint(text_hash(item.document.id) for item, _ in differs):
+                added = self._merge(documents, described, replace=False).num_inserted_rows
+            if added == len(stamps):  # nothing was there: no other process can have interfered
+                self._move(documents, list(known.values()), root)
+                same = len(batch) - added
+                return WriteCounts(added=added, unchanged=same, chunks_added=rows.num_rows)
+            merged = self._merge(documents, described, replace=True)
             now = self._entries(documents, keys)
             self._move(documents, list(now.values()), root)
             live = {entry.stamp for entry in now.values()}
@@ -313,7 +313,7 @@ class LanceStore(Store):
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
             self._delete(chunks, "stamp", dead)
         own = set(stamps)
-        added, changed = merged.num_inserted_rows, merged.num_updated_rows
+        added, changed = added + merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
             added=added,
             changed=changed,
@@ -321,6 +321,13 @@ class LanceStore(Store):
             chunks_added=sum(entry.chunks for entry in now.values() if entry.stamp in own),
             chunks_removed=sum(entry.chunks for entry in lost),
         )
+
+    def _merge(self, documents: Any, rows: Any, *, replace: bool) -> Any:
+        """Insert documents with new keys and, in twice the time, replace those that differ."""
+        merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
+        if replace:
+            merge = merge.when_matched_update_all(where=_CHANGED)
+        return lance.retried(lambda: merge.execute(rows), self._where)
 
     def _entries(self, documents: Any, keys: Sequence[str]) -> dict[str, _Entry]:
         found = {}
