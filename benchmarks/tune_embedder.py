@@ -176,7 +176,9 @@ def made(case: Case, root: Path) -> None:
 def row(questions: str, search: str, what: str, one: Comparison | None) -> dict[str, Cell]:
     """A line of the table."""
     if one is None:
-        return {"questions": questions, "search": search, "tuned": what, "verdict": "not tested"}
+        empty = dict.fromkeys(("measure", "n", "before", "after", "difference", "95 % interval"))
+        start = {"questions": questions, "search": search, "tuned": what}
+        return {**start, **empty, "verdict": "not tested: no gain in training"}
     ends = "" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
     return {
         "questions": questions,

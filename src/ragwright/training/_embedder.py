@@ -10,18 +10,23 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core import ConfigError, RagwrightError, text_hash, value_hash
+from ..core import ConfigError, RagwrightError, TestsetError, text_hash, value_hash
 from ..measure import Comparison
 from ..models import OnnxEmbedder, export_onnx, open_trainable, save_trained
 from ..project import at_work, build_like, load_settings
+from ._merging import Merged, merge, weights_of
 from ._model_card import curve_rows, interval_text, write_card
-from ._pairs import Mining, Pair, Unseen, read_pairs, without_unseen
-from ._questions import Questions, training_questions
+from ._pairs import Mining, Pair, Unseen, as_unseen, read_pairs, without_unseen
+from ._questions import Questions, other_questions, training_questions
 from ._trainer import Report, Trained, TrainingOptions, Workplace, train
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out
 
 if TYPE_CHECKING:
     from ..project import Project
+
+
+_MOST_OTHERS = 100
+"""Most questions of each other kind, to see what a trained model can no longer do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class EmbedderTuning:
         measure: Ranking measure that decides on the held-out questions.
         mining: How passages that do not answer are chosen.
         training: How weights are trained.
+        merge: Merge the weights with those before training where that keeps more of what the model
+            could do.
         resume: Continue an interrupted training of the same pairs and settings.
         on_step: Called after each step with the number of steps done and of all.
     """
@@ -49,6 +56,7 @@ class EmbedderTuning:
     measure: str = "MRR@10"
     mining: Mining = field(default_factory=Mining)
     training: TrainingOptions = field(default_factory=TrainingOptions)
+    merge: bool = True
     resume: bool = False
     on_step: Report | None = None
 
@@ -80,11 +88,16 @@ def tune_embedder(project: Project, testset: str = "", how: EmbedderTuning | Non
         kept, unseen = without_unseen(project, pairs)
         rule = project.models.vector_rule(project.settings.embed.model)
         model = open_trainable(source, rule)
+        start = weights_of(model)
         work = _workplace(project, pairs, options)
         trained = train(model, rule, kept, unseen, options.training, work)
         found = _result(project, options, kept, unseen, trained)
         found = replace(found, notes=(*questions.notes, *found.notes))
         if trained.after > trained.before:
+            others = _others(project, questions, options) if options.merge else None
+            if others is not None:
+                asked = (unseen, others)
+                found = _with_merged(found, merge(model, rule, start, asked, options.training))
             trial = work.folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
@@ -177,6 +190,33 @@ def _result(
     return Tuned("embedder", "embed.model", None, model, figures, None, tables, tuple(notes))
 
 
+def _others(project: Project, questions: Questions, options: EmbedderTuning) -> Unseen | None:
+    """Questions of kinds that are not trained on; None if the documents give too few."""
+    rows = other_questions(project, questions, _MOST_OTHERS, options.training.seed)
+    try:
+        return as_unseen(project, read_pairs(project, rows, Mining("none")))
+    except TestsetError:
+        return None
+
+
+def _with_merged(found: Tuned, merged: Merged) -> Tuned:
+    """The result with the weights that were taken."""
+    (_, _, trained), (_, _, before) = merged.rows[0], merged.rows[-1]
+    settings = {**found.training.settings, "trained_share": merged.share}
+    figures = replace(found.training, after=merged.unseen, settings=settings)
+    columns = ("share of trained weights", "unseen MRR@10", "other questions MRR@10")
+    tables = (*found.tables, TunedTable("merge", columns, merged.rows))
+    lost = f"MRR@10 of other questions from the documents {before:.3f} -> {trained:.3f}"
+    notes = found.notes
+    if merged.share < 1:
+        notes = (
+            *notes,
+            f"{lost} after training; {merged.others:.3f} with {merged.share:.0%} of the trained "
+            "weights and the rest from before, which were taken",
+        )
+    return replace(found, training=figures, tables=tables, notes=notes)
+
+
 def _judged(
     project: Project,
     questions: Questions,
@@ -199,7 +239,7 @@ def _judged(
         rule = HoldOut(name, options.measure, options.training.seed)
         compared.append((Path(name).name, held_out(project, over, rule)))
     (_, decides), *others = compared
-    tables = (*found.tables, _others(others))
+    tables = (*found.tables, _also_table(others))
     notes = (
         *found.notes,
         *(_worse(name, one) for name, one in others if (one.difference or 0.0) < 0),
@@ -238,7 +278,7 @@ def _exported(trial: Path) -> tuple[str, ...]:
     return ()
 
 
-def _others(compared: Sequence[tuple[str, Comparison]]) -> TunedTable:
+def _also_table(compared: Sequence[tuple[str, Comparison]]) -> TunedTable:
     columns = ("also on", "n", "measure", "without", "with", "difference", "interval", "verdict")
     rows = tuple(
         (name, c.n, c.measure, c.mean_a, c.mean_b, c.difference, interval_text(c), c.verdict)
@@ -264,5 +304,6 @@ def _about(found: Tuned, options: EmbedderTuning) -> dict[str, Any]:
         "negatives": options.mining.kind,
         "settings": ", ".join(f"{k} {v}" for k, v in asdict(options.training).items()),
         "best step": figures.settings["best_step"],
+        "share of the trained weights": figures.settings.get("trained_share", 1.0),
         f"{figures.measure}, {figures.method}": f"{figures.before:.3f} -> {figures.after:.3f}",
     }

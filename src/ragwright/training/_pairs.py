@@ -182,7 +182,6 @@ def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair],
     About 15 % of the pairs, 5 to 200, in whole clusters; if there are fewer than five clusters, in
     single pairs. Pairs that lack a negative are trained without.
     """
-    view = project.views.view(project.target().snapshot)
     sizes = Counter(pair.cluster for pair in pairs)
     single = len(sizes) < _LEAST_UNSEEN
     if single:
@@ -198,11 +197,13 @@ def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair],
             count += sizes[name]
     unseen = [p for p in pairs if (p.question if single else p.cluster) in taken]
     kept = [p for p in pairs if (p.question if single else p.cluster) not in taken]
-    return kept, Unseen(
-        tuple(p.question for p in unseen),
-        tuple(p.gold for p in unseen),
-        _pool(view, unseen),
-    )
+    return kept, as_unseen(project, unseen)
+
+
+def as_unseen(project: Project, pairs: Sequence[Pair]) -> Unseen:
+    """Questions of pairs that are not trained on, and the passages that they search."""
+    pool = _pool(project.views.view(project.target().snapshot), pairs)
+    return Unseen(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)
 
 
 def _pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:

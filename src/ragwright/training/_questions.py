@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..core import ConfigError, Row, TestsetError
 from ..testsets import gold_documents, project_testset, with_current_gold, write_rows
-from ._generated import generated_rows
+from ._generated import KINDS, generated_rows
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -86,12 +86,28 @@ def _with_testset(
     made = generated_rows(project, names, most, seed)
     if not made:
         return Questions(tuple(rows), testset, ())
-    # Only their documents are looked at; nothing is measured on them here.
-    closed = project_testset(project.folder, testset, "confirm", purpose="tune", rehearsal=True)
-    held = {name for row in closed.rows for name in gold_documents(row)}
-    open_ = [row for row in made if held.isdisjoint(gold_documents(row))]
+    open_ = _open(project, testset, made)
     note = (
         f"{len(made) - len(open_)} of {len(made)} questions made from documents were left out: "
         "their documents answer held-out questions"
     )
     return Questions((*rows, *open_), testset, (note,))
+
+
+def other_questions(project: Project, questions: Questions, most: int, seed: int) -> list[Row]:
+    """Questions made from the documents by rules that gave no training question.
+
+    Those of documents that answer held-out questions are left out.
+    """
+    used = {row.metadata.get("source") for row in questions.rows}
+    kinds = [name for name in KINDS if name not in used]
+    made = generated_rows(project, kinds, most, seed)
+    return _open(project, questions.held_out, made) if made else []
+
+
+def _open(project: Project, testset: str, made: Sequence[Row]) -> list[Row]:
+    """Rows of documents that answer no held-out question."""
+    # Only their documents are looked at; nothing is measured on them here.
+    closed = project_testset(project.folder, testset, "confirm", purpose="tune", rehearsal=True)
+    held = {name for row in closed.rows for name in gold_documents(row)}
+    return [row for row in made if held.isdisjoint(gold_documents(row))]

@@ -122,8 +122,6 @@ def train(
     found = _last(work) if work.resume else None
     if found is None:
         shutil.rmtree(work.folder, ignore_errors=True)
-    window = model.max_seq_length
-    model.max_seq_length = min(how.tokens, window or how.tokens)
     model.model_card_data.local_files_only = True
     columns = {
         "anchor": [rule.prefixes.query + pair.question for pair in pairs],
@@ -132,7 +130,7 @@ def train(
     if all(pair.negative for pair in pairs):
         columns["negative"] = [rule.prefixes.passage + pair.negative for pair in pairs]
     watch = _watch(transformers, work.on_step)
-    with _quiet(how.threads):
+    with _prepared(model, how):
         trainer = _trainer_class(st)(
             model=model,
             args=_arguments(st, how, len(pairs), work.folder),
@@ -142,10 +140,7 @@ def train(
             callbacks=[transformers.EarlyStoppingCallback(how.patience), watch],
         )
         trainer.remove_callback(transformers.PrinterCallback)
-        try:
-            trainer.train(resume_from_checkpoint=None if found is None else str(found))
-        finally:
-            model.max_seq_length = window
+        trainer.train(resume_from_checkpoint=None if found is None else str(found))
     model.to("cpu").eval()
     resumed = 0 if found is None else int(found.name.rpartition("-")[2])
     return replace(_outcome(trainer.state, watch.fault, how), resumed=resumed)
@@ -242,6 +237,12 @@ def _watch(transformers: Any, on_step: Report | None) -> Any:
     return _Watch()
 
 
+def unseen_mrr(model: Any, rule: VectorRule, unseen: Unseen, how: TrainingOptions) -> float:
+    """MRR@10 of the unseen questions by vectors alone, as on the curve."""
+    with _prepared(model, how):
+        return float(_evaluator(model, rule, unseen, how.batch)(model)[_METRIC])
+
+
 def _evaluator(model: Any, rule: VectorRule, unseen: Unseen, batch: int) -> Any:
     """MRR@10 of the unseen questions by vectors alone, among the passages of the pool."""
     evaluation = require("sentence_transformers.sentence_transformer.evaluation", "train", _WHAT)
@@ -268,13 +269,15 @@ def _last(work: Workplace) -> Path | None:
 
 
 @contextmanager
-def _quiet(threads: int) -> Iterator[None]:
-    """Threads of torch as asked for; no bars and no warnings of the libraries, which we report."""
+def _prepared(model: Any, how: TrainingOptions) -> Iterator[None]:
+    """Threads and window as asked for; no bars and no warnings of the libraries."""
     torch = require("torch", "train", _WHAT)
     logs = require("transformers.utils.logging", "train", _WHAT)
     bars = require("datasets.utils", "train", _WHAT)
     before, level = torch.get_num_threads(), logs.get_verbosity()
-    torch.set_num_threads(threads or os.cpu_count() or 1)
+    window = model.max_seq_length
+    model.max_seq_length = min(how.tokens, window or how.tokens)
+    torch.set_num_threads(how.threads or os.cpu_count() or 1)
     logs.set_verbosity(logging.ERROR)
     bars.disable_progress_bars()
     try:
@@ -282,6 +285,7 @@ def _quiet(threads: int) -> Iterator[None]:
             warnings.simplefilter("ignore")
             yield
     finally:
+        model.max_seq_length = window
         torch.set_num_threads(before)
         logs.set_verbosity(level)
         bars.enable_progress_bars()

@@ -75,6 +75,10 @@ _Tokens = Annotated[
 _Bfloat16 = Annotated[
     bool, typer.Option("--bfloat16", help="Multiply in 16 bits: faster, less exact.")
 ]
+_Merge = Annotated[
+    bool,
+    typer.Option(help="Merge with the weights before training where other questions need it."),
+]
 _Seed = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of order, folds, trees and intervals.")
 ]
@@ -165,6 +169,7 @@ def embedder(
     batch: _Batch = _TRAIN.batch,
     tokens: _Tokens = _TRAIN.tokens,
     bfloat16: _Bfloat16 = False,
+    merge: _Merge = True,
     seed: _Seed = 0,
     resume: Resume = False,
     project: Project = HERE,
@@ -190,6 +195,7 @@ def embedder(
         measure,
         Mining(negatives.value, seed=seed),
         TrainingOptions(loss.value, epochs, batch, rate, tokens, bfloat16=bfloat16, seed=seed),
+        merge,
         resume,
         steps.count,
     )
