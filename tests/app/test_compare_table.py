@@ -21,7 +21,7 @@ TABLE = ("compare", "--table", "tutorial")
 SETTINGS = """
 sources: [docs]
 embed: {model: "own:mirrored"}
-models: {"own:mirrored": {backend: "mirrored_embedder:Mirrored"}}
+models: {"own:mirrored": {backend: "scripted_embedders:Mirrored"}}
 retrieve: {search: dense}
 """
 

@@ -13,8 +13,8 @@ SETTINGS = """
 sources: [docs]
 embed: {model: "own:mirrored"}
 models:
-  "own:mirrored": {backend: "mirrored_embedder:Mirrored"}
-  "own:other": {backend: "mirrored_embedder:Other"}
+  "own:mirrored": {backend: "scripted_embedders:Mirrored"}
+  "own:other": {backend: "scripted_embedders:Other"}
 retrieve: {search: dense}
 """
 

@@ -210,6 +210,66 @@ def test_a_folder_with_onnx_alone_names_the_other_engine(project: Path, tiny: Pa
     assert "st:FOLDER" in found
 
 
+def test_a_folder_without_a_tokenizer_is_refused(project: Path, tiny: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny, tmp_path / "bare")
+    for file in (tmp_path / "bare").rglob("*token*"):
+        file.unlink()
+    bare = ("--set", f"embed.model=st:{tmp_path / 'bare'}")
+    assert "no tokenizer" in ragwright(project, "ingest", "-q", *bare, code=1).stderr
+    words = ("--testset", "testsets/right.jsonl", *bare)
+    assert "no tokenizer" in ragwright(project, "tune", "embedder", *words, code=1).stderr
+
+
+def test_a_static_model_is_refused(project: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "model2vec"}')
+    words = ("--testset", "testsets/right.jsonl", "--set", f"embed.model=static:{tmp_path}")
+    said = ragwright(project, "tune", "embedder", *words, code=1).stderr
+    assert "word vectors without layers" in said
+    assert "tune adapter" in said
+
+
+def test_the_cosine_loss_trains_on_random_passages(project: Path) -> None:
+    words = ("--loss", "cosine", "--negatives", "random", "-o", "models/cosine")
+    found = tuned(project, "--testset", "testsets/right.jsonl", *SHORT, *words, code=None)
+    assert found["training"]["loss"] == "cosine"
+    assert found["training"]["negatives"] == "random"
+    losses = [row["loss"] for row in found["curve"][1:]]
+    assert losses[-1] < losses[0] / 2
+    # A question and its passage count 1 - cos, one that does not answer at most cos.
+    assert 0 < losses[-1] < losses[0] < 2
+
+
+def test_merged_weights_answer_both_kinds_of_questions_best(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "tiny", tmp_path / "tiny")
+    (tmp_path / "ragwright.yaml").write_text(SETTINGS)
+    (tmp_path / "docs").mkdir()
+    rows = []
+    for number in range(120):
+        code, animal, colour = f"E{100 + 7 * number}", ANIMALS[number % 12], COLOURS[number % 10]
+        (tmp_path / f"docs/{number}.md").write_text(
+            f"# Error {code}\n\nThe {animal} of the number {number} stopped, since its {colour} "
+            f"belt left the wheel {number} behind it.\n\n## The {colour} {animal}\n\nGive the "
+            f"{animal} a {colour} belt of size {number}.\n"
+        )
+        row: dict[str, object] = {"id": code, "user_input": f"What is {code}?"}
+        rows.append({**row, "reference_ids": [f"docs/{number}.md"]})
+    (tmp_path / "codes.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    ragwright(tmp_path, "ingest", "-q")
+    found = tuned(tmp_path, "--testset", "codes.jsonl", *TRAIN, code=None)
+    shares = [row["share of trained weights"] for row in found["merge"]]
+    assert shares == [1.0, 0.8, 0.6, 0.4, 0.2, 0.0]
+    means = [row["unseen MRR@10"] + row["other questions MRR@10"] for row in found["merge"][:-1]]
+    taken = found["training"]["trained_share"]
+    assert taken == shares[means.index(max(means))]
+    assert found["training"]["after"] == found["merge"][shares.index(taken)]["unseen MRR@10"]
+    assert found["merge"][-1]["unseen MRR@10"] == pytest.approx(found["training"]["before"])
+    # The weights that were written are those that were measured: equal trainings, one not merged.
+    alone = tuned(tmp_path, "--testset", "codes.jsonl", *TRAIN, "--no-merge", code=None)
+    assert "merge" not in alone
+    assert alone["training"]["after"] == pytest.approx(found["merge"][0]["unseen MRR@10"])
+    assert (alone["value"] == found["value"]) == (taken == 1.0)
+
+
 def test_a_loss_that_is_not_a_number_keeps_the_best_checkpoint(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import ragwright
+from served import served
 
 pytest.importorskip("lightgbm", reason="needs the extra train")
 
@@ -198,6 +199,39 @@ def test_a_file_that_cannot_be_used_is_named(project: Path, change: str, said: s
 def test_a_ranker_in_use_is_not_trained_upon(project: Path) -> None:
     found = ragwright(project, *TRAIN, "testsets/right.jsonl", *USE, code=1).stderr
     assert "retrieve.ranker is rankers/r.json already" in found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", ["hybrid", "dense"])
+def test_a_ranker_of_vectors_orders_hits_and_answers_of_the_server_too(
+    project: Path, tmp_path: Path, search: str
+) -> None:
+    pytest.importorskip("fastapi")
+    for name in ("docs", "testsets"):
+        shutil.copytree(project / name, tmp_path / name)
+    settings = (
+        "sources: [docs]\nembed: {model: 'own:words'}\n"
+        "models: {'own:words': {backend: 'scripted_embedders:Words'}}\n"
+    )
+    search_by = f"retrieve: {{search: {search}}}\n"
+    (tmp_path / "ragwright.yaml").write_text(settings + search_by)
+    ragwright(tmp_path, "ingest")
+    train = (*TRAIN, "testsets/right.jsonl", "-o", "rankers/r.json", "--json")
+    made = json.loads(ragwright(tmp_path, *train).stdout)
+    assert made["held_out"]["verdict"] == "better"
+    assert json.loads((tmp_path / "rankers/r.json").read_text())["mode"] == search
+    query = "what does E1007 mean"
+    used = ("retrieve", query, "--explain", "--json", *USE)
+    shown = json.loads(ragwright(tmp_path, *used).stdout)
+    assert shown["hits"][0]["source"] == "docs/7-page.txt"
+    with_ranker = f"retrieve: {{search: {search}, ranker: rankers/r.json}}\n"
+    (tmp_path / "ragwright.yaml").write_text(settings + with_ranker)
+    answer = json.loads(ragwright(tmp_path, "ask", query, "--json").stdout)["answers"][0]
+    with served(tmp_path) as running:
+        reply = running.http.post("/v1/retrieve", json={"query": query}).json()
+    ranked = [hit["source"] for hit in shown["hits"]]
+    assert [hit["source"] for hit in reply["hits"]] == ranked
+    assert [hit["source"] for hit in answer["hits"]] == ranked
 
 
 def test_two_rankers_at_one_path_are_two_configurations(project: Path) -> None:

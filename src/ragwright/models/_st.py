@@ -201,13 +201,13 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.
-        ConfigError: It cannot open the model.
+        ConfigError: It cannot open the model, or the model has no tokenizer.
     """
     st = require("sentence_transformers", "torch", _WHAT)
     home = Path(source).expanduser()
     try:
         with no_progress_bars(_WHAT):
-            return getattr(st, kind)(
+            model = getattr(st, kind)(
                 str(home.resolve()) if home.is_dir() else source,
                 device=device,
                 trust_remote_code=False,
@@ -219,6 +219,16 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
             f"sentence-transformers cannot open {source!r}: {str(error)[:300]}",
             hint="give a folder that holds the model, or a name on the hub (or in its cache)",
         ) from error
+    # Without its files transformers makes a tokenizer that reads every word as unknown.
+    tokenizer = getattr(model, "tokenizer", None)
+    vocabulary = getattr(tokenizer, "get_vocab", dict)()
+    if vocabulary and vocabulary.keys() <= {*getattr(tokenizer, "all_special_tokens", ())}:
+        raise ConfigError(
+            "the model has no tokenizer: its vocabulary is empty",
+            where=source,
+            hint="copy tokenizer.json (or vocab.txt) of the model into the folder",
+        )
+    return model
 
 
 @contextmanager

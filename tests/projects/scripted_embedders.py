@@ -1,0 +1,51 @@
+"""Embedders without a model, whose vectors follow from the text."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragwright.models import Embedder
+
+
+class Mirrored(Embedder):
+    """Texts "n17" and "q17", a passage and the question about it: the question's vector is that of
+    the passage with half of its 24 dimensions mirrored, so that a linear map undoes it.
+    """
+
+    identity = "mirrored"
+    dimensions = 24
+
+    def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        made = []
+        for text in texts:
+            word = text.split()[-1]
+            vector = np.random.default_rng(int(word[1:])).normal(size=24).astype(np.float32)
+            if word[0] == "q":
+                vector[12:] *= -1
+            made.append(vector / np.linalg.norm(vector))
+        return np.array(made, np.float32)
+
+
+class Other(Mirrored):
+    """The same vectors under another name."""
+
+    identity = "other"
+
+
+class Words(Embedder):
+    """Directions of the words of a text, each drawn by a hash of the word, added up."""
+
+    identity = "words"
+    dimensions = 64
+
+    def embed_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        made = np.zeros((len(texts), 64), np.float32)
+        for vector, text in zip(made, texts, strict=True):
+            for word in text.lower().replace(":", " ").split():
+                vector += np.random.default_rng(zlib.crc32(word.encode())).normal(size=64)
+        norms = np.linalg.norm(made, axis=1, keepdims=True)
+        return np.asarray(made / np.maximum(norms, 1e-9), np.float32)
