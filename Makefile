@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # A file's tests stay together, so that what they share is made once.
 PARALLEL := -n auto --dist loadfile
+# A third of the time tests wait for processes and servers of their own: one worker more than cores.
+export PYTEST_XDIST_AUTO_NUM_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # Tests run side by side, so the libraries of each take one thread.
 export OMP_NUM_THREADS := 1
 # `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.

@@ -103,7 +103,7 @@ def project(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def tuned(root: Path, *words: str, code: int = 0) -> Any:
+def tuned(root: Path, *words: str, code: int | None = 0) -> Any:
     done = ragwright(root, "tune", "embedder", *words, "--json", code=code)
     return json.loads(done.stdout)
 

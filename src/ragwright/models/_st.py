@@ -221,7 +221,7 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
         ) from error
     # Without its files transformers makes a tokenizer that reads every word as unknown.
     tokenizer = getattr(model, "tokenizer", None)
-    vocabulary = getattr(tokenizer, "get_vocab", dict)()
+    vocabulary: dict[str, int] = getattr(tokenizer, "get_vocab", dict)()
     if vocabulary and vocabulary.keys() <= {*getattr(tokenizer, "all_special_tokens", ())}:
         raise ConfigError(
             "the model has no tokenizer: its vocabulary is empty",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -36,6 +37,10 @@ class Closing(Protocol):
 
 Resource = TypeVar("Resource", bound=Closing)
 
+_INDEXING = frozenset(
+    ("sources", "ingest", "fetch", "chunk", "keyword", "embed", "store", "models", "records")
+)
+"""Sections of the project file that an ingest depends on."""
 _COUNTED = 20_000
 """Texts whose number of tokens is remembered."""
 
@@ -390,7 +395,13 @@ class Project:
     def filled_by(self) -> str:
         """The commands that build the index of this project."""
         records = (self.folder.root / self.settings.records.folder).is_dir()
-        commands = ["ragwright ingest"] if self.settings.sources or not records else []
+        over = "".join(
+            f" --set {shlex.quote(one)}"
+            for one in self.session.overrides
+            if one.partition("=")[0].partition(".")[0] in _INDEXING
+        )
+        first = f"ragwright ingest{over}"
+        commands = [first] if self.settings.sources or not records else []
         return " and ".join([*commands, *(["ragwright records refresh"] if records else [])])
 
     def target(self) -> Target:

@@ -10,6 +10,7 @@ import pytest
 
 from ragwright.core import RetrieveError
 from ragwright.models import Embedder, OnnxEmbedder, VectorRule
+from ragwright.project import Session
 from ragwright.workbench import Workbench
 
 
@@ -61,6 +62,19 @@ def test_another_model_is_named_beside_the_old_one(project: Path) -> None:
     with Workbench.open(project) as bench:
         bench.ingest()
         assert bench.retrieve("brake").hits
+
+
+def test_the_command_repeats_settings_that_the_index_depends_on(project: Path) -> None:
+    over = ("chunk.by=whole", "retrieve.top_k=3", "embed.model=onnx:two")
+    with (
+        Workbench.open(project, Session(over)) as bench,
+        pytest.raises(RetrieveError) as told,
+    ):
+        bench.retrieve("brake")
+    assert told.value.hint is not None
+    assert told.value.hint.startswith(
+        "run: ragwright ingest --set chunk.by=whole --set embed.model=onnx:two, or"
+    )
 
 
 def test_files_that_changed_under_one_name_are_told(project: Path) -> None:
