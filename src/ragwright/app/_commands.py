@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 COMMANDS = {
     "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
     "ingest": "Read sources into the index; unchanged documents cost nothing.",
+    "maintain": "Build indexes, join files and remove old versions of a lance store.",
     "records": "Turn rows into bronze, silver and gold tables, and into documents.",
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
@@ -61,7 +62,7 @@ COMMANDS = {
 
 
 _FOLDERS = {
-    **dict.fromkeys(("serve", "mcp", "keys", "promote", "job"), ".serving"),
+    **dict.fromkeys(("serve", "mcp", "keys", "promote", "job", "maintain"), ".serving"),
     **dict.fromkeys(("sweep", "confirm", "tune"), ".tuning"),
 }
 """Command -> the folder that its file is in, where it is not beside this one."""

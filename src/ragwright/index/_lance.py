@@ -487,6 +487,11 @@ class LanceStore(Store):
                 return
             upkeep.retire([documents, chunks], self._where)
 
+    def written(self, pair: IndexSpec) -> None:
+        """An ingest has ended: maintenance, unless ``store.maintain`` leaves it to a command."""
+        if self._options.maintain == "ingest":
+            self.settle(pair)
+
     def _tell(self, name: str, value: str) -> None:
         """Set a property of the store."""
         facts = self._tables["facts"]

@@ -43,6 +43,11 @@ class StoreOptions:
     cache_mb: int = option(
         512, "Most megabytes of a lance store's indexes that one process keeps in memory.", ge=32
     )
+    maintain: str = option(
+        "ingest",
+        "When a lance store builds indexes and removes old versions: at the end of each ingest, or "
+        "by the command `ragwright maintain` alone (command).",
+    )
     views: str = option(
         "", "Folder of saved views, from the project folder; empty for .ragwright/cache/views."
     )
@@ -82,5 +87,7 @@ class StoreOptions:
             )
         if self.kind not in ("sqlite", "lance"):
             raise ConfigError(f"unknown store kind {self.kind!r}", hint="one of sqlite, lance")
+        if self.maintain not in ("ingest", "command"):
+            raise ConfigError(f"store.maintain is {self.maintain!r}", hint="one of ingest, command")
         if self.durability not in ("normal", "full"):
             raise ConfigError(f"unknown durability {self.durability!r}", hint="one of normal, full")

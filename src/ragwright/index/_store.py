@@ -366,8 +366,11 @@ class Store(ABC):
     def settle(self, pair: IndexSpec) -> None:
         """Maintenance after many writes: indexes, small files, versions that nothing needs.
 
-        Called at the end of an ingest. A store that needs none need not override it.
+        A store that needs none need not override it.
         """
+
+    def written(self, pair: IndexSpec) -> None:
+        """An ingest has ended: maintenance, unless ``store.maintain`` leaves it to a command."""
 
     @abstractmethod
     def reading(self, pair: IndexSpec) -> AbstractContextManager[StoredState]:

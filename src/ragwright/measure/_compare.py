@@ -266,8 +266,7 @@ def compare_rows(
     shared = [name for name in tables[0] if name in tables[1]]
     if not shared or not a.keys() & b.keys():
         what = "row" if shared else "measure"
-        first, second = (", ".join(table) or "none" for table in tables)
-        which = "" if shared else f": {first} and {second}"
+        which = "" if shared else f": {' and '.join(', '.join(t) or 'none' for t in tables)}"
         raise MeasureError(
             f"the two have no {what} in common{which}",
             hint="compare two runs of the same rows by the same measures",

@@ -12,6 +12,7 @@ from ._ingesting import (
     forecast_ingest as forecast_ingest,
     ingest_sources as ingest_sources,
     last_ingest as last_ingest,
+    maintain_store as maintain_store,
 )
 from ._job_options import JobStep as JobStep, ProjectJob as ProjectJob
 from ._like import (

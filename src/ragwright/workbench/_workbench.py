@@ -154,6 +154,19 @@ class Workbench(TuningVerbs, AsyncVerbs):
             on_start=on_start,
         )
 
+    def maintain(self) -> int:
+        """Build indexes, join small files and remove old versions of every index of the store.
+
+        Ingests do so themselves unless ``store.maintain`` is ``command``.
+
+        Returns:
+            The number of indexes.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
+        return opened.maintain_store(self.project)
+
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
         """What an ingest would write, embed and cost; writes nothing and calls no model."""
         return opened.forecast_ingest(self.project, sources)

@@ -99,7 +99,7 @@ class Ingest:
                 "sources: --prune removes them",
             )
         notes = (*notes, *scan_notes(self.progress.scans))
-        self._store.settle(self._pair)
+        self._store.written(self._pair)
         counts += WriteCounts(unchanged=self._unchanged)
         if self._stamps is not None:
             self._stamps.commit()
