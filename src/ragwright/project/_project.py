@@ -402,7 +402,7 @@ class Project:
         )
         first = f"ragwright ingest{over}"
         commands = [first] if self.settings.sources or not records else []
-        return " and ".join([*commands, *(["ragwright records refresh"] if records else [])])
+        return " and ".join([*commands, *([f"ragwright records refresh{over}"] if records else [])])
 
     def target(self) -> Target:
         """The target of searches: the newest snapshot under the present settings.

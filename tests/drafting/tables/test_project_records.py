@@ -304,7 +304,9 @@ def test_what_fills_the_index_is_named(folder: Path) -> None:
         bench.retrieve("water")
     assert caught.value.hint == "run: ragwright records refresh"
     with opened(folder, "sources=[docs]") as bench:
-        assert bench.project.filled_by == "ragwright ingest and ragwright records refresh"
+        over = "--set 'sources=[docs]'"
+        commands = f"ragwright ingest {over} and ragwright records refresh {over}"
+        assert bench.project.filled_by == commands
 
 
 @pytest.mark.slow
