@@ -1,6 +1,7 @@
 """Ingest on a cluster: one node against two, and a Daft script that does the same work.
 
-    python -m benchmarks.cluster_ingest [--pages 20000] [--rounds 1] [--memory] [--publish]
+    python -m benchmarks.cluster_ingest [--pages 20000] [--rounds 1] [--publish]
+    python -m benchmarks.cluster_ingest --pages 200000 --way "ray, 2 nodes" --memory --publish
 
 Pages are pieces of the corpora of chunking_eval, repeated with changes. Every figure is of a
 process of its own that joins a cluster on this machine, whose nodes have one processor each. All
@@ -31,6 +32,7 @@ from benchmarks.publish import Cell, Section, Table, publish, section_lines, ver
 CORPORA = DATA / "chunking_eval/corpora"
 CHARACTERS = 3_000
 LANCE = "ray, 2 nodes, lance store"
+COMPARED = ("ray, 1 node", "ray, 2 nodes", "Daft script, 2 nodes")
 WAYS = ("local", "ray, 1 node", "ray, 2 nodes", "Daft script, 2 nodes", LANCE)
 
 
@@ -189,12 +191,14 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
     """Measure, and say it."""
     count = arguments.pages
     make_pages(work / "pages", count)
-    figures: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
+    ways = [way for way in WAYS if way in (arguments.way or WAYS) or way in COMPARED]
+    figures: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
     for _ in range(arguments.rounds):
-        for way in WAYS:
+        for way in ways:
             figures[way].append(measured(way, work / "pages", count))
-    middle = {way: statistics.median(one["seconds"] for one in figures[way]) for way in WAYS}
-    processor = {way: statistics.median(one["processor"] for one in figures[way]) for way in WAYS}
+            print(f"{way}: {figures[way][-1]}", file=sys.stderr, flush=True)
+    middle = {way: statistics.median(one["seconds"] for one in figures[way]) for way in ways}
+    processor = {way: statistics.median(one["processor"] for one in figures[way]) for way in ways}
     ours = middle[WAYS[2]]
     rows: list[Mapping[str, Cell]] = [
         {
@@ -207,31 +211,42 @@ def section(arguments: argparse.Namespace, work: Path) -> Section:
             "indexing": f"{statistics.median(one['settling'] for one in figures[way]):.1f}",
             "driver memory MB": f"{max(one['peak'] for one in figures[way]) / 1e6:.0f}",
         }
-        for way in WAYS
+        for way in ways
     ]
     notes = [
         f"Two nodes are {middle[WAYS[1]] / ours:.2f} times as fast as one, and take "
         f"{ours / middle[WAYS[3]]:.2f} of the script's time, which stores no index.",
-        f"The driver spends {processor[WAYS[2]] / processor[WAYS[0]]:.2f} of the processor time of "
-        "an ingest without a cluster: the rest is done by workers, however many there are.",
         "Seconds include joining the cluster and starting the workers. Driver, nodes and the "
         f"cluster's own processes share {os.cpu_count()} cores; the load average was "
         f"{os.getloadavg()[2]:.0f} over the last 15 minutes.",
     ]
-    if arguments.memory:
-        make_pages(work / "twice", 2 * count)
-        twice = measured(WAYS[2], work / "twice", 2 * count)
-        figures["twice"] = [twice]
-        once = max(one["peak"] for one in figures[WAYS[2]])
+    if WAYS[0] in ways:
+        share = processor[WAYS[2]] / processor[WAYS[0]]
         notes.append(
-            f"Memory of the driver: {once / 1e6:.0f} MB at {count:,} pages, "
-            f"{twice['peak'] / 1e6:.0f} MB at {2 * count:,}."
+            f"The driver spends {share:.2f} of the processor time of an ingest without a cluster: "
+            "the rest is done by workers, however many there are."
+        )
+    if arguments.memory:
+        make_pages(work / "tenth", count // 10)
+        tenth = measured(WAYS[2], work / "tenth", count // 10)
+        figures["tenth"] = [tenth]
+        whole = max(one["peak"] for one in figures[WAYS[2]])
+        notes.append(
+            f"Memory of the driver: {tenth['peak'] / 1e6:.0f} MB at {count // 10:,} pages, "
+            f"{whole / 1e6:.0f} MB at {count:,}."
         )
     return Section(
         title=f"Ingest of {count:,} pages on a cluster",
         tables=[Table(rows)],
         notes=notes,
-        command=f"python -m benchmarks.cluster_ingest --pages {count} --memory --publish",
+        command=" ".join(
+            [
+                f"python -m benchmarks.cluster_ingest --pages {count}",
+                *(f'--way "{way}"' for way in arguments.way or ()),
+                *(["--memory"] if arguments.memory else []),
+                "--publish",
+            ]
+        ),
         page="scale",
         conditions=versions("daft", "ray"),
         data=figures,
@@ -243,7 +258,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--memory", action="store_true", help="also twice the pages")
+    parser.add_argument(
+        "--way",
+        action="append",
+        choices=WAYS,
+        help="else all; one node, two nodes and the script always run",
+    )
+    parser.add_argument("--memory", action="store_true", help="also a tenth of the pages")
     parser.add_argument("--publish", action="store_true")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -261,7 +282,7 @@ def main() -> None:
         shutil.rmtree(work)
     print("\n".join(section_lines(found)))
     if arguments.publish:
-        publish("cluster-ingest", found)
+        publish(f"cluster-ingest-{arguments.pages}", found)
 
 
 if __name__ == "__main__":

@@ -222,10 +222,10 @@ def measured(case: Case, folder: Path) -> tuple[list[dict[str, Cell]], Tuned]:
         with Project.open(root, Session(("retrieve.search=hybrid",))) as project:
             use = [f"embed.model={found.value}"]
             rule = HoldOut(testset, case.measure)
-            rows.append(row("held out", "hybrid", "model", held_out(project, use, rule)))
+            rows.append(row("held out", "hybrid", "model", held_out(project, use, rule)[0]))
             if case.plain:
                 plain = HoldOut(str(root / "plain.jsonl"), case.measure)
-                rows.append(row("plain", "hybrid", "model", held_out(project, use, plain)))
+                rows.append(row("plain", "hybrid", "model", held_out(project, use, plain)[0]))
     spent = time.process_time() - started
     print(f"{case.name}: {spent / 60:.1f} min of CPU")
     for one in rows:

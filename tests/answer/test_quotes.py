@@ -368,3 +368,23 @@ def test_an_entry_of_a_bibliography_is_no_answer(entry: str) -> None:
 def test_a_function_word_alone_is_not_quoted() -> None:
     made = ask("What is the valve?", "# The valve\n\nThis\n\nThe valve stops the water.\n")
     assert made.text == "The valve stops the water. [1]"
+
+
+PUMP = (
+    "# Error E7: the pump stops\n\nThe pump stops with error E7 when the valve is shut.\n\n"
+    "## The valve is worn\n\nIf you see error E7 in an old pump, the valve is the cause.\n\n"
+    "## The filter is full\n\nTo fix this issue of error E7, clean the filter. The following sections describe error E7.\n"
+)
+
+
+def test_a_sentence_that_refers_to_another_section_is_not_joined_to_an_answer() -> None:
+    made = ask("What does error E7 mean?", PUMP)
+    assert "when the valve is shut" in made.text
+    assert "this issue" not in made.text
+    assert "following sections" not in made.text
+
+
+def test_a_sentence_that_refers_stays_behind_the_one_it_refers_to() -> None:
+    text = "The cause of error E7 is a full filter. In this case of error E7, clean the filter.\n"
+    made = ask("What is the cause of error E7?", text)
+    assert made.text.index("full filter") < made.text.index("In this case")

@@ -88,7 +88,7 @@ def test_rows_without_anything_tuned_say_why(project: Path) -> None:
     asked = (*TABLE, "--testset", "testsets/main.jsonl")
     made = json.loads(ragwright(project, *asked, "--json").stdout)["rows"]
     assert [bool(row["skipped"]) for row in made] == [False, True, False, True]
-    assert "nothing is tuned" in ragwright(project, *asked).stdout
+    assert "no adapter or ranker is set" in ragwright(project, *asked).stdout
 
 
 @pytest.mark.slow

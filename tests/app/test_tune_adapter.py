@@ -152,6 +152,12 @@ def test_a_file_that_is_no_adapter_is_named(
     assert "adapter" in found
 
 
+def test_keyword_search_has_no_vectors_to_move(project: Path) -> None:
+    words = ("tune", "adapter", "--testset", "testsets/right.jsonl")
+    done = ragwright(project, *words, "--set", "retrieve.search=keyword", code=1)
+    assert "the search is by keyword" in done.stderr
+
+
 def test_without_an_embedding_model_there_is_nothing_to_adapt(project: Path) -> None:
     found = ragwright(
         project,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from ..core import Citation, ClosestPassage, Hit, Persona
 from ..flow import Flow, rerank
@@ -145,7 +145,26 @@ def select_for(
     if persona.first:
         wanted = persona.first == "procedure"
         chosen.sort(key=lambda q: (q.steps if q in beside or q == best else False) != wanted)
-    return Selection(tuple(chosen), order[0], score)
+    return Selection(tuple(_self_contained(chosen, best)), order[0], score)
+
+
+def _self_contained(chosen: Sequence[Quote], best: Quote) -> list[Quote]:
+    """Without quotes that refer to a sentence which does not stand right before them.
+
+    The best one stays, with what stands right before it: its score says that it answers.
+    """
+    kept: list[Quote] = []
+    for quote, following in zip_longest(chosen, chosen[1:]):
+        follows = bool(kept) and _leads_to(kept[-1], quote)
+        leads = following == best and _leads_to(quote, best)
+        if quote == best or follows or leads or not quote.refers:
+            kept.append(quote)
+    return kept
+
+
+def _leads_to(one: Quote, other: Quote) -> bool:
+    same = one.first.heading == other.first.heading
+    return same and one.at < other.at and _neighbours(one, other)
 
 
 def _preference(persona: Persona, quote: Quote, hits: Sequence[Hit]) -> float:

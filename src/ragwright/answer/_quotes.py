@@ -40,6 +40,12 @@ _STEPS_ABOVE = late_pattern(
 )
 _NUMBERED = re.compile(r"\d{1,3}[.)]")
 _ASIDE = late_pattern(r"^(?:for more|see|voir|siehe|véase|vedi|veja|zie)\b", re.IGNORECASE)
+_REFERS = late_pattern(
+    r"^(?:then|therefore|thus|hence|instead|otherwise|here (?:is|are)|in (?:this|that|such) case)\b"
+    r"|^(?:\w+\W+){0,8}(?:this|that|these|those) (?:issue|problem|case|situation|cause)s?\b",
+    re.IGNORECASE,
+)
+_LEADS = late_pattern(r"\b(?:the following|as follows|listed below)\b", re.IGNORECASE)
 _COUNTER = WordTokenizer()
 
 
@@ -89,6 +95,15 @@ class Quote:
         numbered = any(_NUMBERED.match(s.bullet) for s in self.sentences)
         above = bool(_STEPS_ABOVE.search(self.first.heading))
         return numbered or above or any(instructs(s.text) for s in self.sentences)
+
+    @property
+    def refers(self) -> bool:
+        """True where it needs the sentence before it, or leads to something that it lacks."""
+        first = self.first
+        if self.kind == "definition" or first.kind != "prose":
+            return False
+        leads = self.kind == "sentence" and _LEADS.search(first.text)
+        return bool(_REFERS.search(first.text) or leads)
 
     def text(self, layout: Layout = "prose") -> str:
         """The quoted text; a list has a line for each item in the layout ``lists``."""

@@ -223,7 +223,7 @@ def _library() -> Any:
     """``huggingface_hub``, without the data on this machine that it would send along."""
     hub = require("huggingface_hub", "embed", "an hf: model")
     # Else it fetches a list of programs once a day to name the one that runs it.
-    require("huggingface_hub.constants", "embed", "an hf: model").HF_HUB_DISABLE_TELEMETRY = True
+    _constants().HF_HUB_DISABLE_TELEMETRY = True
     require("huggingface_hub.errors", "embed", "an hf: model")
     return hub
 
@@ -316,6 +316,11 @@ def _unreachable(error: BaseException) -> bool:
     return _silent(error) or (_status(error) or 0) >= 500
 
 
+def _constants() -> Any:
+    """What huggingface_hub read from the environment."""
+    return require("huggingface_hub.constants", "embed", "an hf: model")
+
+
 def _silent(error: BaseException) -> bool:
     """Whether an error means that no reply of the hub arrived."""
     errors = _library().errors
@@ -351,19 +356,24 @@ def _ours(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | 
     """Our error for one of huggingface_hub or of the disk; None if it is neither."""
     errors = _library().errors
     where = f"hf:{name}"
+    if _silent(error) and _constants().HF_HUB_OFFLINE:
+        return ModelError(
+            "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it",
+            where=where,
+            hint="unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER",
+        )
     if _silent(error):
         return ModelError(
             "the hub cannot be reached, and the model is not in the cache",
             where=where,
             hint="connect once to fetch it; or name a folder: onnx:FOLDER or st:FOLDER. "
-            "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy; HF_HUB_OFFLINE=1 switches the "
-            "network off",
+            "HF_ENDPOINT names a mirror, HTTPS_PROXY a proxy",
         )
     if isinstance(error, errors.GatedRepoError):
         return MissingKeyError(
             "the model is gated: its owner must grant you access",
             where=where,
-            hint=f"ask for it at https://huggingface.co/{name.repo}, then export HF_TOKEN=…",
+            hint=f"ask for it at {_constants().ENDPOINT}/{name.repo}, then export HF_TOKEN=…",
         )
     if isinstance(error, errors.RevisionNotFoundError):
         if pinned:

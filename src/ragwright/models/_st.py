@@ -217,7 +217,9 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
     except Exception as error:
         raise ConfigError(
             f"sentence-transformers cannot open {source!r}: {str(error)[:300]}",
-            hint="give a folder that holds the model, or a name on the hub (or in its cache)",
+            hint="its files are damaged or incomplete: copy the model into the folder again"
+            if home.is_dir()
+            else "there is no such folder; a model of the hub is named hf:ORG/NAME",
         ) from error
     # Without its files transformers makes a tokenizer that reads every word as unknown.
     tokenizer = getattr(model, "tokenizer", None)

@@ -16,7 +16,7 @@ _TEMPLATE = """\
 sources:
 {sources}
 # embed:
-#   model: onnx:path/to/model-folder   # vectors in addition to keyword search
+#   model: hf:sentence-transformers/all-MiniLM-L6-v2   # vectors in addition to keyword search
 
 # answer:
 #   model: openai:gpt-4o-mini          # the key comes from OPENAI_API_KEY

@@ -15,18 +15,19 @@ _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "v
 
 def tuned_headline(found: Tuned) -> str:
     """The outcome in one sentence."""
-    article = "an" if found.part[0] in "aeiou" else "a"
+    part = "model" if found.part == "embedder" else found.part
+    article = "an" if part[0] in "aeiou" else "a"
     if found.comparison is None:
         one = found.training
         return (
-            f"no {found.part} was written: on the training questions it is not better "
-            f"({one.measure} {one.before:.3f}, with {article} {found.part} {one.after:.3f})"
+            f"no {part} was written: on the training questions it is not better "
+            f"({one.measure} {one.before:.3f}, with {article} {part} {one.after:.3f})"
         )
     held = found.comparison
     change = f"{held.measure} {held.mean_a:.3f} -> {held.mean_b:.3f} on {held.n} held-out questions"
     if found.path is None:
-        return f"no {found.part} was written: it is not proven better ({change})"
-    return f"the {found.part} is better: {change}"
+        return f"no {part} was written: it is not proven better ({change})"
+    return f"the {part} is better: {change}"
 
 
 def tuned_table(found: Tuned, width: int = 100) -> str:

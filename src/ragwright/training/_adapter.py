@@ -46,7 +46,8 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
     adapter must improve the whole search, keywords included.
 
     Raises:
-        ConfigError: No embedding model is set, or an adapter is in use already.
+        ConfigError: No embedding model is set, the search uses no vectors, or an adapter is in use
+            already.
         RetrieveError: Nothing has been ingested.
         TestsetError: Too few training questions have gold in the index, or all share their gold.
         StoppedError: The budget or a key stopped it.
@@ -58,6 +59,12 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
             "an adapter moves query vectors, and no embedding model is set",
             where=str(project.folder.file),
             hint="set embed.model, for example hf:sentence-transformers/all-MiniLM-L6-v2",
+        )
+    if project.settings.retrieve.search == "keyword":
+        raise ConfigError(
+            "an adapter moves query vectors, and the search is by keyword",
+            where="retrieve.search",
+            hint="use hybrid or dense: --set retrieve.search=hybrid",
         )
     if project.settings.retrieve.adapter:
         raise ConfigError(
@@ -91,10 +98,10 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
     adapter.save(trial)
     try:
         rule = HoldOut(testset, options.measure, options.seed)
-        comparison = held_out(project, [f"retrieve.adapter={json.dumps(str(trial))}"], rule)
+        comparison, opened = held_out(project, [f"retrieve.adapter={json.dumps(str(trial))}"], rule)
     finally:
         trial.unlink(missing_ok=True)
-    found = replace(found, comparison=comparison)
+    found = replace(found, comparison=comparison, notes=(*notes, *opened))
     if comparison.verdict != "better":
         return found
     replace(adapter, card={**card, "held_out": held_out_card(comparison)}).save(path)

@@ -235,13 +235,17 @@ def _judged(
     )
     build_like(variant, project)
     compared: list[tuple[str, Comparison]] = []
+    opened: tuple[str, ...] = ()
     for name in (questions.held_out, *options.also):
         rule = HoldOut(name, options.measure, options.training.seed)
-        compared.append((Path(name).name, held_out(project, over, rule)))
+        comparison, notes = held_out(project, over, rule)
+        compared.append((Path(name).name, comparison))
+        opened = opened or notes
     (_, decides), *others = compared
     tables = (*found.tables, _also_table(others))
     notes = (
         *found.notes,
+        *opened,
         *(_worse(name, one) for name, one in others if (one.difference or 0.0) < 0),
     )
     found = replace(found, comparison=decides, tables=tables, notes=notes)
@@ -298,12 +302,21 @@ def _about(found: Tuned, options: EmbedderTuning) -> dict[str, Any]:
     """What the card says of data and settings."""
     pairs = ", ".join(f"{count} from {name}" for name, count in found.tables[0].rows)
     figures = found.training
+    merged = {
+        f"{share:.0%} of the trained weights": f"MRR@10 {unseen:.3f} of unseen training questions, "
+        f"{others:.3f} of other questions"
+        for table in found.tables
+        if table.name == "merge"
+        for share, unseen, others in table.rows
+        if isinstance(share, float)
+    }
     return {
         "base model": found.base,
         "training pairs": pairs,
         "negatives": options.mining.kind,
         "settings": ", ".join(f"{k} {v}" for k, v in asdict(options.training).items()),
         "best step": figures.settings["best_step"],
-        "share of the trained weights": figures.settings.get("trained_share", 1.0),
+        **merged,
+        "taken": f"{figures.settings.get('trained_share', 1.0):.0%} of the trained weights",
         f"{figures.measure}, {figures.method}": f"{figures.before:.3f} -> {figures.after:.3f}",
     }

@@ -99,10 +99,10 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
     ranker.save(trial)
     try:
         rule = HoldOut(testset, options.measure, options.seed)
-        comparison = held_out(project, [f"retrieve.ranker={json.dumps(str(trial))}"], rule)
+        comparison, opened = held_out(project, [f"retrieve.ranker={json.dumps(str(trial))}"], rule)
     finally:
         trial.unlink(missing_ok=True)
-    found = replace(found, comparison=comparison)
+    found = replace(found, comparison=comparison, notes=(*found.notes, *opened))
     if comparison.verdict != "better":
         return found
     path = project.folder.root / (options.output or f"rankers/{digest}.json")
@@ -190,7 +190,11 @@ def _result(fit: RankerFit, mode: str, options: RankerTuning) -> Tuned:
         fit.after,
         settings={"mode": mode, "depth": options.depth, **SETTINGS},
     )
-    columns = ("feature", "share of gain", "direction", "MRR@10 without it")
-    rows = [(one.name, one.gain, one.direction, one.without) for one in fit.effects if one.gain]
+    columns = ("feature", "share of gain", "direction", "MRR@10 without it", "what it is")
+    rows = [
+        (one.name, one.gain, one.direction, one.without, FEATURES[one.name])
+        for one in fit.effects
+        if one.gain
+    ]
     effects = TunedTable("features", columns, tuple(rows))
     return Tuned("ranker", "retrieve.ranker", None, mode, figures, tables=(effects,))

@@ -93,13 +93,18 @@ class HoldOut:
     seed: int = 0
 
 
-def held_out(project: Project, settings: Sequence[str], how: HoldOut) -> Comparison:
+def held_out(
+    project: Project, settings: Sequence[str], how: HoldOut
+) -> tuple[Comparison, tuple[str, ...]]:
     """The search under further settings against the project's own, on the confirm split.
 
     Args:
         project: The project without the tuned part.
         settings: Settings as ``key=value`` that put the tuned part to use.
         how: The questions and the measure.
+
+    Returns:
+        The comparison, and the notes on earlier openings of the split.
 
     Raises:
         TestsetError: No held-out question is scored by the measure.
@@ -121,7 +126,7 @@ def held_out(project: Project, settings: Sequence[str], how: HoldOut) -> Compari
             where=how.testset,
             hint="add gold (reference_ids or spans) to the questions of its confirm split",
         )
-    return compared[0]
+    return compared[0], tuple(rows.notes)
 
 
 def held_out_card(comparison: Comparison) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def run_tutorial(project: Project, how: TutorialOptions | None = None) -> Tutori
     kept = f"retrieve.top_k={options.keep}"
     base = _row(project, "base", testset, (plain, ()), options)
     rows = [_shown(base)]
-    missing = "nothing is tuned: run `ragwright tune`, or name it with --tuned"
+    missing = "no adapter or ranker is set: run `ragwright tune`, or name one with --tuned"
     for name, settings, answers in (
         ("tuned", tuned, ()),
         (f"base + {label}", reranked, (kept,)),

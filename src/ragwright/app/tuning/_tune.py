@@ -222,10 +222,12 @@ class _Steps:
             self.before = done
         self.done, self.total = done, total
 
-    def step(self, bench: Workbench) -> Step:
-        """Steps while training; before and after, the calls and rows of the runner."""
+    def step(self, bench: Workbench) -> str | Step:
+        """Steps while training; rows while questions are answered; else what is being done."""
         if not 0 < self.done < self.total:
-            return runner_step(bench.progress)
+            if bench.progress.total:
+                return runner_step(bench.progress)
+            return "merging weights and embedding" if self.done else "choosing training passages"
         seconds = time.monotonic() - self.first
         rate = (self.done - self.before) / seconds if seconds else 0.0
         eta = (self.total - self.done) / rate if rate else None
