@@ -53,25 +53,7 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
         StoppedError: The budget or a key stopped it.
     """
     options = how or AdapterTuning()
-    model = project.settings.embed.model
-    if not model:
-        raise ConfigError(
-            "an adapter moves query vectors, and no embedding model is set",
-            where=str(project.folder.file),
-            hint="set embed.model, for example hf:sentence-transformers/all-MiniLM-L6-v2",
-        )
-    if project.settings.retrieve.search == "keyword":
-        raise ConfigError(
-            "an adapter moves query vectors, and the search is by keyword",
-            where="retrieve.search",
-            hint="use hybrid or dense: --set retrieve.search=hybrid",
-        )
-    if project.settings.retrieve.adapter:
-        raise ConfigError(
-            f"retrieve.adapter is {project.settings.retrieve.adapter} already",
-            where=str(project.folder.file),
-            hint="add --set retrieve.adapter= to make one from the embedding model alone",
-        )
+    model = _checked(project)
     rows = project_testset(project.folder, testset, "tune", purpose="tune")
     fit = _fitted(project, with_current_gold(project.store, rows), options.seed)
     notes = (f"{fit.pairs} of {len(rows.rows)} training questions have gold in the index",)
@@ -106,6 +88,34 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
         return found
     replace(adapter, card={**card, "held_out": held_out_card(comparison)}).save(path)
     return replace(found, path=path)
+
+
+def _checked(project: Project) -> str:
+    """The embedding model, once everything that can be refused at once has not been.
+
+    Raises:
+        ConfigError: See :func:`tune_adapter`.
+    """
+    model = project.settings.embed.model
+    if not model:
+        raise ConfigError(
+            "an adapter moves query vectors, and no embedding model is set",
+            where=str(project.folder.file),
+            hint="set embed.model, for example hf:sentence-transformers/all-MiniLM-L6-v2",
+        )
+    if project.settings.retrieve.search == "keyword":
+        raise ConfigError(
+            "an adapter moves query vectors, and the search is by keyword",
+            where="retrieve.search",
+            hint="use hybrid or dense: --set retrieve.search=hybrid",
+        )
+    if project.settings.retrieve.adapter:
+        raise ConfigError(
+            f"retrieve.adapter is {project.settings.retrieve.adapter} already",
+            where=str(project.folder.file),
+            hint="add --set retrieve.adapter= to make one from the embedding model alone",
+        )
+    return model
 
 
 def _fitted(project: Project, rows: Testset, seed: int) -> AdapterFit:
