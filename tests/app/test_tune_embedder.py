@@ -154,7 +154,7 @@ def test_random_gold_is_refused_and_nothing_is_left(project: Path) -> None:
     done = ragwright(
         project, "tune", "embedder", "--testset", "testsets/wrong.jsonl", *SMALL, code=100
     )
-    assert "no embedder was written" in done.stdout
+    assert "no model was written" in done.stdout
     assert models() == there
     assert not [*(project / ".ragwright/cache/training").glob("*")]
     assert kept() == before

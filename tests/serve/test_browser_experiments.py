@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import needs_browser, opened
+from browsing import needs_browser, opened, until
 from children import command, started
 from served import served
 from small_project import MakeProject
@@ -54,13 +54,13 @@ def test_a_running_sweep_is_watched_and_stopped(browser: Any, tmp_path: Path) ->
             page.click("th[scope=row] a")
             page.wait_for_selector("progress")
             before = page.locator("dl.figures >> nth=0").inner_text()
-            page.wait_for_function(
-                "before => document.querySelector('dl.figures').innerText !== before", arg=before
-            )
+            changed = "before => document.querySelector('dl.figures').innerText !== before"
+            until(page, changed, before)
             # The page follows without being loaded again.
-            page.wait_for_function(
+            until(
+                page,
                 "() => [...document.querySelectorAll('dl.figures div')].some("
-                "one => one.innerText.includes('Spent') && +one.querySelector('dd').innerText > 0)"
+                "one => one.innerText.includes('Spent') && +one.querySelector('dd').innerText > 0)",
             )
             page.focus("#stop-sweep")
             page.keyboard.press("Enter")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import BROWSER, opened
+from browsing import BROWSER, opened, until
 from served import Running, served
 from small_project import MANUAL, MakeProject
 
@@ -175,7 +175,7 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running:
     at("How often is the brake fluid changed?")
     keys.press("a")
     at("And <b>the coolant</b>?")
-    page.wait_for_function("document.activeElement.id === 'row'")  # the next row has the focus
+    until(page, "document.activeElement.id === 'row'")  # the next row has the focus
     assert "q1: accepted" in page.inner_text("#said")
     keys.press("e")
     page.wait_for_selector("#question:focus")
