@@ -373,7 +373,8 @@ def test_a_function_word_alone_is_not_quoted() -> None:
 PUMP = (
     "# Error E7: the pump stops\n\nThe pump stops with error E7 when the valve is shut.\n\n"
     "## The valve is worn\n\nIf you see error E7 in an old pump, the valve is the cause.\n\n"
-    "## The filter is full\n\nTo fix this issue of error E7, clean the filter. The following sections describe error E7.\n"
+    "## The filter is full\n\nTo fix this issue of error E7, clean the filter. "
+    "The following sections describe error E7.\n"
 )
 
 

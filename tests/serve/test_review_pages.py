@@ -165,6 +165,7 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running:
 
     def at(question: str) -> None:
         page.wait_for_selector(f"#row .question:text-is('{question}')")
+        page.wait_for_load_state()  # else a key may come before the scripts
 
     at("How often is the brake fluid changed?")
     keys.press("?")
