@@ -165,7 +165,9 @@ def test_the_whole_review_goes_by_keyboard(browser: Any, project: Path, running:
 
     def at(question: str) -> None:
         page.wait_for_selector(f"#row .question:text-is('{question}')")
-        page.wait_for_load_state()  # else a key may come before the scripts
+        # A key that comes before htmx knows the new part loads a whole page.
+        page.wait_for_load_state()
+        until(page, "!document.querySelector('.htmx-added, .htmx-settling')")
 
     at("How often is the brake fluid changed?")
     keys.press("?")
