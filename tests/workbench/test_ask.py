@@ -148,6 +148,33 @@ def test_a_budget_stops_before_the_call(make_project: MakeProject, server: Scrip
     assert server.requests == []
 
 
+def test_a_daily_budget_holds_for_the_next_command_too(
+    make_project: MakeProject, server: ScriptedServer
+) -> None:
+    folder = make_project(
+        f"answer: {{model: '{server.url}#writer'}}\n"
+        f"models: {{'{server.url}#writer': {{price_in: 0, price_out: 1000}}}}\n"
+        "budget: {daily_cost: 1.05}\n"
+    )
+    with built(folder) as bench:
+        bench.ask(QUESTION)
+        assert bench.ask(QUESTION).cached
+    refused: list[BudgetStopped] = []
+    for number in range(60):
+        with Workbench.open(folder) as bench:
+            try:
+                bench.ask(f"{QUESTION} ({number})")
+            except BudgetStopped as error:
+                refused.append(error)
+    # A call may cost 0.7 and costs less than a cent: some fit, and nobody sends one more.
+    assert refused
+    assert "daily budget of 1.05" in refused[0].what
+    assert len(server.requests) == 61 - len(refused) > 1
+    with Workbench.open(folder, Session(("budget.daily_cost=1000",))) as bench:
+        assert bench.project.spending is not None
+        assert 0 < bench.project.spending.today() <= 1.05
+
+
 def test_two_tenants_never_share_a_reply(make_project: MakeProject, server: ScriptedServer) -> None:
     folder = make_project(f"answer: {{model: '{server.url}#writer'}}\n")
     with built(folder) as bench:

@@ -56,6 +56,7 @@ from ._requests import (
 from ._runner import Runner as Runner
 from ._runs import RUN_TABLES as RUN_TABLES, Run as Run, RunRow as RunRow, Runs as Runs
 from ._shared_work import SharedWork as SharedWork
+from ._spending import Spending as Spending
 from ._verbs import (
     Branch as Branch,
     Flow as Flow,

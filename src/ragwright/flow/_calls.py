@@ -42,6 +42,8 @@ from ._metering import present_meter
 from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
+from ._spending import Spending
+from ._writer import committed
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
@@ -112,10 +114,17 @@ class Listener:
 class Caller:
     """Makes calls through send handlers; lives on the runner's loop."""
 
-    def __init__(self, options: RunnerOptions, retry: RetryPolicy, replies: Replies | None) -> None:
+    def __init__(
+        self,
+        options: RunnerOptions,
+        retry: RetryPolicy,
+        replies: Replies | None,
+        spending: Spending | None = None,
+    ) -> None:
         self.options = options
         self.retry = retry
         self.replies = replies
+        self.spending = spending
         self.budget = Budget(options.max_cost)
         self.progress = Progress()
         self.lanes: dict[str, Lane] = {}
@@ -196,7 +205,7 @@ class Caller:
                     f"there is a daily budget, and the model {lane!r} has no price",
                     hint="set price_in and price_out below `models` in ragwright.yaml",
                 )
-            if self.options.max_cost is not None:
+            if self.options.max_cost is not None or self.spending is not None:
                 raise Stopping(
                     ConfigError(
                         f"a budget is set, but model {lane!r} has no price",
@@ -289,6 +298,7 @@ class Caller:
     ) -> tuple[Reply, float]:
         await lane.acquire()
         held = 0.0
+        day: int | None = None
         cost: float | None = 0.0
         usage = Usage(1)
         loop = asyncio.get_running_loop()
@@ -296,6 +306,7 @@ class Caller:
             worst = self.worst_cost(handler, lane.name, request)
             await self._reserve(worst)
             held = worst
+            day = await self._reserve_today(worst)
             if self.reason is not None:  # stopped while waiting: nothing more is sent
                 raise Stopping(self.reason)
             cost = worst  # until the reply says otherwise, the call may be billed in full
@@ -320,6 +331,8 @@ class Caller:
         finally:
             lane.release()
             spent = self.budget.settle(held, cost)
+            if self.spending is not None and day is not None:
+                self.spending.settle(day, held, spent)
             self.progress.cost = self.budget.spent
             meter = present_meter()
             if meter is not None and (spent or usage.prompt_tokens or usage.completion_tokens):
@@ -403,6 +416,15 @@ class Caller:
         try:
             await self.budget.reserve(worst)
         except BudgetStopped as error:
+            raise Stopping(error) from error
+
+    async def _reserve_today(self, worst: float) -> int | None:
+        """Reserve money of the daily budget; the day, None without one or for a free call."""
+        if self.spending is None or not worst:
+            return None
+        try:
+            return await self.spending.reserve(worst)
+        except (BudgetStopped, StoreFullError, StoreUnreachableError) as error:
             raise Stopping(error) from error
 
     async def _claim(self, key: str, request: Request, lane: Lane) -> Claim:
@@ -491,22 +513,3 @@ async def _stored(written: asyncio.Future[Any]) -> Any:
         return await written
     except (StoreFullError, StoreUnreachableError) as error:
         raise Stopping(error) from error
-
-
-def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | None], None]]:
-    """A future of the running loop, and the writer's callback that settles it."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
-
-    def done(result: Any, error: BaseException | None) -> None:
-        loop.call_soon_threadsafe(settle, result, error)
-
-    return future, done

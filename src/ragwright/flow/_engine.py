@@ -18,14 +18,16 @@ from ..core import (
     UnhandledRequestError,
 )
 from ._batches import Batcher
-from ._calls import Call, Caller, Key, Listener, committed
+from ._calls import Call, Caller, Key, Listener
 from ._codec import cached, decode, durable, reply_key, streamed
 from ._context import Context, Memo, RunnerOptions, Stopping, TraceEntry
 from ._handlers import AnyHandler, BatchHandler, Handler, Route
 from ._lanes import RetryPolicy
 from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
+from ._spending import Spending
 from ._verbs import Branch, Flow, Gather, PoolCall, Reading, Step
+from ._writer import committed
 
 T = TypeVar("T")
 
@@ -41,9 +43,10 @@ class Engine:
         options: RunnerOptions,
         retry: RetryPolicy,
         replies: Replies | None,
+        spending: Spending | None = None,
     ) -> None:
         self.options = options
-        self.caller = Caller(options, retry, replies)
+        self.caller = Caller(options, retry, replies, spending)
         self._keeping = 0
         self._routes = dict(routes)
         self._replies = replies

@@ -23,6 +23,7 @@ from ._progress import Progress
 from ._replies import Replies
 from ._requests import Reply, Request
 from ._scenario import Scenario
+from ._spending import Spending
 from ._verbs import Flow
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ class Runner:
         options: Concurrency, time limits, budget, reuse.
         retry: When and how often to try again.
         replies: Store of paid replies; None stores nothing.
+        spending: Daily budget; None for no bound.
         at_work: Makes a context that is entered while flows run, such as a lock.
     """
 
@@ -53,12 +55,13 @@ class Runner:
         *,
         retry: RetryPolicy | None = None,
         replies: Replies | None = None,
+        spending: Spending | None = None,
         at_work: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._at_work = at_work
         self.options = options or RunnerOptions()
         self.replies = replies
-        self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies)
+        self._engine = Engine(routes, self.options, retry or RetryPolicy(), replies, spending)
         # a garbage-collected generator may re-enter while it is held
         self._lock = threading.RLock()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 from collections.abc import Callable
@@ -163,3 +164,22 @@ class Writer:
                 raise error
         except Exception as typed:
             return typed
+
+
+def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | None], None]]:
+    """A future of the running loop, and the writer's callback that settles it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+
+    def done(result: Any, error: BaseException | None) -> None:
+        loop.call_soon_threadsafe(settle, result, error)
+
+    return future, done

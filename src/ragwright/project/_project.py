@@ -21,7 +21,7 @@ from ._settings import Settings, load_settings
 if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
-    from ..flow import Message, Replies, Route, Runner, Runs, SharedWork
+    from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
     from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Systems, Tokenizer
@@ -93,7 +93,7 @@ class Project:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
         family = [self, *self._variants] if self._base is self else []
         closed: set[int] = set()
-        for name in ("runner", "views", "store", "replies", "runs", "shared_work"):
+        for name in ("runner", "views", "store", "replies", "spending", "runs", "shared_work"):
             for one in family:
                 opened = one.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
@@ -210,6 +210,18 @@ class Project:
             spill=self.folder.cache / "unsent.sqlite" if self.settings.shared.address else None,
         )
 
+    @cached_property
+    def spending(self) -> Spending | None:
+        """The daily budget, in the data folder or shared; None without one."""
+        bound = self.settings.budget.daily_cost
+        if bound is None:
+            return None
+        if self._base is not self and self._base.settings.budget.daily_cost == bound:
+            return self._base.spending
+        return flow.Spending(
+            self.settings.shared.place(self.folder.data / "spending.sqlite"), bound
+        )
+
     def clear_replies(self) -> int:
         """Delete every stored reply; how many there were, 0 where their file was damaged."""
         try:
@@ -261,6 +273,7 @@ class Project:
             self.routes(self.views),
             options,
             replies=self.replies,
+            spending=self.spending,
             at_work=self._working,
         )
 

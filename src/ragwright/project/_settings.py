@@ -39,6 +39,12 @@ class BudgetOptions:
     max_cost: float | None = option(
         None, "Most money one command may spend; models then need prices.", gt=0
     )
+    daily_cost: float | None = option(
+        None,
+        "Most money that all commands of the project may spend in a day (UTC), on all machines "
+        "that share its database; models then need prices.",
+        gt=0,
+    )
     concurrency: int = option(16, "Requests in flight per model, unless set under `models`.", ge=1)
     connect_timeout: float = option(15.0, "Seconds to connect to a model's server.", gt=0)
     first_piece_timeout: float = option(
