@@ -332,3 +332,15 @@ def test_an_ingest_maintains_unless_a_command_does(tmp_path: Path, maintain: str
     table.checkout_latest()
     assert table.list_indices()
     store.close()
+
+
+def test_many_writes_leave_few_files_of_documents(tmp_path: Path) -> None:
+    import lancedb
+
+    store = LanceStore(tmp_path / "store.lance", sizes=LanceSizes(joined=5))
+    for number in range(12):
+        store.upsert(WORDS, [plain(f"{number}", f"word {number}")])
+    table = lancedb.connect(tmp_path / "store.lance").open_table(f"documents_{WORDS.key}")
+    assert table.stats()["fragment_stats"]["num_fragments"] <= 3
+    assert len(store.view(WORDS).keyword("word", 50)) == 12
+    store.close()

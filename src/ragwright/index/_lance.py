@@ -12,7 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,7 @@ class LanceStore(Store):
         self._lock = threading.RLock()
         self._totals: dict[str, tuple[int, Totals]] = {}
         self._values = KnownValues(self._where)
+        self._merges = 0
         with lance.explained(self._where):
             if "://" not in self._where:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -327,7 +328,12 @@ class LanceStore(Store):
         merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
         if replace:
             merge = merge.when_matched_update_all(where=_CHANGED)
-        return lance.retried(lambda: merge.execute(rows), self._where)
+        done = lance.retried(lambda: merge.execute(rows), self._where)
+        self._merges += 1
+        if self._merges % self._sizes.joined == 0:
+            with suppress(OSError, RuntimeError, ValueError):  # a later one, or maintenance
+                documents.optimize()
+        return done
 
     def _entries(self, documents: Any, keys: Sequence[str]) -> dict[str, _Entry]:
         found = {}

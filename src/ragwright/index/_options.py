@@ -16,12 +16,15 @@ class LanceSizes:
         stale: Changes after which indexes are renewed where search is approximate.
         read: A relaxation level up to this size is read whole, about as fast as one search.
         exact: Chunks under hard filters up to which dense search is always exact.
+        joined: Writes of a process after which it joins the small files of documents, which every
+            write reads.
     """
 
     indexed: int = 5_000
     stale: int = 1_000
     read: int = 5_000
     exact: int = 20_000
+    joined: int = 50
 
 
 @dataclass(frozen=True, slots=True)
