@@ -61,13 +61,16 @@ def test_runners_side_by_side_never_spend_more_than_the_day_allows(place: Place)
     """
     handlers = [cheap() for _ in range(4)]
     states: list[str] = []
+    errors: list[str] = []
 
     def machine(number: int) -> None:
         spending = Spending(place, 61)
         options = RunnerOptions(concurrency=3)
         with Runner({Chat: handlers[number]}, options, spending=spending) as runner:
             calls = (limited(f"{number} {at}") for at in range(40))
-            states.extend(outcome.state for outcome in runner.outcomes(calls))
+            found = list(runner.outcomes(calls))
+            states.extend(outcome.state for outcome in found)
+            errors.extend(str(o.error) for o in found if o.error)
         spending.close()
 
     machines = [threading.Thread(target=machine, args=(number,)) for number in range(4)]
@@ -78,8 +81,7 @@ def test_runners_side_by_side_never_spend_more_than_the_day_allows(place: Place)
     sent = sum(len(handler.asked) for handler in handlers)
     after = Spending(place, 61)
     assert after.today() == pytest.approx(2 * sent)
-    # A machine gives up while the calls of others hold the rest; none goes over the bound.
-    assert 16 <= sent <= 26
+    assert sent == 26, set(errors)
     assert states.count("done") == sent
     after.close()
 
@@ -117,12 +119,14 @@ def test_a_call_that_is_given_up_while_it_waits_holds_no_money(tmp_path: Path) -
     spending = Spending(tmp_path / "spending.sqlite", 15)
 
     async def scenario() -> None:
-        day = await spending.reserve(10.0)
+        first = await spending.reserve(10.0)
         waiting = asyncio.ensure_future(spending.reserve(10.0))
         await asyncio.sleep(0.05)
         waiting.cancel()
         await asyncio.sleep(0.05)
-        spending.settle(day, 10.0, 1.0)
+        spending.settle(first, 1.0)
+        spending.settle(first, 1.0)  # as after a commit whose answer was lost
+        spending._in_flight += 1
         given_up = asyncio.ensure_future(spending.reserve(2.0))
         await asyncio.sleep(0)
         given_up.cancel()

@@ -298,7 +298,7 @@ class Caller:
     ) -> tuple[Reply, float]:
         await lane.acquire()
         held = 0.0
-        day: int | None = None
+        reserved = ""
         cost: float | None = 0.0
         usage = Usage(1)
         loop = asyncio.get_running_loop()
@@ -306,7 +306,7 @@ class Caller:
             worst = self.worst_cost(handler, lane.name, request)
             await self._reserve(worst)
             held = worst
-            day = await self._reserve_today(worst)
+            reserved = await self._reserve_today(worst)
             if self.reason is not None:  # stopped while waiting: nothing more is sent
                 raise Stopping(self.reason)
             cost = worst  # until the reply says otherwise, the call may be billed in full
@@ -331,8 +331,8 @@ class Caller:
         finally:
             lane.release()
             spent = self.budget.settle(held, cost)
-            if self.spending is not None and day is not None:
-                self.spending.settle(day, held, spent)
+            if self.spending is not None and reserved:
+                self.spending.settle(reserved, spent)
             self.progress.cost = self.budget.spent
             meter = present_meter()
             if meter is not None and (spent or usage.prompt_tokens or usage.completion_tokens):
@@ -418,10 +418,10 @@ class Caller:
         except BudgetStopped as error:
             raise Stopping(error) from error
 
-    async def _reserve_today(self, worst: float) -> int | None:
-        """Reserve money of the daily budget; the day, None without one or for a free call."""
+    async def _reserve_today(self, worst: float) -> str:
+        """Reserve money of the daily budget; empty without one or for a free call."""
         if self.spending is None or not worst:
-            return None
+            return ""
         try:
             return await self.spending.reserve(worst)
         except (BudgetStopped, StoreFullError, StoreUnreachableError) as error:

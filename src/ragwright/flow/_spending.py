@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+import uuid
 from typing import Any
 
 from ..core import BudgetStopped
@@ -12,14 +12,21 @@ from ._opening import open_database
 from ._writer import Writer, committed
 
 _DAY = 86_400
-_PAUSE_SECONDS = 0.2
+_PAUSE_SECONDS = 0.1
+_PATIENCE_SECONDS = 60.0
+"""How long a call waits for money that calls of other processes hold; killed ones keep it."""
 _TABLES = Tables(
     "spending",
     (
         """CREATE TABLE IF NOT EXISTS spending (
         day INTEGER PRIMARY KEY,         -- days since 1970-01-01, UTC, by the database's clock
-        cost REAL NOT NULL               -- paid, and reserved for calls in flight
+        cost REAL NOT NULL
     )""",
+        """CREATE TABLE IF NOT EXISTS reserved (
+        name TEXT PRIMARY KEY,
+        day INTEGER NOT NULL,
+        amount REAL NOT NULL
+    ) WITHOUT ROWID""",
     ),
     1,
     damaged="delete it: what was spent today is then counted from 0",
@@ -29,9 +36,9 @@ _TABLES = Tables(
 class Spending:
     """A daily bound that is kept by a database, so that it holds for all who open it.
 
-    A call reserves the most it can cost before it is sent, by one statement that the database
-    carries out whole; afterwards the reservation becomes the real cost. What a killed process had
-    reserved counts as spent, because it may have been billed.
+    A call reserves the most it can cost before it is sent, while no other process reserves;
+    afterwards the reservation becomes the real cost. What a killed process had reserved counts as
+    spent, because it may have been billed.
 
     Args:
         place: File to use, made with mode 0600; or a shared database.
@@ -48,64 +55,67 @@ class Spending:
         """What was spent and is reserved today."""
 
         def work(connection: Connection) -> float:
-            return _spent(connection, _today(connection))
+            return sum(_sums(connection, _today(connection)))
 
         return self._writer.call(work)
 
-    async def reserve(self, amount: float) -> int:
-        """Reserve money for a call; the day it counts for.
+    async def reserve(self, amount: float) -> str:
+        """Reserve money for a call; the name of the reservation.
 
         Raises:
-            BudgetStopped: It does not fit, and no call of this process in flight could make it fit.
+            BudgetStopped: It does not fit, and no call in flight could make it fit.
         """
+        name = uuid.uuid4().hex
+
+        def work(connection: Connection) -> tuple[bool, float, float]:
+            day = _today(connection)
+            paid, held = _sums(connection, day)
+            known = "SELECT 1 FROM reserved WHERE name = ?"
+            if connection.execute(known, (name,)).fetchone():  # its first commit was not answered
+                return True, paid, held
+            fits = paid + held + amount <= self._bound + 1e-9
+            if fits:
+                row = (name, day, amount)
+                connection.execute("INSERT INTO reserved (name, day, amount) VALUES (?, ?, ?)", row)
+            return fits, paid, held
+
+        waited = 0.0
         while True:
             future, done = committed()
-
-            def work(connection: Connection) -> tuple[int, float, bool]:
-                day = _today(connection)
-                connection.execute(
-                    "INSERT INTO spending (day, cost) VALUES (?, 0) ON CONFLICT (day) DO NOTHING",
-                    (day,),
-                )
-                made = connection.execute(
-                    "UPDATE spending SET cost = cost + ? WHERE day = ? AND cost + ? <= ? "
-                    "RETURNING cost",
-                    (amount, day, amount, self._bound + 1e-9),
-                ).fetchone()
-                return day, _spent(connection, day), made is not None
-
             self._writer.submit(work, done)
             try:
-                day, spent, made = await asyncio.shield(future)
+                made, paid, held = await asyncio.shield(future)
             except asyncio.CancelledError:
-                future.add_done_callback(partial(self._give_back, amount))
+                self._in_flight += 1
+                self.settle(name, 0.0)  # queued behind the reservation
                 raise
             if made:
                 self._in_flight += 1
-                return int(day)
-            if not self._in_flight:
+                return name
+            over = paid + amount > self._bound + 1e-9
+            if not self._in_flight and (over or waited > _PATIENCE_SECONDS):
                 raise BudgetStopped(
                     f"the daily budget of {self._bound:g} does not cover the next call (spent "
-                    f"today {spent:.6g}, the call may cost {amount:.6g})",
+                    f"today {paid + held:.6g}, the call may cost {amount:.6g})",
                     hint="raise budget.daily_cost, or run it again tomorrow: what was paid for "
                     "is kept",
                 )
             await asyncio.sleep(_PAUSE_SECONDS)
+            waited += _PAUSE_SECONDS
 
-    def _give_back(self, amount: float, future: asyncio.Future[tuple[int, float, bool]]) -> None:
-        """Undo the reservation of a call that was given up while it waited."""
-        if not future.cancelled() and future.exception() is None and future.result()[2]:
-            self._in_flight += 1
-            self.settle(future.result()[0], amount, 0.0)
-
-    def settle(self, day: int, reserved: float, cost: float) -> None:
+    def settle(self, name: str, cost: float) -> None:
         """Replace a reservation by the real cost of the call; does not wait."""
         self._in_flight -= 1
 
         def work(connection: Connection) -> None:
-            connection.execute(
-                "UPDATE spending SET cost = cost - ? + ? WHERE day = ?", (reserved, cost, day)
-            )
+            taken = "DELETE FROM reserved WHERE name = ? RETURNING day"
+            row = connection.execute(taken, (name,)).fetchone()
+            if row is not None and cost:
+                connection.execute(
+                    "INSERT INTO spending (day, cost) VALUES (?, ?) "
+                    "ON CONFLICT (day) DO UPDATE SET cost = spending.cost + excluded.cost",
+                    (row[0], cost),
+                )
 
         self._writer.submit(work, _ignore)
 
@@ -120,9 +130,12 @@ def _today(connection: Connection) -> int:
     return int(seconds // _DAY)
 
 
-def _spent(connection: Connection, day: int) -> float:
-    row = connection.execute("SELECT cost FROM spending WHERE day = ?", (day,)).fetchone()
-    return max(0.0, float(row[0])) if row else 0.0
+def _sums(connection: Connection, day: int) -> tuple[float, float]:
+    """What was paid, and what is reserved."""
+    paid = "SELECT COALESCE(SUM(cost), 0) FROM spending WHERE day = ?"
+    held = "SELECT COALESCE(SUM(amount), 0) FROM reserved WHERE day = ?"
+    first, second = (float(connection.execute(one, (day,)).fetchone()[0]) for one in (paid, held))
+    return first, second
 
 
 def _ignore(result: Any, error: BaseException | None) -> None:
