@@ -172,7 +172,7 @@ class _Workers(Multiprocess):
             if process.process.is_alive():
                 if process.is_ready(timeout=0.1):
                     self._served.add(process.pid)
-            elif process.exitcode:
+            elif (process.exitcode or 0) > 0:  # one that a signal killed is started again
                 self.failed = True
                 self.should_exit.set()
         before = {process.pid for process in self.processes}
