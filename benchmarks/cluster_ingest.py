@@ -33,7 +33,7 @@ CORPORA = DATA / "chunking_eval/corpora"
 CHARACTERS = 3_000
 LANCE = "ray, 2 nodes, lance store"
 COMPARED = ("ray, 1 node", "ray, 2 nodes", "Daft script, 2 nodes")
-WAYS = ("local", "ray, 1 node", "ray, 2 nodes", "Daft script, 2 nodes", LANCE)
+WAYS = ("local", *COMPARED, LANCE)
 
 
 def make_pages(folder: Path, count: int) -> None:

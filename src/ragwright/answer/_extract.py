@@ -149,9 +149,9 @@ def select_for(
 
 
 def _self_contained(chosen: Sequence[Quote], best: Quote) -> list[Quote]:
-    """Without quotes that refer to a sentence which does not stand right before them.
+    """Drop quotes that refer to a sentence that is not quoted right before them.
 
-    The best one stays, with what stands right before it: its score says that it answers.
+    The best quote scored as the answer, so it is kept, together with the sentence before it.
     """
     kept: list[Quote] = []
     for quote, following in zip_longest(chosen, chosen[1:]):

@@ -26,7 +26,7 @@ from ._database import Connection, Done, Place, Tables, one_to_forget
 from ._moving import copy_rows
 from ._opening import open_database
 from ._sqlite import SqliteDatabase
-from ._writer import Writer
+from ._writer import Writer, unheard
 
 _SAMPLE = 2000
 _CLAIMS = itertools.count(1)
@@ -236,7 +236,7 @@ class Replies:
                 (seconds, key, name),
             )
 
-        self._writer.submit(work, _ignore, key=key)
+        self._writer.submit(work, unheard, key=key)
 
     def release(self, key: str, name: str) -> None:
         """Release a claim after a failed call; does not wait.
@@ -251,7 +251,7 @@ class Replies:
                 (key, name),
             )
 
-        self._writer.submit(work, _ignore, key=key)
+        self._writer.submit(work, unheard, key=key)
 
     def put(self, entry: Entry, done: Done) -> None:
         """Commit a reply; ``done`` is called once it is on disk.
@@ -323,7 +323,7 @@ class Replies:
                 [(source, key) for source in new],
             )
 
-        self._writer.submit(work, _ignore, key=key)
+        self._writer.submit(work, unheard, key=key)
 
     def facts(self, lane: str) -> LaneFacts:
         """Sums over finished calls of a lane; keys are hashes, so the first are a fair sample."""
@@ -476,10 +476,6 @@ class Replies:
 
 def _count(connection: Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM replies").fetchone()[0])
-
-
-def _ignore(_result: Any, _error: BaseException | None) -> None:
-    return None
 
 
 def _body(connection: Connection, key: str) -> bytes | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import Any
 
 from ..core import BudgetStopped
 from ._database import Connection, Place, Tables
 from ._opening import open_database
-from ._writer import Writer, committed
+from ._writer import Writer, committed, unheard
 
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1
@@ -104,7 +103,10 @@ class Spending:
             waited += _PAUSE_SECONDS
 
     def settle(self, name: str, cost: float) -> None:
-        """Replace a reservation by the real cost of the call; does not wait."""
+        """Replace a reservation by the real cost of the call; does not wait.
+
+        Where that cannot be written, the higher reservation stays.
+        """
         self._in_flight -= 1
 
         def work(connection: Connection) -> None:
@@ -117,7 +119,7 @@ class Spending:
                     (row[0], cost),
                 )
 
-        self._writer.submit(work, _ignore)
+        self._writer.submit(work, unheard)
 
     def close(self) -> None:
         """Write what is queued, and close; safe to call twice."""
@@ -136,7 +138,3 @@ def _sums(connection: Connection, day: int) -> tuple[float, float]:
     held = "SELECT COALESCE(SUM(amount), 0) FROM reserved WHERE day = ?"
     first, second = (float(connection.execute(one, (day,)).fetchone()[0]) for one in (paid, held))
     return first, second
-
-
-def _ignore(result: Any, error: BaseException | None) -> None:
-    """Nobody waits for it; a cost that is not written leaves the higher reservation."""

@@ -183,3 +183,7 @@ def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | Non
         loop.call_soon_threadsafe(settle, result, error)
 
     return future, done
+
+
+def unheard(_result: Any, _error: BaseException | None) -> None:
+    """For work whose caller does not wait for it."""

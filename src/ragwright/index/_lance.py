@@ -283,11 +283,13 @@ class LanceStore(Store):
             documents, chunks = self._make_tables(pair)
             known = self._entries(documents, keys)
             differs: list[tuple[IndexedDocument, str]] = []
+            replaces = False
             for key, item in zip(keys, batch, strict=True):
                 old, hash_ = known.get(key), item.content_hash()
                 source = lance.as_string(item.document.source)
                 if old is None or (old.hash, old.source) != (hash_, source):
                     differs.append((item, hash_))
+                    replaces |= old is not None
             if not differs:
                 self._move(documents, list(known.values()), root)
                 return WriteCounts(unchanged=len(batch))
@@ -299,7 +301,7 @@ class LanceStore(Store):
             self._values.add(pair, self._opened(f"values_{pair.key}"), values)
             described = document_rows(prepared, stamps, root)
             added = 0
-            if known.keys().isdisjoint(text_hash(item.document.id) for item, _ in differs):
+            if not replaces:
                 added = self._merge(documents, described, replace=False).num_inserted_rows
             if added == len(stamps):  # nothing was there: no other process can have interfered
                 self._move(documents, list(known.values()), root)

@@ -219,7 +219,7 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
             f"sentence-transformers cannot open {source!r}: {str(error)[:300]}",
             hint="its files are damaged or incomplete: copy the model into the folder again"
             if home.is_dir()
-            else "there is no such folder; a model of the hub is named hf:ORG/NAME",
+            else "the folder does not exist; for a model on the hub write hf:ORG/NAME",
         ) from error
     # Without its files transformers makes a tokenizer that reads every word as unknown.
     tokenizer = getattr(model, "tokenizer", None)
