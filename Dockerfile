@@ -7,13 +7,13 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src src
 COPY docs/guide docs/guide
 RUN python -m venv /opt/ragwright \
-    && /opt/ragwright/bin/pip install --no-cache-dir ".[docs,embed,jobs,otel,records,serve]"
+    && /opt/ragwright/bin/pip install --no-cache-dir ".[docs,embed,jobs,lance,otel,pg,records,serve]"
 
 FROM python:3.13-slim
-RUN useradd --create-home --uid 10001 ragwright && mkdir /project && chown ragwright /project
+RUN useradd --create-home --uid 10001 ragwright && mkdir /project && chown 10001 /project
 COPY --from=build /opt/ragwright /opt/ragwright
 ENV PATH=/opt/ragwright/bin:$PATH PYTHONUNBUFFERED=1 HOME=/tmp
-USER ragwright
+USER 10001
 WORKDIR /project
 VOLUME /project
 EXPOSE 8321

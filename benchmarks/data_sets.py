@@ -10,13 +10,17 @@ import ast
 import csv
 import io
 import json
+import os
 import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
-"""Where the data sets lie: beside the checkout."""
+DATA = Path(
+    os.environ.get("RAGWRIGHT_DATA")
+    or Path(__file__).resolve().parents[1].parent / "shared" / "data"
+)
+"""Folder of the data sets: RAGWRIGHT_DATA, else ``shared/data`` beside the checkout."""
 
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 

@@ -15,14 +15,14 @@ import argparse
 import random
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from benchmarks.data_sets import DATA
 from benchmarks.publish import Section, Table, publish
 from ragwright.answer import DraftOptions
 from ragwright.drafting import containment
 
-DATA = Path(__file__).resolve().parents[1] / "../shared/data/sms_spam/SMSSpamCollection"
+MESSAGES = DATA / "sms_spam" / "SMSSpamCollection"
 SAMPLE, POOL, LEAST = 600, 30, 40
 THRESHOLDS = (0.6, 0.65, 0.7, 0.75, 0.8)
 
@@ -31,7 +31,7 @@ Edit = Callable[[list[str], random.Random, list[str]], list[str]]
 
 def messages(part: str) -> list[str]:
     """Messages of one half, each once."""
-    lines = DATA.read_text("utf-8").splitlines()
+    lines = MESSAGES.read_text("utf-8").splitlines()
     texts = [line.split("\t", 1)[1].strip() for line in lines if "\t" in line]
     known: dict[str, str] = {}
     for text in texts:

@@ -44,6 +44,11 @@ from ragwright.models import (
 )
 
 NOTES = (
+    "Since 24 November 2026 a sentence must hold what is asked of the thing that a question names, "
+    "and plain BM25 counts in the score of questions for facts. Whole answers before that "
+    "(answered, of these with gold, refused): SQuAD 2, gold paragraph 0.925, "
+    "0.899, 0.234; PIAF 0.872, 0.769, 0.364; XQuAD in English 0.908, "
+    "0.861, 0.533, in German 0.943, 0.827, 0.197.",
     "`hit@1`: the best sentence holds a gold answer. `hit@60w`: one of the sentences that fit 60 "
     "words does. AUC: chance that an answerable question scores above an unanswerable one.",
     "The unanswerable questions of SQuAD 2 were written by people to look answerable. In the other "
@@ -283,7 +288,7 @@ def build(part: str) -> Iterator[tuple[str, str, str, list[Paragraph], list[Case
 
 
 def answered(model: ExtractiveReranker, case: Case, paragraphs: Sequence[Paragraph]) -> Answer:
-    """The answer of the flow itself, its one request carried out by the model."""
+    """The answer of the flow itself, its requests carried out by the model."""
     hits = [
         Hit(rank, 1.0 / rank, str(n), str(n), str(n), paragraphs[n].title, None, 0, len(text), text)
         for rank, n in enumerate(case.context, 1)
@@ -292,12 +297,12 @@ def answered(model: ExtractiveReranker, case: Case, paragraphs: Sequence[Paragra
     flow = answer(case.question.text, Persona("benchmark", max_words=60), hits)
     try:
         request = next(flow)
-        assert isinstance(request, Rerank)
-        flow.send(RerankReply(tuple(model.score(request.query, request.passages))))
+        while True:  # a question for a difference asks once more for each of the two things
+            assert isinstance(request, Rerank)
+            request = flow.send(RerankReply(tuple(model.score(request.query, request.passages))))
     except StopIteration as end:
         made: Answer = end.value
         return made
-    raise AssertionError("the flow asks for more than one thing")
 
 
 def holds(made: Answer, case: Case) -> bool:

@@ -25,7 +25,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.extractive import DATA, Paragraph, Question, develops, load
+from benchmarks.data_sets import DATA
+from benchmarks.extractive import Paragraph, Question, develops, load
 from benchmarks.offline_answers import FORMS, held_out, msvc, pages, prusa
 from benchmarks.publish import Row, Section, Table, publish
 from ragwright.core import Answer, text_hash

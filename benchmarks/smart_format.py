@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+from benchmarks.data_sets import DATA
 
 Judgment = tuple[str, str, int]
 """Query id, document id, grade."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import typer
 from typer.testing import CliRunner
 
 from ragwright import core, measure, project
-from ragwright.answer import presets
+from ragwright.answer import PromptOptions, compose, presets, shipped_personas
 from ragwright.app import command_line
+from ragwright.core import Hit
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- written by docs/reference.py; do not edit -->\n\n"
@@ -91,6 +93,24 @@ def prompt_presets() -> Iterator[str]:
         out = ", ".join(f"`{part}`" for part in changes.get("without", ()))
         swapped = ", ".join(f"`{a}` and `{b}`" for a, b in changes.get("swap", ()))
         yield f"| `{name}` | {changes['source']} | {out} | {swapped} |\n"
+    yield (
+        "\n## The prompts\n\nThe prompt of each preset for the persona `engineer`, one question "
+        "and one passage.\n"
+    )
+    engineer = shipped_personas()["engineer"]
+    for name in presets():
+        prompt = compose(_QUESTION, engineer, _HITS, PromptOptions(preset=name))
+        yield f"\n### `{name}`\n\n```text\n{_wrapped(prompt.text)}\n```\n"
+
+
+_QUESTION = "How often must the brake fluid be changed?"
+_PASSAGE = "The brake fluid must be changed every two years, and after work on the brake system."
+_HITS = [Hit(1, 1.0, "handbook", "handbook:0", "handbook.md", "Brakes", 12, 0, 83, _PASSAGE)]
+
+
+def _wrapped(text: str) -> str:
+    """A text with lines of at most 96 characters."""
+    return "\n".join(textwrap.fill(line, 96) for line in text.splitlines())
 
 
 PAGES: dict[str, Callable[[], Iterator[str]]] = {

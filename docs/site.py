@@ -60,7 +60,9 @@ def staged(path: Path, place: str, known: dict[Path, str]) -> str:
 
     parts = FENCE.split(path.read_text("utf-8"))
     text = "".join(part if part.startswith("```") else LINK.sub(turned, part) for part in parts)
-    return re.sub(r"^```(bash|python|yaml) no-run$", r"```\1", text, flags=re.MULTILINE)
+    return re.sub(
+        r"^```(bash|python|yaml) (?:no-run|needs=\S+)$", r"```\1", text, flags=re.MULTILINE
+    )
 
 
 def names_of(door: Path) -> list[str]:

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,13 @@ def examples(page: Path) -> list[tuple[str, str]]:
     return [
         (match[1], match[3])
         for match in FENCE.finditer(page.read_text("utf-8"))
-        if match[1] in {"bash", "python"} and "no-run" not in match[2]
+        if match[1] in {"bash", "python"} and "no-run" not in match[2] and has_needs(match[2])
     ]
+
+
+def has_needs(words: str) -> bool:
+    """True where every package is installed that an example names (``needs=langchain_core``)."""
+    return all(find_spec(name.partition(".")[0]) for name in re.findall(r"needs=([\w.]+)", words))
 
 
 DRIVER = """

@@ -82,7 +82,5 @@ def test_the_image_installs_extras_that_exist_and_serves() -> None:
     named = re.search(r"\"\.\[([\w,]+)\]\"", text)
     assert named is not None
     assert set(named[1].split(",")) <= set(PYPROJECT["project"]["optional-dependencies"])
-    assert "USER ragwright" in text
-    compose = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))["services"]
-    assert all(one["read_only"] for one in compose.values())
-    assert all("serve" in one["command"] for one in compose.values())
+    assert {"pg", "lance"} <= set(named[1].split(",")), "a project may need them by its file alone"
+    assert re.search(r"^USER \d+$", text, re.MULTILINE), "a check of runAsNonRoot needs a number"

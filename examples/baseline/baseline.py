@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import tempfile
@@ -21,7 +22,8 @@ from ragwright.testing import Reply, ScriptedServer, ServerRequest
 from ragwright.testsets import Synthesizing, Testset, import_testset, write_rows
 
 HERE = Path(__file__).parent
-AVARE = HERE.parents[2] / "shared" / "data" / "moliere" / "moliere_avare.xml"
+DATA = Path(os.environ.get("RAGWRIGHT_DATA") or HERE.parents[2] / "shared" / "data")
+AVARE = DATA / "moliere" / "moliere_avare.xml"
 BANNER = (
     "*" * 79 + "\n"
     "SCRIPTED: {what}.\n"

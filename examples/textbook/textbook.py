@@ -107,9 +107,17 @@ def cell(found: Evaluation, measure: str) -> str:
     return f"{shown} of {summary.n} ({low:.1f} .. {high:.1f})"
 
 
+def counted(found: Evaluation) -> str:
+    """What MRR and hits counted: passages where the gold of a question is a place in a document."""
+    kinds = {"spans": "gold passages", "documents": "gold documents"}
+    rows = found[MEASURES[0]].counted
+    return " and ".join(f"{kinds[kind]} in {count} rows" for kind, count in rows.items())
+
+
 def measured(folder: Path, asked: Asked, testset: Testset, judge: tuple[str, ...]) -> str:
-    """The table; without a fine-tuned model two rows are skipped."""
+    """The table and what it counts; without a fine-tuned model two rows are skipped."""
     lines = []
+    kinds: dict[str, None] = {}
     for label in THEIRS:
         tuned = "fine-tuned" in label
         if tuned and not asked.tuned:
@@ -121,7 +129,9 @@ def measured(folder: Path, asked: Asked, testset: Testset, judge: tuple[str, ...
                 bench.ingest()
             found, _ = bench.evaluate(testset, ",".join(MEASURES), Evaluating(answers=True))
         lines.append([label, *(cell(found, measure) for measure in MEASURES)])
-    return text_table([["", *HEAD], *lines], width=140)
+        kinds[counted(found)] = None
+    table = text_table([["", *HEAD], *lines], width=140)
+    return f"{table}\nMRR and hits count {'; '.join(kinds)}"
 
 
 def main() -> None:

@@ -191,7 +191,7 @@ def test_soft_filters_reach_the_whole_corpus_route() -> None:
     soft = (SoftFilterOptions("document", ("c",)),)
     narrowed = replace(asking.retrieve, soft=soft, unfiltered=False)
     first, _ = asked("How many documents mention the pump?", replace(asking, retrieve=narrowed))
-    assert first.text.startswith("1 of 1 documents")
+    assert first.text.startswith("1 of 1 document holds")
 
 
 def test_offline_a_table_is_never_asked_and_the_reason_says_so(tmp_path: Path) -> None:

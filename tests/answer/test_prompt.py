@@ -90,10 +90,10 @@ def test_presets_drop_what_they_name() -> None:
     bare = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_instructions"))
     assert {n for n, _ in bare.parts} == {"context", "question", "turn_markers"}
     whole = dict(compose("Why?", ENGINEER, HITS).parts)
-    free = PromptOptions(preset="without_persona_and_restrictions")
+    free = PromptOptions(preset="without_persona_and_tailor")
     loose = dict(compose("Why?", ENGINEER, HITS, free).parts)
-    assert loose["role"] == whole["role"]
-    assert not loose.keys() & {"tailor", "only_context", "no_extraneous", "persona_style"}
+    gone = {"tailor", "persona_length", "persona_style"}
+    assert loose == {name: text for name, text in whole.items() if name not in gone}
     short = PromptOptions(preset="role_and_tailor_only")
     named = dict(compose("Why?", ENGINEER, HITS, short).parts)
     assert list(named) == ["role", "tailor", "context", "question", "turn_markers"]
@@ -107,6 +107,14 @@ def test_presets_drop_what_they_name() -> None:
     cueless = compose("Why?", ENGINEER, HITS, PromptOptions(preset="without_assistant_cue")).text
     assert not cueless.endswith("Assistant:")
     assert "### Instruction" in cueless
+
+
+def test_the_former_name_of_a_preset_is_an_error_that_names_the_new_one() -> None:
+    former = PromptOptions(preset="without_persona_and_restrictions")
+    with pytest.raises(PromptError) as caught:
+        compose("Why?", ENGINEER, HITS, former)
+    assert "is now 'without_persona_and_tailor'" in str(caught.value)
+    assert "tailor, persona_length, persona_style" in str(caught.value)
 
 
 def test_document_text_is_never_rendered() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from ragwright.app import COMMANDS, command_line
+from ragwright.core import import_plugins_from, plugin_folder
 
 Done = subprocess.CompletedProcess[str]
 
@@ -64,11 +65,12 @@ def _without_keys() -> dict[str, str | None]:
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
     """Modules of the folder can be named in settings, as in a process that starts there."""
-    path, known = list(sys.path), set(sys.modules)
-    sys.path.append("")
+    path, known, before = list(sys.path), set(sys.modules), plugin_folder()
+    import_plugins_from(str(Path.cwd()))
     try:
         yield
     finally:
+        import_plugins_from(before)
         sys.path[:] = path
         for name in set(sys.modules) - known:
             if str(getattr(sys.modules[name], "__file__", None)).startswith(str(folder)):

@@ -54,7 +54,7 @@ def test_the_demo_is_served_with_its_pages(tmp_path: Path) -> None:
         told = (re.search(r"pages: (http://127\.0\.0\.1:\d+) ", line) for line in process.stderr)
         address = next(found[1] for found in told if found)
         asked = {"q": "How does reciprocal rank fusion combine two rankings?"}
-        page = httpx2.get(f"{address}/", params=asked, timeout=60)
+        page = httpx2.post(f"{address}/", data=asked, timeout=60)
         assert "Reciprocal rank fusion combines two or more rankings" in page.text
     finally:
         process.terminate()

@@ -68,6 +68,9 @@ def test_what_does_not_go_together_is_an_error_with_the_way_out(project: Path) -
     assert "engineer" in run(project, *asked, "--personas", "enginer,marketing", code=1).stderr
     assert "one of filter" in run(project, *asked, "--stages", "search", code=1).stderr
     assert "chat model" in run(project, *asked, "--closed-book", code=1).stderr
+    assert "one of: index" in run(project, *asked, "--rows", "search", code=1).stderr
+    told = run(project, "diagnose", "--run", "latest", "--stages", "filter", code=1).stderr
+    assert "--stages: not used with --run" in told
 
 
 def test_personas_are_compared_by_the_facts_they_are_told(project: Path) -> None:

@@ -210,6 +210,30 @@ def test_ctrl_c_names_the_batch_that_was_kept(project: Path, words: tuple[str, .
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stop_names_the_slow_model_and_gives_it_up(
+    project: Path, number: signal.Signals, code: int
+) -> None:
+    with ScriptedServer(lambda request: Reply("1. Late.", delay=60)) as server:
+        model = ["-m", f"{server.url}#slow", "--set", "budget.timeout=600", "-q"]
+        words = [sys.executable, "-m", "ragwright", *ASKED, *FEW, *model]
+        with subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE, text=True) as process:
+            end = time.monotonic() + 60
+            while server.count < 1:
+                assert time.monotonic() < end, "waited in vain"
+                time.sleep(0.02)
+            pressed = time.monotonic()
+            process.send_signal(number)
+            _, error = process.communicate(timeout=60)
+            took = time.monotonic() - pressed
+    assert process.returncode == code
+    waiting, told = [line for line in error.splitlines() if line]
+    assert f"waiting for 1 call to {server.url}#slow" in waiting
+    assert f"1 call to {server.url}#slow got no reply in time and may be billed" in told
+    assert took < 8  # 3 s for the call, and a second or two of a loaded machine
+
+
+@pytest.mark.slow
 def test_ctrl_c_twice_waits_for_nobody(project: Path) -> None:
     def said(request: ServerRequest) -> Reply:
         return Reply("1. Soon.\n2. Late.", delay=60 if request.body["model"] == "slow" else 0)

@@ -84,7 +84,7 @@ def test_its_run_is_diagnosed(folder: Path) -> None:
     words = ("--testset", "questions.csv", "-q")
     ragwright(folder, "eval", "--system", "rag:answer", *words)
     shown = ragwright(folder, "diagnose", "--run", "latest").stdout
-    assert "2 of 3 rows are answered right." in shown
+    assert "2 of 3 rows are answered right (see the rule)." in shown
     told = json.loads(ragwright(folder, "diagnose", "--run", "latest", "--json").stdout)
     assert told["losses"] == {"none": 2, "retrieve": 1}  # it found nothing on Spain
     both = ragwright(folder, "diagnose", "--run", "latest", "--testset", "questions.csv", code=1)
@@ -248,7 +248,7 @@ def test_an_openai_compatible_endpoint_is_a_system(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_served_project_tells_its_citations_and_abstentions(tmp_path: Path) -> None:
     pytest.importorskip("fastapi")
-    project = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    project = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer, marketing]}\n")
     ragwright(project, "ingest", "-q")
     asked = tmp_path / "asked.csv"
     asked.write_text(
@@ -304,3 +304,24 @@ def test_an_unknown_provider_is_an_error_of_a_dry_run(
     if settings[0].startswith("retrieve"):
         done = ragwright(tmp_path, "ask", "Paris", *given, "--dry-run", code=1)
         assert "unknown provider 'foo'" in done.stderr
+
+
+RETRIEVER = """
+DOCS = ["Paris is the capital of France.", "Berlin is the capital of Germany."]
+
+def retriever(question):
+    return [text for text in DOCS if question.split()[-1].strip("?") in text]
+"""
+
+
+def test_a_retriever_needs_questions_and_answers_alone(folder: Path) -> None:
+    (folder / "mod.py").write_text(RETRIEVER, "utf-8")
+    rows = [line.rpartition(",")[0] for line in QUESTIONS.splitlines()]
+    (folder / "short.csv").write_text("\n".join(rows), "utf-8")
+    done = ragwright(
+        folder, "eval", "--system", "mod:retriever", "--testset", "short.csv", "--json"
+    )
+    measures = json.loads(done.stdout)["measures"]
+    assert list(measures) == ["AnswerRecall@5"]
+    assert measures["AnswerRecall@5"]["mean"] == pytest.approx(2 / 3)
+    assert measures["AnswerRecall@5"]["n"] == 3  # nothing found counts 0

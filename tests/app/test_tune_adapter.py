@@ -108,6 +108,31 @@ def test_questions_that_share_gold_do_not_check_each_other(project: Path) -> Non
 
 
 @pytest.mark.slow
+def test_questions_on_passages_of_one_document_train_an_adapter(tmp_path: Path) -> None:
+    entries = {number: f"n{number}" for number in range(200)}
+    text = "\n".join(entries.values()) + "\n"
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/manual.txt").write_text(text)
+    chunk = "chunk: {by: entries, pattern: '^n[0-9]+$'}\n"
+    (tmp_path / "ragwright.yaml").write_text(SETTINGS + chunk)
+    ragwright(tmp_path, "ingest")
+    rows, start = [], 0
+    for number, entry in entries.items():
+        span = {"document_id": "docs/manual.txt", "start": start, "end": start + len(entry)}
+        row = {"id": f"r{number}", "user_input": f"q{number}", "reference_spans": [span]}
+        rows.append({**row, "metadata": {"split": "confirm" if number % 2 else "tune"}})
+        start += len(entry) + 1
+    (tmp_path / "spans.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    made = json.loads(
+        ragwright(tmp_path, "tune", "adapter", "--testset", "spans.jsonl", "--json").stdout
+    )
+    assert made["training"]["questions"] == 100
+    assert made["held_out"]["verdict"] == "better"
+    assert made["held_out"]["counted"] == ["spans"]
+    assert made["held_out"]["mean_a"] < 0.5 < made["held_out"]["mean_b"]
+
+
+@pytest.mark.slow
 def test_training_questions_without_gold_in_the_index_are_left_out(project: Path) -> None:
     lines = (project / "testsets/right.jsonl").read_text().splitlines()
     away = {"user_input": "q1", "metadata": {"split": "tune"}}

@@ -180,6 +180,25 @@ def test_questions_are_made_without_a_testset(project: Path, tmp_path: Path) -> 
     assert "held-out questions were made from the documents" in " ".join(found["notes"])
 
 
+def test_a_printed_list_of_codes_gives_pairs(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "tiny", tmp_path / "tiny")
+    (tmp_path / "ragwright.yaml").write_text(SETTINGS)
+    (tmp_path / "docs").mkdir()
+    entries = [
+        f"ANI_w{100 + 7 * n}\n\n{ANIMALS[n % 10].title()} and {COLOURS[n % 8]} belt {n}\n\n"
+        f"The belt left the wheel {n} behind it. Call the keeper of the {ANIMALS[n % 10]}."
+        for n in range(60)
+    ]
+    (tmp_path / "docs/manual.md").write_text("Codes of the zoo\n\n" + "\n\n".join(entries))
+    ragwright(tmp_path, "ingest", "-q")
+    made = ragwright(
+        tmp_path, "tune", "embedder", "--from", "glossary", *SMALL, "--json", code=None
+    )
+    (row,) = json.loads(made.stdout)["pairs"]
+    assert row["pairs from"] == "glossary"
+    assert row["count"] >= 60
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -348,3 +367,29 @@ def test_a_real_model_of_onnx_and_weights_is_trained(minilm: Path, tmp_path: Pat
     if found["written"]:  # the same engine as before
         assert found["value"].startswith("onnx:models/tuned-")
         assert (Path(found["written"]) / "model.onnx").is_file()
+
+
+def test_a_model_that_is_not_proven_better_is_kept_on_request_and_marked(project: Path) -> None:
+    words = ("--testset", "testsets/wrong.jsonl", *SMALL, "--keep")
+    found = tuned(project, *words, code=100)
+    assert (found["proven"], found["held_out"]["verdict"]) == (False, "no change proven")
+    assert found["value"].startswith("st:models/unproven-")
+    assert "kept, although it is not proven better" in found["headline"]
+    card = (project / found["written"] / "README.md").read_text()
+    assert "ragwright_proven: false" in card
+    assert "Not proven better" in card
+    use = ("--set", f"embed.model={found['value']}")
+    checks = json.loads(ragwright(project, "doctor", "--json", *use).stdout)["checks"]
+    assert any("not proven better" in check["text"] for check in checks)
+    evaluated = ("eval", "--testset", "testsets/few.jsonl", "--retrieval-only", "--json")
+    notes = json.loads(ragwright(project, *evaluated, *use).stdout)["notes"]
+    assert any("not proven better" in note for note in notes)
+    table = ("compare", "--table", "tutorial", "--testset", "testsets/right.jsonl", "--json")
+    made = json.loads(ragwright(project, *table, "--tuned", f"embed.model={found['value']}").stdout)
+    assert [bool(row["skipped"]) for row in made["rows"]] == [False] * 4
+    assert any("not proven better" in note for note in made["notes"])
+    loud = [word for word in words if word != "-q"]
+    shown = ragwright(project, "tune", "embedder", *loud, "--seed", "3", code=100)
+    assert "# not proven better" in shown.stderr
+    plain = json.loads(ragwright(project, "doctor", "--json").stdout)["checks"]
+    assert not any("not proven better" in check["text"] for check in plain)

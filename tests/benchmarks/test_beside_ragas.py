@@ -21,7 +21,6 @@ from benchmarks.beside_ragas import (
     same_claims,
     theirs,
 )
-from benchmarks.data_sets import DATA
 from benchmarks.judge_script import Scripted, ScriptedJudge, scripted_rows
 from benchmarks.peers.install import peers_python
 from benchmarks.publish import RESULTS
@@ -30,14 +29,7 @@ from ragwright.testing import ServerRequest
 
 STORED = json.loads((RESULTS / "beside-ragas.json").read_text("utf-8"))["data"]
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.needs_data,
-    pytest.mark.skipif(
-        not (DATA / "ragchecker_meta").is_dir(),
-        reason="the data set ragchecker_meta is not beside the checkout",
-    ),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.needs_data]
 
 
 @pytest.fixture(scope="module")

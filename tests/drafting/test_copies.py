@@ -7,11 +7,12 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.answer import DraftOptions
-from ragwright.drafting import NearCopy, containment, copies_among, shares_before
+from ragwright.drafting import NearCopy, containment, copies_among, same_template, shares_before
 
 TEXT = "Friend, the clinic on Elm Street closes tonight. Will you chip in $5?"
 
@@ -107,10 +108,8 @@ def test_texts_of_a_batch_are_held_against_those_before() -> None:
 @pytest.mark.needs_data
 def test_edited_messages_are_found_and_others_are_not() -> None:
     """On the development half of sms_spam (see benchmarks/draft_copies.py)."""
-    from benchmarks.draft_copies import DATA, framed, messages, swapped
+    from benchmarks.draft_copies import framed, messages, swapped
 
-    if not DATA.exists():
-        pytest.skip("needs ../shared/data/sms_spam")
     texts, chance = messages("dev"), random.Random(1)
     words = [word for text in texts for word in text.split()]
     sample, least = texts[:150], DraftOptions().near_copy
@@ -123,3 +122,29 @@ def test_edited_messages_are_found_and_others_are_not() -> None:
         pool = [n for n in chance.sample(range(len(texts)), 30) if n != at]
         alarms += any(containment(text, texts[n]) >= least for n in pool)
     assert alarms / len(sample) <= 0.02
+
+
+SAME = (
+    "Hi Anna, Jane Doe needs $25 by Friday to reach 3,000 donors. Will you chip in now?",
+    "Hi Bob, John Roe needs $100 by Tuesday to reach 12,500 donors. Will you chip in now?",
+    "Hi Carla, Mary Poe needs €7.50 by March 3 to reach 80 donors. Will you chip in now?",
+)
+OTHER = (
+    "The polls close in Ohio soon and every single vote counts: find your polling place here.",
+    "Thank you for standing with teachers all year. Nothing to ask today, just gratitude.",
+    "STOP SCROLLING. READ THIS.",
+)
+
+
+def test_messages_that_differ_in_amounts_dates_and_names_are_one() -> None:
+    same = same_template([*SAME, *OTHER])
+    assert same[:3, :3].all()
+    assert not same[:3, 3:].any()
+    assert (same[3:, 3:] == np.eye(3, dtype=bool)).all()
+
+
+def test_capitals_alone_are_no_names() -> None:
+    shouted = same_template(
+        ["GIVE NOW FOR SCHOOLS", "VOTE TODAY FOR HEALTH", "GIVE NOW FOR SCHOOLS"]
+    )
+    assert shouted.tolist() == [[True, False, True], [False, True, False], [True, False, True]]

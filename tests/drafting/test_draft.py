@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -139,6 +140,29 @@ def test_long_texts_have_calls_and_unlike_examples_of_their_own(
         told = server.requests[-1].prompt
         assert "long: 400 characters or more" in told
         assert "without a number" in told
+
+
+def test_messages_of_one_template_are_one_example_of_a_long_draft(
+    tmp_path: Path, server: ScriptedServer
+) -> None:
+    one = "Hi {}, Jane Doe must raise ${} by {} 5 to keep teachers in our schools. Will you help?"
+    days = ("March", "April", "May", "June")
+    alike = [
+        record(n, length="long", text=one.format(WORDS[n % 12].title(), n * 25, days[n % 4]))
+        for n in range(20)
+    ]
+    unlike = [
+        record(
+            n, length="long", text=f"Our {word} in {word} needs a {word}, and friends of {word}."
+        )
+        for n, word in enumerate(WORDS[:4], 20)
+    ]
+    with Desk(tmp_path, [*alike, *unlike]) as desk:
+        server.play(lambda request: f"{len(server.requests)}: {WHOLE}")
+        batch = desk.draft(LONG, plan_of(name(server), examples=5, pool=24, search="keyword"))
+    for prompt in batch.prompts:
+        numbers = sorted(int(re.findall(r"\d+", name)[0]) for name in prompt.examples)
+        assert numbers[1:] == [20, 21, 22, 23]  # and one of the twenty
 
 
 def test_long_texts_that_are_too_short_are_asked_for_each(

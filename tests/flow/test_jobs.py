@@ -189,13 +189,10 @@ def test_ctrl_c_writes_what_ended_skips_the_rest_and_is_raised(runs: Runs, tmp_p
     handler = FakeChat(latency=0.02)
     replies = Replies(tmp_path / "replies.db")
     texts = [str(i) for i in range(200)]
-    # a shell that starts the tests in the background hands down an ignored SIGINT
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with Runner({Chat: handler}, RunnerOptions(concurrency=2), replies=replies) as runner:
         threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
         with pytest.raises(KeyboardInterrupt):
             run_job(runner, runs, job(*texts))
-    signal.signal(signal.SIGINT, before)
     (run,) = runs.list()
     assert run.state == "stopped"
     states = list(runs.states(run.id).values())

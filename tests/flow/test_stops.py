@@ -195,14 +195,6 @@ def test_flows_stopped_together_do_not_share_one_error() -> None:
 # -- Ctrl-C --------------------------------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c_counts() -> Iterator[None]:
-    """A shell that starts the tests in the background hands down an ignored SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def interrupted_after(seconds: float) -> None:
     threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
 
@@ -448,3 +440,28 @@ def test_the_time_limit_is_no_part_of_the_key(tmp_path: Path) -> None:
         assert runner.run(timed(5)) == runner.run(timed(6))
     replies.close()
     assert [prompt(Chat("m", (Message("user", a),))) for a in handler.asked] == ["a"]
+
+
+def test_a_stop_gives_up_calls_that_take_longer_than_its_grace(tmp_path: Path) -> None:
+    handler = FakeChat(latency=30)
+    replies = Replies(tmp_path / "replies.db")
+    options = RunnerOptions(concurrency=2, grace=0.3)
+    with Runner({Chat: handler}, options, replies=replies) as runner:
+        threading.Timer(0.1, runner.interrupt).start()
+        started = time.monotonic()
+        assert {o.state for o in runner.outcomes([ask("a"), ask("b"), ask("c")])} == {"skipped"}
+        assert time.monotonic() - started < 2
+        assert sum(runner.progress.given_up.values()) == 2
+        assert not sum(runner.progress.awaited.values())
+        assert runner.progress.possibly_billed == 2
+        handler.latency = 0.0
+        assert runner.run(ask("a")) == "re: a"  # the claim of the call that was given up is free
+    replies.close()
+
+
+def test_the_budget_waits_for_calls_in_flight_however_long() -> None:
+    with Runner({Chat: FakeChat(latency=0.6)}, RunnerOptions(grace=0.1)) as runner:
+        threading.Timer(0.1, runner.ask_to_stop, [BudgetStopped("spent")]).start()
+        assert [o.state for o in runner.outcomes([ask("a")])] == ["skipped"]
+        assert not runner.progress.given_up
+        assert runner.progress.possibly_billed == 0

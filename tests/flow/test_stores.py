@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -448,3 +450,53 @@ def test_damage_that_is_found_while_reading_runs_is_named(tmp_path: Path) -> Non
                 read()
     finally:
         store.close()
+
+
+def test_an_older_file_is_copied_before_it_is_migrated_and_a_cache_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "runs.sqlite"
+    store = Runs(path)
+    run = store.start("eval", {"rows": 1})
+    store.close()
+    connection = sqlite3.connect(path)
+    connection.executescript("DROP TABLE names; PRAGMA user_version = 1;")
+    connection.close()
+    Runs(path).close()
+    Runs(path).close()
+    [copy] = tmp_path.glob("*.bak*")
+    assert copy.name == "runs.sqlite.v1.bak"
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(copy)) as old:
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+        assert old.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+        assert old.execute("SELECT 1 FROM sqlite_master WHERE name = 'names'").fetchall() == []
+    copy.replace(path)  # as a person restores it
+    store = Runs(path)
+    assert [one.id for one in store.list()] == [run]
+    store.close()
+    cache = tmp_path / "replies.sqlite"
+    Replies(cache).close()
+    with closing(sqlite3.connect(cache)) as connection:
+        connection.execute("PRAGMA user_version = 1")
+    Replies(cache).close()
+    assert [file.name for file in tmp_path.glob("*.bak*")] == ["runs.sqlite.v1.bak"]
+
+
+def test_a_file_whose_first_write_a_kill_cut_off_is_opened_again(tmp_path: Path) -> None:
+    """Its journal has to be rolled back, which a connection that only reads cannot do."""
+    whole, path = tmp_path / "whole.sqlite", tmp_path / "runs.sqlite"
+    connection = sqlite3.connect(whole, isolation_level=None)
+    connection.executescript("PRAGMA cache_size = 1; CREATE TABLE runs (id TEXT);")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany("INSERT INTO runs VALUES (?)", [("x" * 3000,)] * 200)
+    for end in ("", "-journal"):  # what is on the disk at that moment
+        shutil.copy(f"{whole}{end}", f"{path}{end}")
+    connection.close()
+    with (
+        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        reader.execute("SELECT count(*) FROM runs")
+    with pytest.raises(StoreError, match="column"):  # the file is read; its table is not ours
+        Runs(path)
+    with closing(sqlite3.connect(path)) as opened:
+        assert opened.execute("SELECT count(*) FROM runs").fetchone() == (0,)

@@ -120,8 +120,6 @@ def test_printed_arrays_are_read_back() -> None:
 @pytest.mark.needs_data
 def test_scifact_is_whole(tmp_path: Path) -> None:
     archive = DATA / "scifact" / "scifact.zip"
-    if not archive.is_file():
-        pytest.skip("the data set scifact does not lie beside the checkout")
     folder = scifact_beir(tmp_path)
     found = read(folder)
     with zipfile.ZipFile(archive) as opened:

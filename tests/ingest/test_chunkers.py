@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import time
 from itertools import accumulate, pairwise
-from pathlib import Path
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ragwright.core import ChunkError, ConfigError, Document, Page, PluginError, Section, Span
@@ -23,8 +23,6 @@ from ragwright.ingest import (
 from ragwright.ingest._token_map import TokenMap
 from ragwright.models import Tokenizer, WordTokenizer
 from ragwright.testing import ChunkerSuite
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 
@@ -409,8 +407,6 @@ def test_many_pages_and_headings_cost_no_square() -> None:
 
 def corpus(name: str) -> str:
     path = DATA / "chunking_eval" / "corpora" / name
-    if not path.is_file():
-        pytest.skip("the data set chunking_eval does not lie beside the checkout")
     return path.read_text("utf-8")
 
 
@@ -432,8 +428,6 @@ def test_real_corpora_round_trip(by: str, name: str) -> None:
 @pytest.mark.needs_data
 def test_an_entry_pattern_gives_one_chunk_a_code() -> None:
     path = DATA / "prusa_error_codes" / "buddy-error-codes.yaml"
-    if not path.is_file():
-        pytest.skip("the data set prusa_error_codes does not lie beside the checkout")
     text = path.read_text("utf-8")
     codes = re.findall(r'code:\s*"(\w+)"', text)
     pattern = r"^\s*- code:"

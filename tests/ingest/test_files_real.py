@@ -15,7 +15,6 @@ FOLDER = DATA / "documents"
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.needs_data,
-    pytest.mark.skipif(not FOLDER.exists(), reason="no data set `documents` beside the checkout"),
 ]
 
 EXTRA = {

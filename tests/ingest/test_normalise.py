@@ -130,7 +130,6 @@ def test_placeholder_text_and_code_are_in_no_language(text: str) -> None:
 
 
 @pytest.mark.needs_data
-@pytest.mark.skipif(not (DATA / "xquad").exists(), reason="no data set `xquad` beside the checkout")
 @pytest.mark.parametrize("language", ["en", "de", "es", "zh"])
 def test_languages_of_encyclopaedia_paragraphs(language: str) -> None:
     import json

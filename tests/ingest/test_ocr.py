@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ragwright.core import (
     Document,
     EmptySourceError,
     MalformedSourceError,
+    RagwrightError,
     UnsupportedSourceError,
 )
 from ragwright.ingest import (
@@ -147,3 +149,53 @@ def test_without_the_extra_the_install_line_is_shown(monkeypatch: pytest.MonkeyP
 def test_never_means_never() -> None:
     with pytest.raises(EmptySourceError, match="remove `ocr: never`"):
         read("a.pdf", saved(page(LEFT), "PDF"), ocr="never")
+
+
+@pytest.mark.slow
+def test_the_time_for_ocr_is_that_of_the_file() -> None:
+    """Each page alone takes a fraction of the time, and all of them many times as much."""
+    blank = Image.new("L", (1200, 1600), 255)
+    extract = read("scan.pdf", saved_pdf([blank] * 60), max_seconds=4)
+    assert 0 < len(extract.faults) < 60, "the first pages were read"
+    [said] = {fault.what for fault in extract.faults if isinstance(fault, RagwrightError)}
+    assert "OCR of the file took longer than `max_seconds` (4 s" in said
+    with pytest.raises(UnsupportedSourceError, match="took longer") as caught:
+        read("scan.pdf", saved_pdf([blank] * 3), max_seconds=0.0001)
+    assert "raise `max_seconds`" in str(caught.value.hint)
+
+
+@pytest.mark.slow
+def test_pages_within_the_time_are_read_and_the_others_named() -> None:
+    scan = page(LEFT)
+    pages = [scan] + [page(RIGHT)] * 60
+    extract = read("scan.pdf", saved_pdf(pages), max_seconds=8)
+    assert LEFT[0] in words(extract)
+    assert any("OCR of the file took longer" in str(fault) for fault in extract.faults)
+
+
+def saved_pdf(pages: list[Any]) -> bytes:
+    out = io.BytesIO()
+    pages[0].save(out, "PDF", save_all=True, append_images=pages[1:])
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "P", "1", "RGBA"])
+def test_an_image_is_refused_before_decoding_it_takes_too_much_memory(mode: str) -> None:
+    data = saved(Image.new(mode, (5000, 5000)))
+    with pytest.raises(
+        UnsupportedSourceError, match=r"5,000 x 5,000 pixels.*`max_memory`"
+    ) as caught:
+        read("a.png", data, max_memory=20_000_000)
+    assert "raise `max_memory`" in str(caught.value.hint)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["RGB", "L", "1", "P", "LA", "I;16"])
+def test_large_images_of_every_kind_are_reduced_and_read(mode: str) -> None:
+    large = page(LEFT).resize((8000, 2400))
+    image = large.convert("L").convert(mode) if mode != "I;16" else as_16_bits(large)
+    assert LEFT[0].split()[0] in words(read("a.png", saved(image)))
+
+
+def as_16_bits(image: Any) -> Any:
+    return image.convert("I").point(lambda value: value * 256).convert("I;16")

@@ -1,4 +1,4 @@
-"""Where the data sets and the small real model lie, and rows to score."""
+"""Where the small real model lies."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-
-
-def needs(name: str) -> pytest.MarkDecorator:
-    """Skips a test where a data set does not lie beside the checkout."""
-    return pytest.mark.skipif(
-        not (DATA / name).is_dir(), reason=f"the data set {name} is not beside the checkout"
-    )
 
 
 def minilm() -> Path:

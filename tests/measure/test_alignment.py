@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
-from measure_data import DATA, minilm, needs
+from measure_data import minilm
 
 from ragwright.core import ConfigError, Row
 from ragwright.flow import Runner
@@ -66,7 +67,6 @@ def test_agrees_with_bert_score_on_random_words(
     agree(theirs, model, [(" ".join(response), " ".join(reference))])
 
 
-@needs("q2")
 @pytest.mark.needs_data
 def test_agrees_with_bert_score_on_real_replies(theirs: Any, model: Path) -> None:
     with (DATA / "q2" / "dodeca_consistent.csv").open(encoding="utf-8", newline="") as file:

@@ -32,6 +32,71 @@ def test_refusals_by_their_cues(response: str, rejected: int) -> None:
     assert scores(response)[0].value == rejected
 
 
+REFUSALS = [
+    "I don't know.",
+    "I don’t know the answer to that.",
+    "Sorry, I do not know.",
+    "I couldn't find anything about that in the documents.",
+    "The provided context does not mention the warranty period.",
+    "The passages don't contain this information.",
+    "There is no information about the price.",
+    "This question cannot be answered from the passages.",
+    "I'm sorry, but I can't help with that.",
+    "Das weiß ich nicht.",
+    "Ich weiß es leider nicht.",
+    "Keine Ahnung.",
+    "Diese Frage kann ich nicht beantworten.",
+    "Dazu liegen mir keine Informationen vor.",
+    "Die Frage lässt sich nicht beantworten.",
+    "Die Dokumente enthalten keine Angaben zum Preis.",
+    "Das geht aus dem Kontext nicht hervor.",
+    "Die gefundenen Dokumente beantworten diese Frage nicht.",
+    "Je ne sais pas.",
+    "Désolé, je l’ignore.",
+    "Je ne suis pas en mesure de répondre à cette question.",
+    "Le contexte ne précise pas la date.",
+    "Les documents trouvés ne répondent pas à cette question.",
+    "Il n'y a pas d'informations sur ce sujet.",
+    "No lo sé.",
+    "Lo siento, no tengo esa información.",
+    "No puedo responder a esta pregunta.",
+    "El contexto no menciona el precio.",
+    "Los documentos encontrados no responden a esta pregunta.",
+    "No hay información sobre el precio en los textos.",
+]
+
+ANSWERS = [
+    "If the printer cannot find the file, check the card.",
+    "The document does not need a signature.",
+    "It was not given in the morning.",
+    "Wenn kein Wert angegeben ist, gilt 5.",
+    "Der Zugang ist nicht bekannt gegebenen Personen verwehrt.",
+    "Das Passwort steht im Handbuch.",
+    "La date n'est pas fixe.",
+    "Il ne répond pas au téléphone depuis mardi.",
+    "No se indica reposo: la paciente puede caminar.",
+    "El documento no caduca.",
+]
+
+
+@pytest.mark.parametrize("response", REFUSALS)
+def test_ordinary_refusals_of_four_languages_are_recognised(response: str) -> None:
+    assert scores(response)[0].value == 1
+
+
+@pytest.mark.parametrize("response", ANSWERS)
+def test_ordinary_answers_are_no_refusals(response: str) -> None:
+    assert scores(response)[0].value == 0
+
+
+def test_further_cues_are_added_to_the_shipped_ones() -> None:
+    setup = MeasureSetup(further_rejection_cues=("non lo so|sapevo",))
+    assert scores("Non lo so!", setup)[0].value == 1
+    assert scores("Non lo sapevo.", setup)[0].value == 1
+    assert scores("Non lo dico.", setup)[0].value == 0
+    assert scores("I don't know.", setup)[0].value == 1
+
+
 def test_cues_are_settings() -> None:
     setup = MeasureSetup(rejection_cues=("no idea",), error_cues=("mistake",))
     assert scores("No idea.", setup)[0].value == 1

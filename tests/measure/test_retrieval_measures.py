@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import ir_measures
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
 
 from ragwright.core import MeasureError, Row
@@ -21,11 +21,8 @@ from ragwright.measure import (
 )
 from ragwright.testsets import read_run
 
-TREC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "trec_eval_tests"
+TREC = DATA / "trec_eval_tests"
 
-needs_trec = pytest.mark.skipif(
-    not TREC.is_dir(), reason="trec_eval's test files are not beside the checkout"
-)
 
 CUTOFFS = (5, 10, 15, 20, 30, 100, 200, 500, 1000)
 THEIRS = {
@@ -66,7 +63,7 @@ def expected(name: str) -> dict[tuple[str, str], float]:
     return found
 
 
-@needs_trec
+@pytest.mark.needs_data
 @pytest.mark.parametrize(
     ("output", "qrels", "run", "level"),
     [
@@ -117,7 +114,7 @@ def by_rows(qrels: str, run: str, depth: int | None = None) -> list[Row]:
     ]
 
 
-@needs_trec
+@pytest.mark.needs_data
 @pytest.mark.parametrize(
     ("output", "run", "depth"),
     [("out.test.meas_params", "results.test", None), ("out.test.aqcM", "results.trunc", 100)],
@@ -216,7 +213,7 @@ def test_a_topic_without_relevant_documents_is_0_or_left_out(
             assert without.reason
 
 
-@needs_trec
+@pytest.mark.needs_data
 def test_the_mean_over_topics_without_relevant_documents_is_trec_evals() -> None:
     """trec_eval's own files, where every third topic lost its relevant documents."""
     qrels, run = trec_qrels("qrels.test"), read_run(TREC / "results.test")

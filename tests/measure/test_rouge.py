@@ -8,8 +8,8 @@ from collections import Counter
 from itertools import combinations
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
-from measure_data import DATA, needs
 from rouge_score.rouge_scorer import RougeScorer
 
 from ragwright.core import MeasureError, Row
@@ -53,7 +53,6 @@ def test_agrees_with_rouge_score_on_random_ascii(response: str, reference: str) 
     agree(response, reference)
 
 
-@needs("ragchecker_meta")
 @pytest.mark.needs_data
 def test_agrees_with_rouge_score_on_real_answers() -> None:
     path = DATA / "ragchecker_meta" / "human_labeled_data.json"

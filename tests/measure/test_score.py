@@ -50,7 +50,7 @@ FULL = Row(
     reference_ids={"b": 2},
     retrieved_spans=(GoldSpan("a", 0, 9), GoldSpan("b", 0, 9)),
     reference_spans=(GoldSpan("b", 0, 5),),
-    metadata={"answerable": False, "falsified": True},
+    metadata={"answerable": False, "falsified": True, "column": 1},
 )
 ECHO = CompleteReply(FULL.said, tokens=(("b", -1.0), ("c", -3.0)))
 
@@ -78,7 +78,7 @@ def test_an_empty_row_gives_reasons_and_no_number() -> None:
     for measure, score in zip(EVERY, scores, strict=True):
         assert score.state == "not_applicable", measure
         needs = (*measure.definition.needs, *measure.definition.instead)
-        assert any(name in score.reason for name in needs)
+        assert any(name in score.reason for name in needs or [measure.parameter])
 
 
 WORDS = st.lists(st.sampled_from(["the", "cat", "...", "é", "莫", "1668"]), max_size=6).map(

@@ -8,8 +8,8 @@ import math
 from functools import cache
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
-from measure_data import DATA, needs
 
 from ragwright.core import Document, GoldSpan, Row
 from ragwright.ingest import ChunkOptions, make_chunker
@@ -84,7 +84,6 @@ def corpora() -> dict[str, str]:
 
 
 @pytest.mark.slow
-@needs("chunking_eval")
 @pytest.mark.needs_data
 @pytest.mark.parametrize("size", [100, 400])
 def test_agrees_on_chunking_eval(size: int) -> None:

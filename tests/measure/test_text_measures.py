@@ -6,11 +6,11 @@ import json
 import re
 import string
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 import sacrebleu
+from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
 
 from ragwright.core import Row, Score
@@ -66,9 +66,7 @@ def test_answers_as_squad_scores_them(response: str, reference: str) -> None:
 @pytest.mark.parametrize("name", ["squad2_subset/dev-v2.0.json", "xquad/xquad.de.json"])
 def test_squads_rule_on_its_own_answers(name: str) -> None:
     """Every answer against the next one of its paragraph, and against the question."""
-    path = Path(__file__).resolve().parents[2].parent / "shared" / "data" / name
-    if not path.is_file():
-        pytest.skip(f"no {path}")
+    path = DATA / name
     pairs: list[tuple[str, str]] = []
     for article in json.loads(path.read_text("utf-8"))["data"][:12]:
         for paragraph in article["paragraphs"]:

@@ -7,9 +7,9 @@ import re
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from benchmarks.data_sets import DATA
 
 from ragwright.core import ConfigError, Span
 from ragwright.models import (
@@ -21,8 +21,6 @@ from ragwright.models import (
     make_analyzer,
     words,
 )
-
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 
 
 @pytest.mark.parametrize(
@@ -222,8 +220,6 @@ def test_spans_are_the_words_as_written() -> None:
 def test_both_roads_find_the_same_words_in_real_text(name: str) -> None:
     """Words found in arrays equal those that the pattern finds line by line."""
     path = DATA / name
-    if not path.exists():
-        pytest.skip(f"no data set at {path}")
     text = path.read_text("utf-8")[:200_000]
     text += "\nsee http://a.example/x?y=1). (https://b.example/z#top, ftp://c.example. xhttp://d.example"
     lines = text.splitlines()
@@ -274,8 +270,6 @@ def test_many_texts_are_cut_as_each_alone() -> None:
 def test_spans_are_faster_than_records_made_one_by_one() -> None:
     """Measured against the plain road on the same machine, so that a busy one does not matter."""
     path = DATA / "chunking_eval/corpora/pubmed.md"
-    if not path.exists():
-        pytest.skip(f"no data set at {path}")
     text = path.read_text("utf-8")[:500_000]
     tokenizer = WordTokenizer()
     plain = re.compile(r"\w+")

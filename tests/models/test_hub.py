@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hub_server import HubServer, commit_of, hub_server
 
+from ragwright.models import Models
+
 pytest.importorskip("model2vec", reason="ragwright[embed] is not installed")
 pytestmark = pytest.mark.slow
 
@@ -253,3 +255,37 @@ def test_minilm_from_the_hub_equals_the_folder(
     torch, folder, onnx, exported = python(project, hub, code).split()
     assert torch == folder
     assert onnx == exported
+
+
+def test_a_token_model_is_fetched_pinned_and_used_without_network(
+    hub: HubServer, project: Path, run: Run, minilm: Path, tmp_path: Path
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    small = tmp_path / "small"
+    sizes = {"hidden_size": 32, "num_attention_heads": 2, "intermediate_size": 64}
+    transformers.BertModel(transformers.BertConfig(num_hidden_layers=1, **sizes)).save_pretrained(
+        small
+    )
+    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(small)
+    hub.models["acme/tokens"] = {SECOND: small}
+    (project / "ragwright.yaml").write_text("sources: [docs]\n")
+    row = {"user_input": "When?", "response": "every two years", "reference": "two years"}
+    (project / "rows.jsonl").write_text(json.dumps(row))
+    words = ("score", "rows.jsonl", "--measures", "BERTScore", "--json", "--set")
+    named = run(*words, "judge.token_model=hf:acme/tokens")
+    assert pins(project)["acme/tokens"]["revision"] == SECOND
+    asked = len(hub.requests)
+    again = run(*words, "judge.token_model=hf:acme/tokens")
+    assert len(hub.requests) == asked, hub.requests[asked:]
+    local = run(*words, f"judge.token_model=st:{small}")
+    means = [json.loads(r.stdout)["measures"]["BERTScore"]["mean"] for r in (named, again, local)]
+    assert len(set(means)) == 1
+    assert 0 < means[0] < 1
+
+
+def test_a_static_model_named_st_is_opened_as_what_it_is(commits: dict[str, Path]) -> None:
+    named, static = (Models().embedder(f"{kind}:{commits[FIRST]}") for kind in ("st", "static"))
+    assert named is not None
+    assert static is not None
+    assert named.identity == static.identity
+    assert type(named) is type(static)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from ragwright.models import no_progress_bars
+from ragwright.core import ConfigError
+from ragwright.models import Models, no_progress_bars
 
 
 @pytest.mark.slow
@@ -27,3 +31,25 @@ def test_progress_bars_of_others_come_back_when_a_model_is_open_or_has_failed() 
         assert not bars.is_progress_bar_enabled()  # whoever switched them off finds them so
     finally:
         bars.enable_progress_bar()
+
+
+@pytest.mark.parametrize(
+    ("file", "body"),
+    [
+        ("modules.json", [{"idx": 0, "name": "0", "path": "", "type": "planted.Layer"}]),
+        ("0_Router/router_config.json", {"types": {"a": "planted.Layer"}, "structure": {}}),
+    ],
+)
+def test_a_folder_that_names_classes_of_its_own_is_refused_and_none_of_its_code_runs(
+    tmp_path: Path, file: str, body: object
+) -> None:
+    pytest.importorskip("sentence_transformers")
+    hit = tmp_path / "HIT"
+    (tmp_path / "model" / "0_Router").mkdir(parents=True)
+    (tmp_path / "model" / "planted.py").write_text(f"open({str(hit)!r}, 'w').write('ran')\n")
+    (tmp_path / "model" / file).write_text(json.dumps(body))
+    models = Models(root=tmp_path)
+    with pytest.raises(ConfigError, match=r"code of its own: the class 'planted\.Layer'") as caught:
+        models.embedder("st:model")
+    assert file.rpartition("/")[2] in str(caught.value.where)
+    assert not hit.exists()

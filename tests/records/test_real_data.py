@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 
 pytest.importorskip("daft")
 
 from ragwright import Session, Workbench
 from ragwright.drafting import Drafting, DraftRequest
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 MAILS = {
     "source": """
@@ -90,8 +89,6 @@ TEXTS = {
 
 def project(folder: Path, files: dict[str, str], data: Path) -> Path:
     """A project whose records are read where the data set lies."""
-    if not data.is_file():
-        pytest.skip(f"the data set {data.parent.name} is not beside the checkout")
     declared = folder / "records"
     declared.mkdir()
     for name, text in files.items():

@@ -142,6 +142,11 @@ def test_it_fits_both_widths_in_both_modes(
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(251, 251, 250)", "dark": "rgb(20, 24, 28)"}[scheme]
+    cut = page.evaluate(
+        "[...document.querySelectorAll('.scroll > table:not(.board)')]"
+        ".filter((one) => one.offsetWidth > one.parentElement.clientWidth + 1).length"
+    )
+    assert cut == 0 or width > 760
     wide = page.evaluate(
         "Math.max(...[...document.querySelectorAll('.chart svg')].map((one) => "
         "one.getBoundingClientRect().right))"

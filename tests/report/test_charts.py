@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from study_subject import MakeStudy
 
+from ragwright.measure import MeasureScale
 from ragwright.report import (
     DARK,
     LIGHT,
@@ -18,6 +20,7 @@ from ragwright.report import (
     Subject,
     Theme,
     heat,
+    heat_span,
     parameter_relations,
     spearman,
     themed,
@@ -74,6 +77,32 @@ def test_the_heat_map_is_the_mean_of_its_trials() -> None:
         ]
         assert str(len(found)) == trials
         assert float(mean) == pytest.approx(np.mean([v for v in found if v is not None]), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("means", "scale", "low", "high"),
+    [
+        ((0.925, 0.929), MeasureScale(0.0, 1.0), 0.877, 0.977),
+        ((0.97, 0.99), MeasureScale(0.0, 1.0), 0.9, 1.0),  # within the scale
+        ((0.2, 0.8), MeasureScale(0.0, 1.0), 0.2, 0.8),
+        ((3.0, 3.1), MeasureScale(1.0, 5.0), 2.85, 3.25),
+        ((2.0, 2.0), MeasureScale(0.0, None), 1.9, 2.1),
+        ((0.0, 0.0), None, -0.05, 0.05),
+    ],
+)
+def test_colours_run_over_a_tenth_of_the_scale_at_least(
+    means: tuple[float, ...], scale: MeasureScale | None, low: float, high: float
+) -> None:
+    assert heat_span(scale, means) == pytest.approx((low, high))
+
+
+def test_the_legend_of_a_heat_map_says_what_its_colours_run_over() -> None:
+    chart = charts(MakeStudy()(13))["heat"]
+    found = re.search(r"The colours run from ([\d.-]+) to ([\d.-]+)", chart.note)
+    assert found is not None
+    assert float(found[2]) - float(found[1]) >= 0.0999
+    shades = [cell["shade"] for cell in chart.spec["data"]["values"]]
+    assert all(0 <= shade <= 1 for shade in shades)
 
 
 def test_no_trial_beats_one_on_the_front() -> None:

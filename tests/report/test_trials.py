@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ragwright.experiment import TrialResult
-from ragwright.measure import Summary, parse_measure
+from ragwright.core import Score
+from ragwright.experiment import Objective, TrialResult, leaderboard
+from ragwright.measure import Summary, aggregate, parse_measure
 from ragwright.report import BoardView, leaderboard_table, trial_json
 
 
@@ -75,3 +76,22 @@ def test_what_orders_trials_that_lost_rows_is_said() -> None:
     endless = leaderboard_table([lost(3, None)], view=view)
     assert "TokenF1 has no worst value: T003 ordered by their scored rows" in endless
     assert "ordered by" not in leaderboard_table([lost(3, 0.25)])
+
+
+def test_trials_that_abstain_are_ordered_by_the_worst_value_and_show_both_means() -> None:
+    missed = Score("TokenF1", "abstained", missed=True)
+    kept = [Score("TokenF1", "scored", value) for value in (0.6, 0.7, 0.8)]
+    careful = TrialResult(1, {"k": 1}, "done", rows=4, summaries=(aggregate([*kept, missed]),))
+    full = [*kept, Score("TokenF1", "scored", 0.4)]
+    plain = TrialResult(2, {"k": 2}, "done", rows=4, summaries=(aggregate(full),))
+    board = leaderboard([careful, plain], [Objective("TokenF1", True)])
+    assert [one.id for one in board] == ["T002", "T001"]
+    head, _, first, second, *_ = leaderboard_table(board, view=BoardView(("TokenF1",))).splitlines()
+    assert "abstained = 0" in head
+    assert "answered rows only" in head
+    assert "0.625 [" in first
+    assert "0.625 (100%)" in first
+    assert "0.525 [" in second
+    assert "0.700 (75%)" in second
+    shown = trial_json(careful)["measures"]["TokenF1"]
+    assert (round(shown["mean"], 3), round(shown["mean_with_abstained"], 3)) == (0.7, 0.525)

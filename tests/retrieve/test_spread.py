@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, strategies as st
 
 from ragwright.core import Filter, FilterError, Hit
@@ -34,9 +34,7 @@ from ragwright.retrieve import (
     values_of,
 )
 
-PLAY = (
-    Path(__file__).resolve().parents[2].parent / "shared" / "data" / "moliere" / "moliere_avare.xml"
-)
+PLAY = DATA / "moliere" / "moliere_avare.xml"
 
 QUESTION = "Qui a volé la cassette d'Harpagon ?"
 """Act V speaks of the theft all along, and has Valère accused of it; act IV shows the thief."""
@@ -51,8 +49,6 @@ Ask = Callable[..., tuple[Hit, ...]]
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Keyword search over L'Avare; the act is metadata, the headings are those of the edition."""
-    if not PLAY.is_file():
-        pytest.skip("the data set moliere is not beside the checkout")
     (document,) = FileReader().read_file(PLAY)
     assert not hasattr(document, "error")
     chunker = make_chunker(ChunkOptions(by="headings", size=200, overlap=0), WordTokenizer())

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -26,7 +28,7 @@ QUESTION = "How often must the brake fluid be changed?"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    folder = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer, marketing]}\n")
     with Workbench.open(folder) as bench:
         bench.ingest()
     return folder
@@ -64,7 +66,8 @@ def test_search_and_fetch_have_the_shapes_that_chat_programs_expect(project: Pat
         found = await client.call_tool("search", {"query": QUESTION})
         body = found.structured_content
         assert isinstance(body, dict)
-        assert sorted(body["results"][0]) == ["id", "title", "url"]
+        assert sorted(body["results"][0]) == ["id", "snippet", "title", "url"]
+        assert "every two years" in body["results"][0]["snippet"]
         assert body == json_of(found), "both channels carry the same"
         read = await client.call_tool("fetch", {"id": body["results"][0]["id"]})
         passage = read.structured_content
@@ -84,6 +87,58 @@ def json_of(result: Any) -> Any:
 
     [block] = result.content
     return json.loads(block.text)
+
+
+def test_a_search_takes_its_length_and_filters(project: Path) -> None:
+    text = "# Tyres\n\nTyres last four years. " + "They are round. " * 80
+    (project / "docs/tyres.md").write_text(text, "utf-8")
+    with Workbench.open(project) as bench:
+        bench.ingest()
+
+    async def work(client: Client) -> None:
+        async def search(**more: Any) -> list[dict[str, str]]:
+            found = await client.call_tool("search", {"query": "tyres APP_w304", **more})
+            assert isinstance(found.structured_content, dict), found.content
+            results: list[dict[str, str]] = found.structured_content["results"]
+            return results
+
+        [_] = await search(top_k=1)
+        [tyres] = await search(filters=["source=docs/tyres.md"], top_k=1)
+        assert "Tyres last four years." in tyres["snippet"]
+        assert len(tyres["snippet"]) <= 400
+        narrowed = await search(filters=["source=docs/codes.md"])
+        assert narrowed
+        assert all(one["id"].startswith("docs/codes.md#") for one in narrowed)
+
+    with served(project) as running:
+        with_tools(running, work)
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "said"),
+    [
+        ("search", {"query": "fluid", "top_n": 3}, "search has no parameter 'top_n'"),
+        ("search", {"question": "fluid"}, "did you mean 'query'?|known: "),
+        ("search", {}, "^search needs the parameter 'query'$"),
+        ("search", {"query": "fluid", "top_k": 0}, "^top_k: input should be greater than or equal"),
+        ("search", {"query": "fluid", "filters": ["nonsense"]}, "nonsense"),
+        ("find", {"query": "fluid"}, "^no tool 'find'; known: ask, fetch"),
+        ("fetch", {"id": "docs/nothing.md"}, "^unknown source"),
+    ],
+)
+def test_a_wrong_call_is_told_what_is_wrong(
+    project: Path, tool: str, given: dict[str, Any], said: str
+) -> None:
+    async def work(client: Client) -> None:
+        made = await client.call_tool(tool, given)
+        text = made.content[0].text  # type: ignore[union-attr]
+        assert made.is_error
+        assert re.search(said, text), text
+        for raw in ("pydantic", "Error executing", "type=", "input_value"):
+            assert raw not in text
+
+    with served(project) as running:
+        with_tools(running, work)
 
 
 @pytest.mark.slow
@@ -171,6 +226,29 @@ def test_what_is_not_in_the_index_cannot_be_fetched(project: Path, name: str) ->
         with_tools(running, work)
 
 
+@pytest.mark.slow
+def test_a_span_behind_the_end_is_refused_without_a_traceback(
+    project: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work(client: Client) -> list[str]:
+        said = []
+        for span in ("999999999999-0", "9-3", "5-5", "999999-1000000"):
+            made = await client.call_tool("fetch", {"id": f"docs/codes.md#{span}"})
+            assert made.is_error
+            said.append(made.content[0].text)  # type: ignore[union-attr]
+        over = await client.call_tool("fetch", {"id": "docs/codes.md#2-99999999"})
+        assert not over.is_error, "an end behind the end is the end"
+        return said
+
+    handlers = list(logging.getLogger().handlers)
+    with served(project) as running:
+        for message in with_tools(running, work):
+            assert "names no passage: the document has" in message
+            assert "use an id from a result of `search`" in message
+        assert logging.getLogger().handlers == handlers, "nobody else draws what is logged"
+    assert "Traceback" not in caplog.text
+
+
 def test_a_key_narrows_the_tools_too(project: Path) -> None:
     filters = ("source=docs/codes.md",)
     secret = ServeKeys(ProjectFolder(project)).add(ServeKey("codes", "", filters=filters))
@@ -191,7 +269,13 @@ def test_a_key_narrows_the_tools_too(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_agent_starts_the_command_and_talks_to_it(project: Path) -> None:
+def test_an_agent_starts_the_command_and_talks_to_it(project: Path, tmp_path: Path) -> None:
+    (project / "docs").rename(tmp_path / "docs")
+    settings = project / "ragwright.yaml"
+    settings.write_text(settings.read_text("utf-8").replace("docs/", "../docs/"), "utf-8")
+    with Workbench.open(project) as bench:
+        bench.ingest()
+
     async def inside() -> None:
         server = StdioServerParameters(
             command=sys.executable,
@@ -202,7 +286,7 @@ def test_an_agent_starts_the_command_and_talks_to_it(project: Path) -> None:
             made = await client.call_tool("ask", {"question": QUESTION})
             assert isinstance(made.structured_content, dict)
             [cited, *_] = made.structured_content["citations"]
-            assert cited["url"] == (project / "docs/service.md").resolve().as_uri()
+            assert cited["url"] == (tmp_path / "docs/service.md").resolve().as_uri()
             assert cited["quote"] in made.content[0].text  # type: ignore[union-attr]
 
     asyncio.run(inside())

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import needs_browser, opened
+from browsing import needs_browser, opened, until
 from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.drafting import OutputQuery
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
 from ragwright.testing import Reply, ScriptedServer
 
 pytest.importorskip("fastapi")
@@ -24,7 +28,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     hostile = "Every two years 🚗 [1]. <img src=x onerror=alert(1)> See the codes [2] " * 3
     with ScriptedServer(Reply(hostile, pace=0.01)) as model:
         folder = MakeProject(tmp_path_factory.mktemp("pages"))(
-            f"serve: {{name: handbook}}\nanswer: {{model: '{model.url}#writer'}}\n"
+            "serve: {name: handbook, personas: [engineer, marketing]}\n"
+            f"answer: {{model: '{model.url}#writer'}}\n"
         )
         with Workbench.open(folder) as bench:
             bench.ingest()
@@ -39,9 +44,9 @@ def test_answers_stream_side_by_side_and_citations_open_the_passage(
     page = opened(browser, running.address, faults)
     page.fill("#q", QUESTION)
     page.check("input[value=marketing]")
-    page.press("#q", "Control+Enter")
+    page.press("#q", "Enter")
     page.wait_for_selector(".card .cited >> nth=1", timeout=20_000)
-    page.wait_for_selector("#answers[aria-busy=false]", timeout=20_000)
+    page.wait_for_selector("#turns[aria-busy=false]", timeout=20_000)
     assert page.locator(".card").count() == 2
     marks = page.locator(".card >> nth=0").locator(".answer a.mark")
     assert marks.all_inner_texts() == ["[1]", "[2]"] * 3
@@ -52,6 +57,101 @@ def test_answers_stream_side_by_side_and_citations_open_the_passage(
     assert "/source?" in page.url
     assert not faults
     page.close()
+
+
+def test_a_question_follows_an_answer_and_readers_rate_it(browser: Any, tmp_path: Path) -> None:
+    faults: list[str] = []
+    with ScriptedServer("Every two years [1].") as model:
+        folder = MakeProject(tmp_path)(f"answer: {{model: '{model.url}#writer'}}\n")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        secret = ServeKeys(ProjectFolder(folder)).add(ServeKey("ann", ""))
+        with served(folder) as server:
+            page = opened(browser, f"{server.address}/login", faults)
+            page.fill("#key", secret)
+            page.press("#key", "Enter")
+            page.wait_for_selector("#q")
+            faults.clear()  # Chromium wishes a user name beside the key
+            page.fill("#q", "What about")
+            page.press("#q", "Shift+Enter")
+            page.keyboard.type("the brake fluid?")
+            assert page.input_value("#q") == "What about\nthe brake fluid?"
+            page.press("#q", "Enter")
+            page.wait_for_selector(".turn .feedback", timeout=20_000)
+            assert page.input_value("#q") == "", "ready for the next question"
+            page.fill("#q", "How do I change it?")
+            page.press("#q", "Enter")
+            until(page, "() => document.querySelectorAll('.turn .feedback').length === 2")
+            page.wait_for_selector("#turns[aria-busy=false]")
+            page.wait_for_selector(".why")
+            newest = page.locator(".turn >> nth=0")
+            assert newest.locator(".asked").inner_text() == "How do I change it?"
+            newest.locator("input[name=note]").fill("which tool?")
+            newest.get_by_role("button", name="Bad answer").click()
+            newest.get_by_role("status").wait_for()
+            assert newest.locator("[aria-pressed=true]").get_attribute("value") == "rejected"
+            shown = page.locator("main").inner_text()
+            assert "writer" in shown
+            assert model.url not in shown, "readers see no address"
+            page.close()
+    condensing = model.requests[1].body["messages"][-1]["content"]
+    assert "the brake fluid?" in condensing
+    assert "How do I change it?" in condensing
+    with Workbench.open(folder) as bench:
+        [rated] = bench.outputs.find(OutputQuery(verdict="rejected", scope=None))
+    assert rated.request["question"] == "How do I change it?"
+    assert rated.note == "which tool?"
+    assert not faults
+
+
+FENCED = "```python\nstart()\n```\n\nAfter it, **press** the key.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "bold"),
+    [
+        (FENCED, ["start()"], ["press"]),
+        ("stop()\n```\n\nAfter it, **press** the key.", [], ["press"]),
+        (f"stop()\n```\n\n**Then**\n\n{FENCED}", ["start()"], ["Then", "press"]),
+        (f"{FENCED}\n```python\nend(", ["start()", "end("], ["press"]),
+    ],
+)
+def test_a_passage_cut_inside_a_code_fence_is_no_code_behind_it(
+    browser: Any, running: Running, text: str, code: list[str], bold: list[str]
+) -> None:
+    faults: list[str] = []
+    page = opened(browser, running.address, faults)
+    made = page.evaluate(
+        """text => { const box = document.createElement("div"); box.append(formatted.block(text));
+        const of = (name) => [...box.querySelectorAll(name)].map((one) => one.textContent);
+        return [of("pre"), of("b")] }""",
+        text,
+    )
+    assert made == [code, bold]
+    assert not faults
+    page.close()
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_word_of_200_000_characters_breaks_no_page(
+    browser: Any, tmp_path: Path, width: int
+) -> None:
+    word = "x" * 200_000
+    folder = MakeProject(tmp_path)("", **{"long.md": f"# Long\n\nThe fuse {word} is red.\n"})
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    faults: list[str] = []
+    with served(folder) as server:
+        ways = ("/?q=fuse", "/source?id=docs/long.md", "/source?id=docs/long.md&chunks=true")
+        for way in (*ways, f"/?q={word[:5_000]}", "/outputs", "/sources"):
+            page = opened(
+                browser, server.address + way, faults, viewport={"width": width, "height": 800}
+            )
+            page.wait_for_load_state("networkidle")
+            wide = page.evaluate("() => document.documentElement.scrollWidth")
+            assert wide <= width, way
+            page.close()
+    assert not faults
 
 
 def test_pages_are_small(running: Running) -> None:

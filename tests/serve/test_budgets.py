@@ -151,7 +151,7 @@ def test_all_kinds_of_requests_are_charged(tmp_path: Path, kind: str) -> None:
 def sent(running: Running, kind: str) -> httpx2.Response:
     http = running.http
     if kind == "page":
-        return http.get("/", params={"q": QUESTION})
+        return http.post("/", data={"q": QUESTION})
     if kind == "title":
         return http.post("/v1/chat/completions", json=asks(TITLE))
     if kind == "retrieve":
@@ -208,7 +208,9 @@ def test_why_a_passage_was_found_is_made_for_each_tenant_anew(tmp_path: Path) ->
             calls = []
             for secret in (one, one, two):
                 before = len(model.requests)
-                shown = running.client(secret).get("/ask/why", params={"q": QUESTION})
+                shown = running.client(secret).get(
+                    "/ask/why", params={"q": QUESTION}, headers={"hx-request": "true"}
+                )
                 assert "brake fluid" in shown.text
                 calls.append([text for r in model.requests[before:] for text in r.body["input"]])
     assert any("brake fluid must be changed" in text for text in calls[0]), "sentences"

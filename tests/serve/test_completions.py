@@ -16,6 +16,23 @@ from ragwright.testing import Reply, ScriptedServer
 
 pytest.importorskip("fastapi")
 
+COMPLETE = """### Task:
+You are an autocompletion system. Continue the text in `<text>` based on the **completion type** in `<type>` and the given language.
+
+### **Instructions**:
+1. Analyze `<text>` for context and meaning.
+2. Use `<type>` to guide your output.
+3. Start as if you are directly continuing `<text>`. Do **not** repeat it.
+
+### **Output Rules**:
+- Respond only in JSON format: `{"text": "<your_completion>"}`.
+%s
+<type>Search Query</type>
+<text>How often must the brake</text>
+#### Output:
+"""  # noqa: E501
+"""The prompt that Open WebUI sends while somebody types."""
+
 QUESTION = "How often must the brake fluid be changed?"
 CHAT = "\n### Chat History:\n<chat_history>\nUSER: When?\nASSISTANT: Never\n</chat_history>"
 BOTH = "When must brake fluid and coolant be changed?"
@@ -23,7 +40,7 @@ BOTH = "When must brake fluid and coolant be changed?"
 
 @pytest.fixture
 def offline(tmp_path: Path) -> Path:
-    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    folder = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer, marketing]}\n")
     with Workbench.open(folder) as bench:
         bench.ingest()
     return folder
@@ -37,7 +54,10 @@ def server() -> Iterator[ScriptedServer]:
 
 @pytest.fixture
 def chatting(tmp_path: Path, server: ScriptedServer) -> Path:
-    settings = f"serve: {{name: handbook}}\nanswer: {{model: '{server.url}#writer'}}\n"
+    settings = (
+        "serve: {name: handbook, personas: [engineer, marketing]}\n"
+        f"answer: {{model: '{server.url}#writer'}}\n"
+    )
     folder = MakeProject(tmp_path)(settings)
     with Workbench.open(folder) as bench:
         bench.ingest()
@@ -187,6 +207,8 @@ def test_a_follow_up_is_made_to_stand_alone(offline: Path) -> None:
             "conventions. Only return the title itself.\n\nConversation:\nUser: When?\nAI: Never.",
             "title",
         ),
+        (COMPLETE % "", "text"),
+        (COMPLETE % f"### Context:{CHAT}", "text"),
     ],
 )
 def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, key: str) -> None:
@@ -206,6 +228,7 @@ def test_titles_tags_and_follow_ups_skip_retrieval(offline: Path, prompt: str, k
         "### Task:\nExplain how often the brake fluid must be changed, and give the title.",
         "Write a title for this chat: how often must the brake fluid be changed?",
         "Generate a query that finds the brake fluid.",
+        "### Task:\nExplain the autocompletion of brake fluid.",
     ],
 )
 def test_a_question_that_looks_like_such_a_request_is_answered(
@@ -214,6 +237,42 @@ def test_a_question_that_looks_like_such_a_request_is_answered(
     with served(offline) as running:
         made = asked_with(running, question)
     assert made["ragwright"]["route"] == "index"  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("said", "reply"),
+    [
+        ("Thanks!", "You are welcome."),
+        ("Thank you, that helps", "You are welcome."),
+        ("Vielen Dank für die Hilfe!", "Gern geschehen."),
+        ("Hello", "I answer questions about the documents"),
+    ],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_courtesy_is_answered_politely_without_a_search(
+    offline: Path, said: str, reply: str, stream: bool
+) -> None:
+    turns = [
+        {"role": "user", "content": QUESTION},
+        {"role": "assistant", "content": "Every two years [1]."},
+        {"role": "user", "content": said},
+    ]
+    with served(offline) as running:
+        made = running.http.post(
+            "/v1/chat/completions", json={"messages": turns, "stream": stream}
+        ).text
+    assert reply in made
+    assert '"route": "none"' in made.replace('":"', '": "')
+    assert "url_citation" not in made
+
+
+@pytest.mark.parametrize(
+    "said", ["Thanks. What does APP_w304 mean?", "Thanks for that; and the coolant?", "Yes"]
+)
+def test_a_question_behind_a_courtesy_is_looked_up(offline: Path, said: str) -> None:
+    with served(offline) as running:
+        made = running.ask(said).json()
+    assert made["ragwright"]["route"] == "index"
 
 
 def asked_with(running: Running, prompt: str) -> dict[str, list[dict[str, dict[str, str]]]]:
@@ -340,7 +399,8 @@ def test_malformed_json_and_long_bodies_are_refused(offline: Path) -> None:
 def test_a_model_that_fails_is_an_error_with_its_status(tmp_path: Path, stream: bool) -> None:
     with ScriptedServer(Reply(status=400, error="bad prompt")) as failing:
         folder = MakeProject(tmp_path)(
-            f"serve: {{name: handbook}}\nanswer: {{model: '{failing.url}#writer'}}\n"
+            "serve: {name: handbook, personas: [engineer, marketing]}\n"
+            f"answer: {{model: '{failing.url}#writer'}}\n"
         )
         with Workbench.open(folder) as bench:
             bench.ingest()
@@ -358,7 +418,8 @@ def test_a_stream_that_breaks_ends_with_an_error_frame(tmp_path: Path) -> None:
     broken = Reply("Every two years [1]. " * 30, malformed="cut_stream", pace=0.005)
     with ScriptedServer(broken) as failing:
         folder = MakeProject(tmp_path)(
-            f"serve: {{name: handbook}}\nanswer: {{model: '{failing.url}#writer'}}\n"
+            "serve: {name: handbook, personas: [engineer, marketing]}\n"
+            f"answer: {{model: '{failing.url}#writer'}}\n"
         )
         with Workbench.open(folder) as bench:
             bench.ingest()
@@ -385,7 +446,9 @@ def test_the_link_of_a_changed_document_marks_nothing(offline: Path) -> None:
 
 
 def test_nothing_ingested_is_said_and_then_cured(tmp_path: Path) -> None:
-    folder = MakeProject(tmp_path)("serve: {name: handbook}\n", **{"codes.md": CODES})
+    folder = MakeProject(tmp_path)(
+        "serve: {name: handbook, personas: [engineer, marketing]}\n", **{"codes.md": CODES}
+    )
     with served(folder) as running:
         http = running.http
         assert http.get("/healthz").text == "ok"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import random
 import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from served import Running, served
@@ -56,7 +58,7 @@ def test_the_verdict_comes_first_and_names_what_changed(running: Running) -> Non
     assert "fell from 0." in verdict[1]
     assert "the model changed" in verdict[1]
     assert page.index("verdict worse") < page.index("<svg")
-    assert 'role="img"' in page
+    assert 'role="group"' in page
     changed = page[page.index("What changed") :]
     assert "<td>small</td><td>cheap</td>" in changed
 
@@ -101,6 +103,47 @@ def test_feedback_is_counted_and_comments_are_shown_as_text(running: Running) ->
     assert "outputs export --verdict rejected" in rejected
     [name] = set(re.findall(r'href="/outputs/([\d.]+)"', rejected))
     assert "KPrecision(content+bigrams)" in shown(running, f"/outputs/{name}")
+
+
+MEASURE = "KPrecision(content+bigrams)"
+
+
+def test_texts_have_scores_the_worst_come_first_and_pages_hold_each_once(running: Running) -> None:
+    def scores(page: str) -> list[tuple[str, float]]:
+        rows = re.findall(r'<tr><th scope="row"><a href="/outputs/(.*?)</tr>', page)
+        return [
+            (row.split('"')[0], float(value[1]))
+            for row in rows
+            if (value := re.search(r'class="fig">([\d.]+)<', row))
+        ]
+
+    first = shown(running, f"/outputs?worst={quote(MEASURE)}")
+    values = [value for _, value in scores(first)]
+    assert len(values) == 50
+    assert values == sorted(values)
+    assert values[0] < 0.5
+    found, address = list[str](), "/outputs"
+    while address:
+        page = shown(running, address)
+        found += re.findall(r'<th scope="row"><a href="/outputs/([\d.]+)">', page)
+        following = re.search(r'href="([^"]+)">Next</a>', page)
+        address = html.unescape(following[1]) if following else ""
+    assert len(found) == len(set(found)) > 50
+    [total] = re.findall(r"([\d,]+) texts", first)
+    assert len(found) == int(total.replace(",", ""))
+    assert running.http.get("/outputs?worst=Nonsense").status_code == 400
+    assert running.http.get("/outputs?day=soon").status_code == 400
+
+
+def test_a_point_of_drift_leads_to_its_answers(running: Running) -> None:
+    page = shown(running)
+    points = re.findall(r'<a href="([^"]+)" aria-label="([^"]+): its answers"><circle', page)
+    address, said = points[-1]
+    count = int(said.rpartition(" of ")[2])
+    answers = shown(running, html.unescape(address))
+    assert len(re.findall(r'<th scope="row"><a href="/outputs/[\d.]+">', answers)) == count
+    assert f"{count} texts of {said.partition(':')[0]}" in answers
+    assert html.unescape(address) in html.unescape(page[page.index("Days as a table") :])
 
 
 def test_an_empty_page_says_the_next_step(tmp_path: Path) -> None:

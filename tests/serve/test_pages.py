@@ -13,8 +13,10 @@ from served import served
 from small_project import MakeProject
 
 from ragwright import Evaluating, Workbench
+from ragwright.drafting import OutputQuery
 from ragwright.project import ProjectFolder
 from ragwright.serve import ServeKey, ServeKeys
+from ragwright.testing import ScriptedServer
 
 pytest.importorskip("fastapi")
 
@@ -25,7 +27,7 @@ ROW = '{"user_input": "How often must the brake fluid be changed?", "reference":
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    folder = MakeProject(tmp_path)("serve: {name: handbook}\n")
+    folder = MakeProject(tmp_path)("serve: {name: handbook, personas: [engineer, marketing]}\n")
     (folder / "docs/<b>hostile<b>.md").write_text(HOSTILE, "utf-8")
     with Workbench.open(folder) as bench:
         bench.ingest()
@@ -34,10 +36,12 @@ def project(tmp_path: Path) -> Path:
 
 def test_a_form_asks_without_any_script(project: Path) -> None:
     with served(project) as running:
-        made = running.http.get("/", params={"q": QUESTION, "persona": ["engineer", "marketing"]})
+        made = running.http.post("/", data={"q": QUESTION, "persona": ["engineer", "marketing"]})
         assert made.status_code == 200
         assert made.text.count("The brake fluid must be changed every two years.") >= 2
-        why = running.http.get("/ask/why", params={"q": QUESTION}).text
+        why = running.http.get(
+            "/ask/why", params={"q": QUESTION}, headers={"hx-request": "true"}
+        ).text
     assert "keyword rank 1" in why
     assert "fluid" in why
 
@@ -46,13 +50,13 @@ def test_a_form_asks_without_any_script(project: Path) -> None:
 def test_an_abstention_shows_the_closest_passages_as_links(project: Path) -> None:
     question = "Who invented the brake fluid in Oslo?"
     with served(project) as running:
-        page = running.http.get("/", params={"q": question}).text
+        page = running.http.post("/", data={"q": question}).text
         assert "Closest passages" in page
         near = page[page.index("Closest passages") :]
         link = html.unescape(re.search(r'href="([^"]*/source[^"]*)"', near)[1])  # type: ignore[index]
         assert "The brake fluid must be changed every two years." in near
         assert running.http.get(link).status_code == 200
-        assert "Closest passages" not in running.http.get("/", params={"q": QUESTION}).text
+        assert "Closest passages" not in running.http.post("/", data={"q": QUESTION}).text
         body = {"model": "handbook", "messages": [{"role": "user", "content": question}]}
         details = running.http.post("/v1/chat/completions", json=body).json()["ragwright"]
     assert details["abstained"]
@@ -64,7 +68,7 @@ def test_an_abstention_shows_the_closest_passages_as_links(project: Path) -> Non
 def test_everything_foreign_is_escaped_and_no_script_but_ours_may_run(project: Path) -> None:
     name = quote("docs/<b>hostile<b>.md")
     with served(project) as running:
-        asked = running.http.get("/", params={"q": "<script>alert(3)</script> Which fuse is red?"})
+        asked = running.http.post("/", data={"q": "<script>alert(3)</script> Which fuse is red?"})
         pages = [asked, running.http.get("/sources"), running.http.get(f"/source?id={name}")]
         pages.append(running.http.get(f"/source?id={name}&chunks=true"))
         pages.append(running.http.get("/outputs"))
@@ -223,7 +227,8 @@ def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> Non
         assert away.headers["location"] == "/"
         cookie = away.headers["set-cookie"]
         assert "HttpOnly" in cookie
-        assert "SameSite=lax" in cookie
+        assert "SameSite=strict" in cookie
+        assert reader not in cookie, "a session, not the key"
         listed = http.get("/sources").text
         assert "docs/codes.md" in listed
         assert "docs/service.md" not in listed
@@ -235,3 +240,81 @@ def test_readers_sign_in_with_their_key_and_see_their_part(project: Path) -> Non
         assert http.get("/sources").status_code == 401
         http.post("/login", data={"key": owner})
         assert http.get("/settings").status_code == 200
+
+
+def test_without_a_script_a_question_follows_an_answer_and_is_rated(project: Path) -> None:
+    with served(project) as running:
+        first = running.http.post("/", data={"q": "What does APP_w304 mean?"}).text
+        [after] = re.findall(r'name="after" value="([^"]+)"', first)
+        second = running.http.post("/", data={"q": "And what about APP_w305?", "after": after}).text
+        assert "brake light switch" in second
+        assert "Asked before: What does APP_w304 mean?" in second
+        [rated] = re.findall(r'name="id" value="([^"]+)"', second)
+        form = {"id": rated, "verdict": "rejected", "note": "too short"}
+        thanks = running.http.post("/ask/feedback", data=form)
+        assert thanks.status_code == 200
+        assert "stored" in thanks.text
+        unknown = running.http.post("/ask/feedback", data={**form, "id": "chatcmpl-x"})
+        assert unknown.status_code == 404
+        assert running.http.post("/ask/feedback", data={}).status_code == 400
+        lost = running.http.post("/", data={"q": "And now?", "after": "chatcmpl-x"})
+        assert lost.status_code == 404
+    with Workbench.open(project) as bench:
+        [output] = bench.outputs.find(OutputQuery(verdict="rejected", scope=None))
+    assert output.note == "too short"
+
+
+def test_readers_see_no_address_of_a_model(tmp_path: Path) -> None:
+    with ScriptedServer("Every two years [1].") as model:
+        folder = MakeProject(tmp_path)(f"answer: {{model: '{model.url}#writer'}}\n")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        keys = ServeKeys(ProjectFolder(folder))
+        reader = keys.add(ServeKey("reader", ""))
+        owner = keys.add(ServeKey("owner", "", role="owner"))
+        question = "When is the brake fluid changed?"
+        with served(folder) as running:
+            for key, sees in ((reader, False), (owner, True)):
+                http = running.client(key)
+                page = http.post("/", data={"q": question}).text
+                body = {"messages": [{"role": "user", "content": question}]}
+                made = http.post("/v1/chat/completions", json=body).text
+                streamed = http.post("/v1/chat/completions", json={**body, "stream": True}).text
+                for text in (page, made, streamed):
+                    assert (model.url in text) is sees
+                    assert "writer" in text
+
+
+def test_sources_and_settings_are_searched(project: Path) -> None:
+    narrow = ServeKeys(ProjectFolder(project)).add(
+        ServeKey("me", "", role="reader", filters=("source=docs/codes.md",))
+    )
+    owner = ServeKeys(ProjectFolder(project)).add(ServeKey("all", "", role="owner"))
+    with served(project) as running:
+        http = running.client(owner)
+        found = http.get("/sources", params={"find": "SERV"}).text
+        assert "docs/service.md" in found
+        assert "docs/codes.md" not in found
+        nothing = http.get("/sources", params={"find": "zebra"}).text
+        assert "contains “zebra”" in nothing
+        hidden = running.client(narrow).get("/sources", params={"find": "docs"}).text
+        assert "docs/codes.md" in hidden
+        assert "docs/service.md" not in hidden
+        whole = http.get("/settings").text
+        keys = http.get("/settings", params={"find": "rerank model"}).text
+        assert "retrieve.rerank.model" in keys
+        assert "ingest." not in keys
+        assert len(keys) < len(whole) / 5
+        assert "No key contains" in http.get("/settings", params={"find": "zebra"}).text
+
+
+def test_the_list_of_experiments_shows_scores(project: Path) -> None:
+    rows = project / "rows.jsonl"
+    rows.write_text(ROW, "utf-8")
+    with Workbench.open(project) as bench:
+        evaluation, _ = bench.evaluate(str(rows), "TokenF1", Evaluating(answers=True))
+    mean = evaluation.summaries[0].mean
+    assert mean is not None
+    with served(project) as running:
+        page = running.http.get("/experiments").text
+    assert f'TokenF1 <b class="fig">{mean:.3f}</b>' in page

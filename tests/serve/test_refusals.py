@@ -47,6 +47,18 @@ def test_a_host_header_that_cannot_be_read_is_refused(project: Path, host: str) 
     assert re.match(r"HTTP/1.1 (400|421) ", said), said
 
 
+@pytest.mark.slow
+def test_an_abstention_is_in_the_language_of_the_question(project: Path) -> None:
+    question = "Wer ist der Bürgermeister von Oslo?"
+    asked = {"model": "handbook", "messages": [{"role": "user", "content": question}]}
+    with served(project) as running:
+        reply = running.http.post("/v1/chat/completions", json=asked).json()
+        page = running.http.get("/", params={"q": question}).text
+    refused = "Die gefundenen Dokumente beantworten diese Frage nicht."
+    assert refused in reply["choices"][0]["message"]["content"]
+    assert refused in page
+
+
 def test_tools_have_no_stream_to_listen_to(project: Path) -> None:
     with served(project) as running:
         for method in ("GET", "DELETE"):

@@ -108,7 +108,7 @@ def test_orders_in_a_document_reach_no_other_tenant_no_tool_and_no_statement(
             body = {"messages": [{"role": "user", "content": f"{QUESTION} {ORDERS}"}]}
             made = http.post("/v1/chat/completions", json=body).json()
             asked = tool(running, acme, "ask", question=QUESTION)
-            page = http.get("/", params={"q": QUESTION}).text
+            page = http.post("/", data={"q": QUESTION}).text
             listed = http.post(
                 "/mcp/",
                 json={"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}},

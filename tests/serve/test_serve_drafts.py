@@ -126,3 +126,27 @@ def test_a_draft_that_takes_too_long_ends(tmp_path: Path) -> None:
             made = running.http.post("/v1/drafts", json=DRAFT)
             assert made.status_code == 504, made.text
             assert time.monotonic() - begun < 10
+
+
+def test_a_draft_takes_the_numbers_of_the_command(tmp_path: Path) -> None:
+    with ScriptedServer(TEXTS) as model:
+        other = f"{model.url}#other"
+        folder = desk(tmp_path, model, f"models: {{'{other}': {{}}}}\n")
+        with served(folder) as running:
+            usual = running.http.post("/v1/drafts", json=DRAFT).json()
+            own = {**DRAFT, "examples": 5, "pool": 9, "models": [other]}
+            made = running.http.post("/v1/drafts", json=own)
+            assert made.status_code == 200, made.text
+            few = running.http.post("/v1/drafts", json={**DRAFT, "examples": 7})
+            none = running.http.post("/v1/drafts", json={**DRAFT, "examples": 0})
+            misspelt = running.http.post("/v1/drafts", json={**DRAFT, "exampels": 5})
+        with Workbench.open(folder) as bench:
+            stored = [bench.outputs.batch(one["batch"]) for one in (usual, made.json())]
+    shown = made.json()
+    assert [prompt["model"] for prompt in shown["prompts"]] == [other]
+    assert [len(one["prompts"][0]["examples"]) for one in (usual, shown)] == [3, 5]
+    assert (len(usual["hits"]), len(shown["hits"])) == (6, 9)
+    assert few.status_code == none.status_code == misspelt.status_code == 400
+    assert "a pool of 6 records cannot give 7 examples" in few.json()["error"]["message"]
+    assert "examples" in misspelt.json()["error"]["message"]
+    assert stored[0].configuration != stored[1].configuration

@@ -23,7 +23,8 @@ QUESTION = "What is the price of a bolt?"
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = MakeProject(tmp_path)(
-        "serve: {name: prices, configurations: {short: ['retrieve.top_k=1']}}\n",
+        "serve: {name: prices, personas: [engineer, marketing], "
+        "configurations: {short: ['retrieve.top_k=1']}}\n",
         **{"acme.md": ACME, "zeta.md": ZETA},
     )
     with Workbench.open(folder) as bench:
@@ -208,7 +209,10 @@ def test_a_tenant_without_documents_learns_nothing_of_the_others(project: Path) 
             "/v1/chat/completions", json={"messages": [{"role": "user", "content": QUESTION}]}
         )
         pages = [asked, http.post("/v1/retrieve", json={"query": QUESTION}), http.get("/sources")]
-        pages += [http.get("/ask/why", params={"q": QUESTION}), http.get("/", params={"q": "a"})]
+        pages += [
+            http.get("/ask/why", params={"q": QUESTION}, headers={"hx-request": "true"}),
+            http.post("/", data={"q": "a"}),
+        ]
     for page in pages:
         assert "acme" not in page.text
         assert "zeta" not in page.text
@@ -226,7 +230,7 @@ def test_a_server_whose_last_key_was_revoked_lets_nobody_in(project: Path) -> No
 def test_a_page_of_another_site_cannot_ask(project: Path) -> None:
     with served(project) as running:
         crossed = {"sec-fetch-site": "cross-site"}
-        assert running.http.get("/", params={"q": "a"}, headers=crossed).status_code == 403
+        assert running.http.post("/", data={"q": "a"}, headers=crossed).status_code == 403
         assert running.http.get("/ask/why", params={"q": "a"}, headers=crossed).status_code == 403
         cited = running.http.get("/source", params={"id": "docs/acme.md"}, headers=crossed)
         assert cited.status_code == 200, "links of chat programs keep working"

@@ -111,6 +111,24 @@ def test_texts_are_sent_where_asked_for_and_failures_are_marked(
     failing = Reply(status=400, error="bad prompt")
     with ScriptedServer(failing) as model, served(project(tmp_path, model.url)) as running:
         assert running.ask(QUESTION).status_code == 502
-    [call] = [s for s in spans if s.name.startswith("chat") and "error.type" in attributes(s)]
+    [call] = [s for s in spans if s.kind == 3 and "error.type" in attributes(s)]
     assert QUESTION in attributes(call)["gen_ai.input.messages"]
     assert call.status.code == 2
+
+
+@pytest.mark.slow
+def test_a_failure_repeats_no_text_that_the_model_server_repeats(
+    tmp_path: Path, collector: tuple[str, list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers quote the prompt in their errors: question and passages."""
+    address, spans = collector
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
+    failing = Reply(status=400, error=f"invalid prompt: {QUESTION} QXPASSAGE")
+    with ScriptedServer(failing) as model, served(project(tmp_path, model.url)) as running:
+        assert running.ask(QUESTION).status_code == 502
+    failed = [span for span in spans if "error.type" in attributes(span)]
+    assert {span.name.partition(" ")[0] for span in failed} == {"chat"}
+    assert len(failed) == 2, "the call, and the answer"
+    assert {span.status.code for span in failed} == {2}
+    assert QUESTION not in str(spans)
+    assert "QXPASSAGE" not in str(spans)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import MeasureError, SystemCallError
+from ragwright.core import SystemCallError
 from ragwright.testing import RagGate
 from ragwright.testing.pytest_plugin import rag_gate
 
@@ -38,9 +38,41 @@ def test_too_few_scored_rows_are_not_trusted(rag_gate: RagGate) -> None:
     assert rag_gate(ROWS[:3], "Contains>=0.9", least=3)["Contains"].n == 3
 
 
-def test_a_rule_that_cannot_be_read_is_an_error(rag_gate: RagGate) -> None:
-    with pytest.raises(MeasureError):
+def test_a_rule_that_cannot_be_read_fails_in_one_line(
+    rag_gate: RagGate, pytester: pytest.Pytester
+) -> None:
+    said = "rule 'Contians>=1': unknown measure 'Contians'; did you mean Contains?"
+    with pytest.raises(pytest.fail.Exception) as failed:
         rag_gate(ROWS, "Contians>=1")
+    assert str(failed.value) == said
+    pytester.makepyfile(
+        conftest="from ragwright.testing.pytest_plugin import rag_gate",
+        test_rag="def test_it(rag_gate):\n    rag_gate([], 'Contians>=1')\n",
+    )
+    shown = pytester.runpytest_inprocess("-p", "no:cacheprovider").outlines
+    assert said in shown
+    assert not any("_gate.py" in line or "_measure.py" in line for line in shown)
+
+
+def test_failing_rows_and_slices_are_named(rag_gate: RagGate) -> None:
+    rows = [
+        {
+            "id": f"{kind}-{n}",
+            "user_input": f"What is the {kind} of {n}?",
+            "response": "unknown" if kind == "price" else f"answer {n}",
+            "reference": f"answer {n}",
+            "kind": kind,
+        }
+        for kind in ("price", "colour", "weight", "maker")
+        for n in range(8)
+    ]
+    with pytest.raises(pytest.fail.Exception) as failed:
+        rag_gate(rows, "ExactMatch>=0.9")
+    said = str(failed.value)
+    assert "kind = price  0.000  8   1.000  24" in said
+    assert "price-0" in said
+    assert "What is the price of 0?" in said
+    assert "colour" not in said
 
 
 QUESTIONS = [{"question": f"q{n}", "answer": f"a{n}"} for n in range(10)]

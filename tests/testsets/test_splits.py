@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
-from ragwright.testsets import assign_splits, gold_documents, split_clusters
+from ragwright.testsets import assign_splits, fold_clusters, gold_documents, split_clusters
 
 
 def row(name: str, *documents: str, split: str = "", question: str = "") -> Row:
@@ -120,3 +120,22 @@ def test_another_process_with_another_hash_seed_places_alike() -> None:
     assert len(outputs) == 1
     # Pinned: a change of the rule would move rows of every testset there is.
     assert outputs.pop().strip() == "ttcttctttttctctttcctcctcttttctctcctttctttt"
+
+
+def test_folds_keep_passages_together_where_documents_are_few() -> None:
+    def spanned(name: str, start: int, end: int) -> Row:
+        return Row(name, f"question {name}", reference_spans=(GoldSpan("manual", start, end),))
+
+    rows = [spanned(f"{n}", 100 * n, 100 * n + 50) for n in range(6)]
+    rows += [spanned("inside", 110, 120), spanned("across", 140, 210)]
+    assert set(split_clusters(rows).values()) == {"manual"}
+    found = fold_clusters(rows, 5)
+    assert found["1"] == found["inside"] == found["across"] == found["2"]
+    assert len(set(found.values())) == 5
+    whole = [
+        Row("a", "one", reference_ids={"manual": 1}),
+        Row("b", "two", reference_ids={"manual": 1}),
+    ]
+    assert len(set(fold_clusters(whole, 5).values())) == 1
+    many = [row(f"{d}-{n}", f"d{d}") for d in range(5) for n in range(3)]
+    assert fold_clusters(many, 5) == split_clusters(many)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from children import started
+from children import command, started
 from hypothesis import given, strategies as st
 
 from ragwright.core import GoldSpan, Row, TestsetError
@@ -153,6 +155,83 @@ def test_two_reviewers_at_once_lose_no_decision(tmp_path: Path) -> None:
     assert len(review.rows) == 40
     assert len(review.labels().of("ann")) == len(review.labels().of("bob")) == 40
     assert review.counts()["open"] == 0
+
+
+def _reviewed_anew(folder: str, by: str) -> None:
+    """As the pages do: the testset is read again for every decision."""
+    path = Path(folder) / "many.jsonl"
+    rows = TestsetReview(path, by).rows
+    for row in rows[:40] if by == "ann" else rows[-40:]:
+        TestsetReview(path, by).decide(row, "accepted")
+
+
+@pytest.mark.slow
+def test_decisions_on_other_rows_are_kept_when_each_reads_the_file_again(tmp_path: Path) -> None:
+    rows = [Row(id=f"r{n}", user_input=f"Question {n}?" + " x" * 100) for n in range(1500)]
+    write_rows(rows, tmp_path / "many.jsonl")
+    both = [started(_reviewed_anew, str(tmp_path), by) for by in ("ann", "bob")]
+    for one in both:
+        one.join(120)
+    assert [one.exitcode for one in both] == [0, 0]
+    assert TestsetReview(tmp_path / "many.jsonl", "eve").counts()["accepted"] == 80
+
+
+def _rejected(folder: str) -> None:
+    review = TestsetReview(Path(folder) / "many.jsonl", "ann")
+    for row in reversed(review.rows[-60:]):
+        review.decide(row, "rejected")
+
+
+@pytest.mark.slow
+def test_reading_a_sheet_keeps_decisions_that_are_made_meanwhile(tmp_path: Path) -> None:
+    rows = [Row(id=f"r{n}", user_input=f"Question {n}?" + " x" * 60) for n in range(3000)]
+    path = tmp_path / "many.jsonl"
+    write_rows(rows, path)
+    write_review_sheet(rows, tmp_path / "sheet.csv")
+    with (tmp_path / "sheet.csv").open(encoding="utf-8-sig", newline="") as file:
+        lines = list(csv.DictReader(file))
+    for line in lines[:1000]:
+        line["review"] = "accepted"
+    with (tmp_path / "sheet.csv").open("w", encoding="utf-8-sig", newline="") as file:
+        table = csv.DictWriter(file, list(lines[0]))
+        table.writeheader()
+        table.writerows(lines)
+    person = started(_rejected, str(tmp_path))
+    for _ in range(3):
+        reading = started(command, tmp_path, "review", "many.jsonl", "--read", "sheet.csv")
+        reading.join(120)
+        assert reading.exitcode == 0
+    person.join(120)
+    assert person.exitcode == 0
+    counts = TestsetReview(path, "eve").counts()
+    assert (counts["accepted"], counts["rejected"]) == (1000, 60)
+
+
+@pytest.mark.slow
+def test_a_full_disk_leaves_log_and_testset_as_they_were(path: Path) -> None:
+    """A limit of the size of files stands for the disk: both fail in the middle of a write."""
+    TestsetReview(path, "ann").decide(TestsetReview(path, "ann").rows[0], "accepted")
+    log = path.with_suffix(".reviews.jsonl")
+    before = log.read_bytes(), path.read_bytes()
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from ragwright.core import TestsetError\nfrom ragwright.testsets import TestsetReview\n"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "review = TestsetReview(Path(sys.argv[1]), 'bob')\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)\n"
+        "try:\n    review.decide(review.rows[1], 'accepted', question='q' * int(sys.argv[3]))\n"
+        "except TestsetError as error:\n    print(error)\n"
+    )
+    room = len(before[0]) + 700
+    for most, length, named in ((len(before[0]) + 50, 3000, "logged"), (room, 300, "written")):
+        words = (sys.executable, "-c", code, str(path), str(most), str(length))
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert f"cannot be {named}" in done.stdout, done
+        assert (log.read_bytes(), path.read_bytes()) == before
+    review = TestsetReview(path, "bob")
+    assert review.labels().of("bob") == {}
+    review.decide(review.rows[1], "rejected")
+    assert review.labels().of("bob") == {"r1": "rejected"}
 
 
 def test_a_damaged_log_is_named_with_its_line(path: Path) -> None:

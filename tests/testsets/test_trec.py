@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from benchmarks.data_sets import DATA
 
 from ragwright.core import TestsetError
 from ragwright.experiment import score_run
 from ragwright.measure import parse_measures
 from ragwright.testsets import read_qrels, read_run
 
-TREC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "trec_eval_tests"
-
-needs_trec = pytest.mark.skipif(
-    not TREC.is_dir(), reason="trec_eval's test files are not beside the checkout"
-)
+TREC = DATA / "trec_eval_tests"
 
 
 def write(path: Path, text: str) -> Path:
@@ -23,7 +20,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-@needs_trec
+@pytest.mark.needs_data
 @pytest.mark.parametrize(
     ("run", "output"), [("results.test", "out.test.aq"), ("results.trunc", "out.test.aqc")]
 )
@@ -40,7 +37,7 @@ def test_a_stored_run_gets_the_figures_of_trec_eval(run: str, output: str) -> No
     assert means == pytest.approx([due[name] for name in names], abs=5.1e-5)
 
 
-@needs_trec
+@pytest.mark.needs_data
 def test_comments_are_not_judgments() -> None:
     plain, commented = (
         read_qrels(TREC / "qrels.test"),

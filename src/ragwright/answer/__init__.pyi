@@ -5,6 +5,7 @@ from ._citations import (
     resolve_citations as resolve_citations,
 )
 from ._condense import (
+    CONVERSATION as CONVERSATION,
     Condensed as Condensed,
     condense as condense,
     condense_by_rule as condense_by_rule,

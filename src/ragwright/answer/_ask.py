@@ -25,6 +25,7 @@ from ..retrieve import (
     RouteScene,
     StageHooks,
     Target,
+    courtesy,
     retrieve,
     route,
     route_by_rules,
@@ -74,6 +75,11 @@ def ask(
     """
     question = well_formed(question)
     notes = plan.notes
+    if plan.retrieve.route.method in ("auto", "rules") and not plan.setup.options.closed_book:
+        polite = courtesy(question)  # before earlier turns would make a question of it
+        if polite is not None:
+            chosen, made = yield from _routed(question, personas, target, plan, polite)
+            return _told(made, question, chosen, notes)
     standalone = question
     model = plan.setup.options.model
     if plan.history:

@@ -50,6 +50,9 @@ _IMPERSONAL = late_pattern(
 
 _MAX_TOKENS = 200
 
+CONVERSATION = "ragwright:conversation"
+"""Source of replies to prompts that hold earlier answers: whatever those quoted."""
+
 
 def condense(
     question: str, history: Sequence[Message], model: str = "", window: Window | None = None
@@ -74,6 +77,7 @@ def condense(
         model,
         [Message(role, render(data.text(role), values)) for role in ("system", "user")],
         {"temperature": 0.0, "max_tokens": _MAX_TOKENS},
+        sources=[CONVERSATION],
     )
     text = " ".join(reply.text.split()).strip("\"'«» ")
     if not text:

@@ -30,7 +30,7 @@ from ..core import (
     listed,
 )
 from ..flow import Flow, Search, SearchReply, gather, lookup, send, settled
-from ..models import ExtractiveReranker, TokenSource, make_analyzer
+from ..models import ExtractiveReranker, make_analyzer
 from ..retrieve import Target, idle_exclusions
 from ._citations import citation
 from ._corpus_offline import Quotable, quote_everything
@@ -46,7 +46,8 @@ from ._corpus_read import (
 )
 from ._corpus_structure import Structure
 from ._corpus_text import items_text, units_text
-from ._flow import AnswerSetup, answer, refusal
+from ._flow import AnswerSetup, answer
+from ._phrases import refusal
 from ._units import Found, UnitCount, UnitQuestion, read_unit_question
 
 PAGE = 500
@@ -99,11 +100,9 @@ def answer_from_corpus(
         )
     analyzer = target.analyzer or make_analyzer()
     unit_question = read_unit_question(question, analyzer)
-    read = f"read {len(ids)} of {len(ids)} chunks"
+    read = _read_all(ids, scope or CorpusScope())
     if unit_question is not None:
-        unit_question, counting, more = yield from _count(target, ids, unit_question, analyzer)
-        notes += more
-        made = _counted(question, unit_question, counting, setup)
+        made = yield from _count(question, target, ids, unit_question, setup)
         return _for_each(made, personas, (read, *notes))
     models = [persona.model or setup.options.model for persona in personas]
     if set(models) == {ExtractiveReranker.name}:
@@ -151,12 +150,11 @@ def answer_from_structure(
     analyzer = target.analyzer or make_analyzer()
     if not 0 < len(ids) <= _MOST_READ:
         return None
-    read = f"read {len(ids)} of {len(ids)} chunks"
+    read = _read_all(ids, scope)
     unit_question = read_unit_question(question, analyzer)
     if unit_question is not None:
-        unit_question, counting, more = yield from _count(target, ids, unit_question, analyzer)
-        made = _counted(question, unit_question, counting, setup)
-        return _for_each(made, personas, (read, *notes, *more))
+        made = yield from _count(question, target, ids, unit_question, setup)
+        return _for_each(made, personas, (read, *notes))
     found = yield from _from_structure(question, target, ids, setup)
     return None if found is None else _for_each(found, personas, (read, *notes))
 
@@ -172,18 +170,31 @@ def _from_structure(
     found = structure.items()
     if found is None:
         return None
-    place, members = found
-    items = ranked_items(question, members)
+    items = ranked_items(question, found.items)
     shown = items[: setup.options.corpus.max_items]
     hits: list[Hit] = []
     citations: list[Citation] = []
     marks = [_marks(item, hits, citations) for item in shown]
-    notes = [f"listed from {place}, no model"]
+    notes = [f"listed from {found.place}, no model"]
+    if found.part is not None:
+        notes.append(
+            f"{found.part[0]} of {found.part[1]} documents have {found.place}: what the others "
+            "name elsewhere in their text is not listed"
+        )
+    if found.left_out:
+        notes.append(f"{counted(found.left_out, 'value')} left out: too long, or too many")
     if len(items) > len(shown):
         notes.append(f"{len(shown)} of {len(items)} items are shown (answer.corpus.max_items)")
     return Answer(
         question,
-        items_text(question, shown, marks, len(items), complete=True),
+        items_text(
+            question,
+            shown,
+            marks,
+            len(items),
+            head="at_least" if found.left_out else "found",
+            part=found.part,
+        ),
         citations=tuple(citations),
         hits=tuple(hits),
         model="structure",
@@ -200,18 +211,47 @@ def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
 
 
 def _count(
-    target: Target, ids: Sequence[str], asked: UnitQuestion, analyzer: TokenSource
-) -> Flow[tuple[UnitQuestion, UnitCount, tuple[str, ...]]]:
-    """The units of a question; documents if it asks for pages and there are none."""
-    counting = UnitCount(asked, analyzer)
+    question: str, target: Target, ids: Sequence[str], asked: UnitQuestion, setup: AnswerSetup
+) -> Flow[Answer]:
+    """The exact answer to a question about documents, pages or passages."""
+    counting = UnitCount(asked, target.analyzer or make_analyzer())
     notes = yield from _each_page(target, ids, counting.add)
-    if asked.unit == "page" and not counting.result()[1]:
-        # Readers of web pages and Markdown say page for document.
-        asked = replace(asked, unit="document")
-        counting = UnitCount(asked, analyzer)
-        yield from _each_page(target, ids, counting.add)
+    tallies = counting.tallies()
+    kinds = [tally.kind for tally in tallies]
+    if asked.unit == "page" and "page" not in kinds:
         notes += ("no document here has pages: documents are counted",)
-    return asked, counting, notes
+    elif "unpaged" in kinds:
+        notes += ("documents without page numbers are counted as documents, beside the pages",)
+    if "page" in kinds:
+        notes += ("pages without text are not counted",)
+    matches, _ = counting.result()
+    named = asked.topic or not asked.counts
+    shown = matches[: setup.options.corpus.max_items] if named else []
+    if asked.topic:
+        place = "page, or chunk of a document without" if "unpaged" in kinds else _PLACE[kinds[0]]
+        what = f"every content word of {asked.topic!r} in one {place}, as written"
+        notes += (f"counted by words, no model: {what}",)
+    return Answer(
+        question,
+        units_text(asked, tallies, len(shown)),
+        citations=tuple(_cited(number, unit) for number, unit in enumerate(shown, 1)),
+        hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(shown, 1)),
+        model="counted",
+        notes=notes,
+    )
+
+
+_PLACE = {"document": "chunk of the document", "page": "page", "passage": "passage"}
+
+
+def _cited(number: int, unit: Found) -> Citation:
+    return citation(number, unit.hit, unit.start, unit.end)
+
+
+def _read_all(ids: Sequence[str], scope: CorpusScope) -> str:
+    """What was read, with the filters that bound it."""
+    among = " that meet the filters" if scope.filters else ""
+    return f"read {len(ids)} of {len(ids)} chunks{among}"
 
 
 def _quoted(
@@ -314,37 +354,6 @@ def _for_each(made: Answer, personas: Sequence[Persona], notes: Sequence[str]) -
     ]
 
 
-def _counted(
-    question: str,
-    asked: UnitQuestion,
-    counting: UnitCount,
-    setup: AnswerSetup,
-) -> Answer:
-    """The exact answer to a question about documents, pages or passages."""
-    found, total = counting.result()
-    named = asked.topic or not asked.counts
-    shown = found[: setup.options.corpus.max_items] if named else []
-    notes: tuple[str, ...] = ()
-    if asked.topic:
-        what = f"every content word of {asked.topic!r} in one {_PLACE[asked.unit]}, as written"
-        notes = (f"counted by words, no model: {what}",)
-    return Answer(
-        question,
-        units_text(asked, found, total, len(shown)),
-        citations=tuple(_cited(number, unit) for number, unit in enumerate(shown, 1)),
-        hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(shown, 1)),
-        model="counted",
-        notes=notes,
-    )
-
-
-_PLACE = {"document": "chunk of the document", "page": "page", "passage": "passage"}
-
-
-def _cited(number: int, unit: Found) -> Citation:
-    return citation(number, unit.hit, unit.start, unit.end)
-
-
 def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list[ChunkItems]]:
     """The findings of each chunk: one call per chunk, side by side.
 
@@ -407,7 +416,8 @@ def _listed(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -
     hits: list[Hit] = []
     citations: list[Citation] = []
     marks = [_marks(item, hits, citations) for item in shown]
-    text = items_text(question, shown, marks, len(items), complete=complete)
+    head = "found" if complete else "least"
+    text = items_text(question, shown, marks, len(items), head=head)
     return replace(blank, text=text, hits=tuple(hits), citations=tuple(citations))
 
 

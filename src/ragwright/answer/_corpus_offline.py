@@ -10,8 +10,9 @@ from ..core import Answer, Hit, Persona
 from ..flow import Flow
 from ..models import ExtractiveReranker, TokenSource
 from ._extract import CLOSEST, Selection, closest, quoted, ranked, score_sentences, select
-from ._flow import QUOTED, refusal
+from ._flow import QUOTED
 from ._options import AnswerOptions
+from ._phrases import refusal
 from ._quotes import Quote, single_quotes
 from ._sentences import Sentence, split_sentences
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ..core import Hit
 from ..models import TokenSource, words
 from ._corpus_read import Item
+from ._speakers import cast_lines, speaker_lines
 
 _PEOPLE = re.compile(
-    r"^(?:contributors?|speakers?|participants?|characters?|debaters?|personnages?|intervenante?s?"
+    r"^(?:contributors?|speakers?|participants?|characters?|debaters?|cast|roles?|personnages?"
+    r"|acteurs?|rôles?|figuren|personen|rollen|papeles|intervenante?s?"
     r"|contributeurs?|contributrices?|orateurs?|oratrices?|participante?s?|sprecher(?:innen|n)?"
     r"|redner(?:innen|n)?|teilnehmer(?:innen|n)?|personajes|oradores|participantes)$"
 )
+_CAST = re.compile(
+    r"^(?:characters?|cast|roles?|personnages?|acteurs?|rôles?|figuren|personen|rollen|personajes"
+    r"|papeles)$"
+)
+"""People of a play: those that its list of the cast names come first."""
+_PLACES = ("the cast list", "speaker lines")
 _SPEAKING = re.compile(
     r"\b(?:speaks?|spoke|t(?:ake|akes|ook) part|participate[sd]?|contribute[sd]?|parlent?|parlé"
     r"|intervien(?:t|nent)|participent?|participé|pren(?:d|nent) la parole)\b"
@@ -21,17 +30,6 @@ _SPEAKING = re.compile(
 """Verbs that ask for speakers without naming them: "Who took part in the debate?"."""
 _SECTIONS = re.compile(
     r"^(?:sections?|chapters?|headings?|chapitres?|titres?|abschnitte?|kapitel|secciones|capítulos)$"
-)
-_SPEAKER = re.compile(
-    r"^(?:\*\*|__)?(?P<name>[A-ZÀ-Ý][A-ZÀ-Ý'’-]+(?: [A-ZÀ-Ý][A-ZÀ-Ý'’-]*){0,4}"
-    r"|(?:[A-ZÀ-Ý][\w'’-]*\.? ){1,4}[A-ZÀ-Ý][\w'’-]+)(?:\*\*|__)?"
-    r"(?: \([^)\n]{1,60}\)|, [^.:\n]{1,60})?(?:\*\*|__)?(?P<mark>[.:])(?:\*\*|__)?(?=\s)",
-    re.MULTILINE,
-)
-"""``MADAME ORTIE. …``, ``Ada Long: …``, ``**Mr Short** (Hull): …`` at the beginning of a line."""
-_NO_NAMES = re.compile(
-    r"(?:NOTE|NOTES|WARNING|EXAMPLE|EXAMPLES|TIP|IMPORTANT|CAUTION|REMARK|FIGURE|TABLE|ACT"
-    r"|ACTE|SCENE|SCÈNE|CHAPTER|CHAPITRE|PART|PARTIE|APPENDIX|ANNEXE|FAQ|TODO)"
 )
 _ASKING = re.compile(
     r"(?:a|all|altogether|an|and|any|are|asked|at|been|by|can|chapter|collection|complete|during"
@@ -42,7 +40,7 @@ _ASKING = re.compile(
     r"|texts|that|the|their|them|there|these|this|to|took|total|transcript|was|were|what"
     r"|which|who|whole|whose|you|your|appear|appears|different|meeting|session|hearing"
     r"|combien|dans|de|des|dresse|débat|donne|du|en|ensemble|est|faire|interviennent|la|le"
-    r"|les|liste|lister|montre|nomme|nomment|nous|ont|parlent|pièce|parole|prennent|qu|quel"
+    r"|a-t-il|a-t-elle|les|liste|lister|montre|nomme|nomment|nous|ont|parlent|pièce|parole|prennent|qu|quel"
     r"|quelle|quelles|quels|qui|réunion|sont|séance|texte|textes|tous|tout|toute|toutes|un"
     r"|une|y|il|cités|nommés|alle|aller|auf|das|debatte|dem|den|der|die|ein|eine|es|gesamt"
     r"|gib|im|insgesamt|mir|nenne|sind|von|welche|wer|wie|viele|zeige|zähle|cuales|cuáles"
@@ -53,12 +51,36 @@ _PEOPLE_FIELDS = re.compile(
     r"(?:speaker|speakers|author|authors|contributor|contributors|participant|orateur"
     r"|auteur|intervenant|sprecher|autor|orador)"
 )
+_ELIDED = re.compile(r"^(?:[cdjlmnst]|qu)'(?=\w)")
 _LEAST_NAMES = 2
 _SPOKEN = 0.4
 """Share of a document's paragraphs that begin with a speaker where it is a transcript."""
 
 _LONGEST_VALUE = 80
 _MOST_VALUES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Members of a list, as structure shows them.
+
+    Attributes:
+        place: Where they were read.
+        items: The members.
+        part: In how many of how many documents there is such a place; None where in all.
+        left_out: Values that are too long or too many to be listed.
+    """
+
+    place: str
+    items: tuple[Item, ...]
+    part: tuple[int, int] | None = None
+    left_out: int = 0
+
+
+def _folded(text: str) -> list[str]:
+    """Words in lower case, without an elided article (*l'avare*)."""
+    parts = (word.casefold().replace("’", "'") for word in words(text))
+    return [_ELIDED.sub("", part) for part in parts]
 
 
 class Structure:
@@ -70,7 +92,7 @@ class Structure:
     """
 
     def __init__(self, question: str, analyzer: TokenSource) -> None:
-        said = " ".join(word.casefold() for word in words(question))
+        said = " ".join(_folded(question))
         plain = _SPEAKING.sub(" ", said)
         self._words = [word for word in plain.split() if not _ASKING.fullmatch(word)]
         if plain != said and not any(map(_PEOPLE.match, self._words)):
@@ -79,8 +101,9 @@ class Structure:
         self._found: dict[str, dict[str, list[tuple[Hit, int, int]]]] = {}
         self._texts: dict[str, dict[str, str]] = {}
         self._header: tuple[str, tuple[str, ...]] = ("", ())
-        self._headed: set[str] = set()
+        self._headed: dict[str, set[str]] = {}
         self._blocks: dict[str, list[int]] = {}
+        self._left_out: dict[str, int] = {}
 
     @property
     def asks(self) -> bool:
@@ -90,25 +113,23 @@ class Structure:
     def add(self, hits: Sequence[Hit]) -> None:
         """Read further chunks."""
         for hit in hits:
+            named = self._headed.setdefault(hit.document_id, set())
             for heading in hit.headings:
-                self._headed.update(word.casefold() for word in words(heading))
+                named.update(_folded(heading))
                 self._put("headings", heading, hit, hit.start, hit.end)
-            self._headed.update(word.casefold() for word in words(hit.title))
+            named.update(_folded(hit.title))
             blocks = self._blocks.setdefault(hit.document_id, [0, 0])
             blocks[0] += sum(
                 bool(part.strip()) and not part.lstrip().startswith("#")
                 for part in hit.text.split("\n\n")
             )
-            for match in _SPEAKER.finditer(hit.text):
-                name = match["name"]
-                if _NO_NAMES.fullmatch(name.split()[0].upper()) or (
-                    match["mark"] == "." and name != name.upper()
-                ):
-                    continue
+            for line in speaker_lines(hit.text):
                 blocks[1] += 1
                 self._put(
-                    "speaker lines", name, hit, hit.start + match.start(), hit.start + match.end()
+                    "speaker lines", line.name, hit, hit.start + line.start, hit.start + line.end
                 )
+            for line in cast_lines(hit):
+                self._put("the cast list", line.name, hit, line.start, line.end)
             for field, value in hit.metadata.items():
                 values = value if isinstance(value, tuple) else (value,)
                 for one in values:
@@ -116,7 +137,7 @@ class Structure:
                         self._put(f"the metadata {field}", one, hit, hit.start, hit.end)
             self._read_table(hit)
 
-    def items(self) -> tuple[str, list[Item]] | None:
+    def items(self) -> Members | None:
         """Where the answer was read, and its members; None where no structure answers.
 
         The question may hold one kind of thing and, where people are asked for, words of titles and
@@ -125,15 +146,27 @@ class Structure:
         self._drop_prose()
         for at, word in enumerate(self._words):
             rest = [*self._words[:at], *self._words[at + 1 :]]
-            known = all(other in self._headed for other in rest)
-            if rest and not (known and _PEOPLE.match(word)):
+            among = {name for name, named in self._headed.items() if named.issuperset(rest)}
+            if rest and not (among and _PEOPLE.match(word)):
                 continue
             for place in self._places(word):
-                found = self._found.get(place, {})
+                found = {
+                    key: kept
+                    for key, spots in self._found.get(place, {}).items()
+                    if (kept := [spot for spot in spots if spot[0].document_id in among])
+                }
                 if len(found) >= _LEAST_NAMES:
-                    texts = self._texts[place]
-                    return place, [Item(texts[key], tuple(places)) for key, places in found.items()]
+                    return self._members(place, found, len(among))
         return None
+
+    def _members(
+        self, place: str, found: dict[str, list[tuple[Hit, int, int]]], among: int
+    ) -> Members:
+        texts = self._texts[place]
+        items = tuple(Item(texts[key], tuple(spots)) for key, spots in found.items())
+        holding = {hit.document_id for spots in found.values() for hit, _, _ in spots}
+        part = (len(holding), among) if len(holding) < among else None
+        return Members(place, items, part, self._left_out.get(place, 0))
 
     def _drop_prose(self) -> None:
         """Forget names in documents whose paragraphs mostly begin without one: no transcripts."""
@@ -158,7 +191,7 @@ class Structure:
             if wanted and wanted == set(self._analyzer.tokens(name.replace("_", " "))):
                 yield place
         if people:
-            yield "speaker lines"
+            yield from _PLACES if _CAST.match(word) else reversed(_PLACES)
             for place in self._found:
                 if _PEOPLE_FIELDS.fullmatch(place.split(" ", 2)[-1].casefold()):
                     yield place
@@ -192,6 +225,7 @@ class Structure:
         found = self._found.setdefault(place, {})
         key = plain.casefold()
         if len(plain) > _LONGEST_VALUE or (key not in found and len(found) >= _MOST_VALUES):
+            self._left_out[place] = self._left_out.get(place, 0) + 1
             return
         self._texts.setdefault(place, {}).setdefault(key, plain)
         spots = found.setdefault(key, [])

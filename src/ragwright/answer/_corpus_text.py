@@ -1,66 +1,55 @@
-"""Sentences of answers that are counted, and of lists in the language of the question."""
+"""Sentences of answers that are counted, and of lists, in the language of the question."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from ..core import counted
-from ..models import detect_language
 from ._corpus_read import Item
-from ._units import Found, UnitQuestion
-
-_TEXTS = {
-    "en": {
-        "found": "{n} found",
-        "least": "At least {n} found (not every passage could be read)",
-        "more": "… and {n} more",
-        "places": "{n} places",
-    },
-    "fr": {
-        "found": "{n} trouvé(s)",
-        "least": "Au moins {n} trouvé(s) (tous les passages n'ont pas pu être lus)",
-        "more": "… et {n} de plus",
-        "places": "{n} endroits",
-    },
-    "de": {
-        "found": "{n} gefunden",
-        "least": "Mindestens {n} gefunden (nicht alles konnte gelesen werden)",
-        "more": "… und {n} weitere",
-        "places": "{n} Stellen",
-    },
-    "es": {
-        "found": "{n} encontrados",
-        "least": "Al menos {n} encontrados (no se pudo leer todo)",
-        "more": "… y {n} más",
-        "places": "{n} lugares",
-    },
-}
-
-_HINTS = {
-    "fr": re.compile(r"\b(?:combien|quel(?:le)?s?|liste[rz]|qui sont|dresse)\b", re.IGNORECASE),
-    "de": re.compile(r"\b(?:wie viele|welche|nenne|wer sind)\b", re.IGNORECASE),
-    "es": re.compile(r"\b(?:cuánt[oa]s|cuáles|enumera|quiénes)\b", re.IGNORECASE),
-}
-"""Question words that show the language of questions too short for other detection."""
+from ._phrases import Phrases, phrases_for
+from ._units import UnitQuestion, UnitTally
 
 
-def units_text(asked: UnitQuestion, found: Sequence[Found], total: int, shown: int) -> str:
+def units_text(asked: UnitQuestion, tallies: Sequence[UnitTally], shown: int) -> str:
     """The number of units that match a question, and the first ``shown`` with their marks."""
-    units = f"{asked.unit}s"
+    phrases = Phrases(asked.language)
+    matches = [unit for tally in tallies for unit in tally.found]
+    total = sum(tally.total for tally in tallies)
     if not asked.topic:
-        there = f"There {'is' if total == 1 else 'are'} {counted(total, asked.unit)}"
+        forms = phrases.forms("there")
+        units = [f"{tally.total} {_unit(phrases, tally)}" for tally in tallies]
+        head = forms[total != 1].format(units=phrases.text("and").join(units))
         if asked.counts:
-            return f"{there}."
-    elif not found:
-        return f"None of the {total} {units} holds “{asked.topic}”."
+            return f"{head}."
+    elif not matches and len(tallies) == 1 and total > 1:
+        return phrases.text(f"no_{tallies[0].kind}", total=total, topic=asked.topic)
+    else:
+        parts = [
+            phrases.text(
+                "of_all",
+                n=len(tally.found),
+                total=tally.total,
+                units=_unit(phrases, tally, of_all=True),
+            )
+            for tally in tallies
+        ]
+        one = len(matches) == 1 or total == 1
+        both = phrases.text("and").join(parts)
+        head = phrases.forms("hold")[not one].format(units=both, topic=asked.topic)
+        if not matches:
+            return f"{head}."
     names = []
-    for number, unit in enumerate(found[:shown], 1):
-        page = f", p. {unit.page}" if unit.page is not None and asked.unit != "document" else ""
+    for number, unit in enumerate(matches[:shown], 1):
+        paged = unit.page is not None and asked.unit != "document"
+        page = phrases.text("page_mark", n=unit.page) if paged else ""
         names.append(f"{unit.hit.title or unit.hit.source}{page} [{number}]")
-    verb = "holds" if len(found) == 1 else "hold"
-    head = f"{len(found)} of {total} {units} {verb} “{asked.topic}”" if asked.topic else there
-    return _listing(head, names, len(found), _TEXTS["en"])
+    return _listing(head, names, len(matches), phrases)
+
+
+def _unit(phrases: Phrases, tally: UnitTally, *, of_all: bool = False) -> str:
+    one, several, several_of = phrases.forms(tally.kind)
+    if tally.total == 1:
+        return one
+    return several_of if of_all else several
 
 
 def items_text(
@@ -69,27 +58,34 @@ def items_text(
     marks: Sequence[Sequence[int]],
     total: int,
     *,
-    complete: bool,
+    head: str = "found",
+    part: tuple[int, int] | None = None,
 ) -> str:
-    """The items of a list with their marks, below their total number."""
-    texts = _TEXTS[_language(question)]
-    head = texts["found" if complete else "least"].format(n=total)
+    """The items of a list with their marks, below their total number.
+
+    Args:
+        question: Its language is that of the sentences.
+        items: The items to show.
+        marks: The citation marks of each.
+        total: The number of all items.
+        head: Sentence of the number: ``found``, or ``least`` or ``at_least`` where there may be
+            more.
+        part: In how many of how many documents there are items, where not in all.
+    """
+    phrases = phrases_for(question)
+    line = phrases.text(head, n=total)
+    if part is not None:
+        line = phrases.text("in_part", head=line, n=part[0], total=part[1])
     names = []
     for item, numbers in zip(items, marks, strict=True):
         count = len(item.places)
-        often = f" ({texts['places'].format(n=count)})" if count > 1 else ""
+        often = f" ({phrases.text('places', n=count)})" if count > 1 else ""
         names.append(f"{item.text}{often} {''.join(f'[{n}]' for n in numbers)}")
-    return _listing(head, names, total, texts)
+    return _listing(line, names, total, phrases)
 
 
-def _listing(head: str, names: Sequence[str], total: int, texts: dict[str, str]) -> str:
+def _listing(head: str, names: Sequence[str], total: int, phrases: Phrases) -> str:
     lines = [f"{head}:", *(f"- {name}" for name in names)]
     if total > len(names):
-        lines.append(texts["more"].format(n=total - len(names)))
+        lines.append(phrases.text("more", n=total - len(names)))
     return "\n".join(lines)
-
-
-def _language(question: str) -> str:
-    hinted = next((name for name, words in _HINTS.items() if words.search(question)), "")
-    found = hinted or detect_language([question], least=1)
-    return found if found in _TEXTS else "en"

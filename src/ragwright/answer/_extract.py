@@ -10,10 +10,11 @@ from itertools import pairwise, zip_longest
 
 from ..core import Citation, ClosestPassage, Hit, Persona
 from ..flow import Flow, rerank
-from ..models import ExtractiveReranker, pack_sentence, words
+from ..models import ExtractiveReranker, asks_steps, pack_sentence, words
 from ._options import AnswerOptions
 from ._quotes import Quote, definition_above, details, rest_of_paragraph
 from ._sentences import Sentence
+from ._wholes import has_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,15 @@ class Selection:
 
 CLOSEST = 3
 """Passages shown where none is good enough to be quoted."""
-_HOPELESS = 0.005
-"""Score under which a passage is not shown as close: it reads as 0.00."""
+_HOPELESS = 0.0005
+"""Score under which a passage is not shown as close: it has nothing of the question."""
 _PREFERRED = 2.5
 """Factor, in the order of quotes only, for sections and documents that a persona prefers; about
 what the best hit is ahead of the second."""
 _KEEP = 0.6
 """Share of the best score that a further quote needs."""
+_KEEP_BESIDE, _LARGE = 0.95, 40
+"""The same beside a definition and a unit of so many words, which are answers of their own."""
 _ALIKE = 0.8
 """Share of the shorter quote's words in the other one from which two quotes count as the same."""
 _DETAIL = 2
@@ -46,18 +49,46 @@ _WORDS_PER_DETAIL = 40
 
 
 def score_sentences(
-    question: str, sentences: Sequence[Sentence], sources: Sequence[str], *, ranked: bool = True
+    question: str,
+    sentences: Sequence[Sentence],
+    sources: Sequence[str],
+    *,
+    ranked: bool = True,
+    places: Sequence[int] = (),
 ) -> Flow[tuple[float, ...]]:
     """One score per sentence, 0 to 1, in one request, times the sentence's weight.
 
-    ``ranked`` says that the hits are ordered best first, which favours the first ones.
+    ``ranked`` says that the hits are ordered best first, which favours the first ones; ``places``
+    are their ranks where they are not (see :func:`word_places`).
     """
+    # Below a heading with steps the heading is the task, and those above it are part of it.
+    steps = asks_steps(question)
     passages = [
-        pack_sentence(s.text, heading=s.heading, chunk=str(s.number), ranked=ranked, opens=s.opens)
-        for s in sentences
+        pack_sentence(
+            s.heading if steps and s.kind == "title" else s.text,
+            heading=s.heading,
+            chunk=str(s.number),
+            ranked=ranked,
+            opens=s.opens,
+            acts=has_steps(sentences, at),
+            place=places[s.number - 1] if places else 0,
+        )
+        for at, s in enumerate(sentences)
     ]
     reply = yield from rerank(ExtractiveReranker.name, question, passages, sources=sources)
     return tuple(score * s.weight for score, s in zip(reply.scores, sentences, strict=True))
+
+
+def word_places(hits: Sequence[Hit]) -> tuple[int, ...]:
+    """The rank of each hit from 1 by the keyword channel, so that a score depends on words alone.
+
+    Hits that the channel did not find follow in their order; empty where it found none of them.
+    """
+    scores = [hit.channels["keyword"].score if "keyword" in hit.channels else None for hit in hits]
+    if all(score is None for score in scores):
+        return ()
+    order = sorted(range(len(hits)), key=lambda i: -(scores[i] or 0.0))
+    return tuple(order.index(i) + 1 for i in range(len(hits)))
 
 
 def select(quotes: Sequence[Quote], *, threshold: float, max_words: int, most: int) -> Selection:
@@ -75,7 +106,7 @@ def select(quotes: Sequence[Quote], *, threshold: float, max_words: int, most: i
     best = order[0]
     enough = [quote for quote in order if quote.score >= threshold]
     # Items of a list may differ in a name only, so that only equal words count as the same.
-    chosen = _fitting(enough, max_words, most, 1.0)
+    chosen = fitting(enough, max_words, most, 1.0)
     chosen.sort(key=lambda quote: (quote.number, quote.span.start))
     return Selection(tuple(chosen), best, best.score)
 
@@ -85,7 +116,9 @@ def ranked(quotes: Sequence[Quote]) -> list[Quote]:
     return sorted(quotes, key=lambda q: (-round(q.score, 6), q.at, -len(q.sentences)))
 
 
-def _fitting(order: Sequence[Quote], max_words: int, most: int, alike: float) -> list[Quote]:
+def fitting(
+    order: Sequence[Quote], max_words: int, most: int, alike: float = _ALIKE
+) -> list[Quote]:
     """The first quotes of an order that say something new and fit, in reading order."""
     taken: list[Quote] = []
     used = held = 0
@@ -130,7 +163,11 @@ def select_for(
     enough = [q for q in order if q.score >= options.threshold]
     enough.sort(key=lambda q: -round(q.score * _preference(persona, q, hits), 6))
     best = enough[0]
-    least = _KEEP * best.score * _preference(persona, best, hits)
+    least = (
+        (_KEEP_BESIDE if best.words >= _LARGE else _KEEP)
+        * best.score
+        * _preference(persona, best, hits)
+    )
     enough = [q for q in enough if q.score * _preference(persona, q, hits) >= least]
     room = persona.max_words // _DETAIL
     beside: list[Quote] = []
@@ -141,7 +178,7 @@ def select_for(
         beside = definition_above(best, quotes, room)
     elif persona.max_words > Persona("").max_words:
         beside = rest_of_paragraph(best, quotes, room)
-    chosen = _fitting([best, *beside, *enough[1:]], persona.max_words, options.sentences, _ALIKE)
+    chosen = fitting([best, *beside, *enough[1:]], persona.max_words, options.sentences)
     if persona.first:
         wanted = persona.first == "procedure"
         chosen.sort(key=lambda q: (q.steps if q in beside or q == best else False) != wanted)
@@ -234,9 +271,9 @@ def quoted(
 
 
 def closest(quotes: Sequence[Quote], hits: Sequence[Hit]) -> tuple[ClosestPassage, ...]:
-    """The best quotes of an abstention, each from a place of its own; none that scores 0.00."""
+    """The best quotes of an abstention, each from its own place, with something of the question."""
     near = [quote for quote in ranked(quotes)[: 4 * CLOSEST] if quote.score >= _HOPELESS]
-    found = _fitting(near, sys.maxsize, sys.maxsize, _ALIKE)
+    found = fitting(near, sys.maxsize, sys.maxsize)
     found = ranked(found)[:CLOSEST]
     return tuple(
         ClosestPassage(quote.citations(hits[quote.number - 1])[0], quote.text(), quote.score)

@@ -8,14 +8,18 @@ from dataclasses import dataclass, replace
 
 from ..core import Answer, Hit, ModelReplyError, Persona
 from ..flow import ChatReply, Flow, chat
-from ..models import ExtractiveReranker, Tokenizer, asks_steps, detect_language
+from ..models import ExtractiveReranker, Tokenizer, asks_steps
 from ._citations import resolve_citations
+from ._code_entry import CodeAnswer, answer_from_entries
 from ._consolidate import ConsolidateOptions, consolidate
-from ._extract import closest, quoted, score_sentences, select_for
+from ._contrast import compared_things, contrast
+from ._extract import Selection, closest, quoted, score_sentences, select_for, word_places
 from ._options import AnswerOptions, PromptOptions
+from ._phrases import refusal
 from ._prompt import read_prompt
 from ._quotes import make_quotes
 from ._sentences import split_sentences
+from ._speakers import of_speaker
 from ._window import PromptFrame, Window
 
 
@@ -51,17 +55,6 @@ class AnswerSetup:
         """The window of a chat model."""
         return Window(tokenizer=self.tokenizer) if self.window_of is None else self.window_of(model)
 
-
-REFUSALS = {
-    "en": "The documents found do not answer this question.",
-    "fr": "Les documents trouvés ne répondent pas à cette question.",
-    "de": "Die gefundenen Dokumente beantworten diese Frage nicht.",
-    "es": "Los documentos encontrados no responden a esta pregunta.",
-    "it": "I documenti trovati non rispondono a questa domanda.",
-    "pt": "Os documentos encontrados não respondem a esta pergunta.",
-    "nl": "De gevonden documenten beantwoorden deze vraag niet.",
-}
-"""The text of an abstention, by language."""
 
 QUOTED = "quoted offline: sentences of the sources, chosen by their words; no model wrote this"
 
@@ -100,22 +93,56 @@ def extract(
     made = Answer(question, "", persona.name, hits=tuple(hits), model=ExtractiveReranker.name)
     if not sentences:
         return _refused(made, "nothing was retrieved" if not hits else "no sentence to quote")
+    entries = answer_from_entries(question, hits, persona)
+    if entries is not None:
+        return _of_entries(made, entries, persona)
+    things = compared_things(question)
+    if things is not None:
+        selection = yield from contrast(question, things, sentences, hits, persona, options)
+        if selection.chosen:
+            return _quoted(made, selection, persona)
+        if selection.best:
+            note = f"no passage compares {things[0]} and {things[1]}, or tells of both"
+            return replace(_refused(made, note), closest=closest([selection.best], hits))
     sources = list(dict.fromkeys(hit.document_id for hit in hits))
-    scores = yield from score_sentences(question, sentences, sources)
-    quotes = make_quotes(question, sentences, scores, hits)
+    spoken = of_speaker(question, sentences, hits)
+    topic, sentences = spoken if spoken is not None else (question, sentences)
+    if not sentences:
+        return _refused(made, "the passages found hold no speech of that speaker")
+    places = word_places(hits)
+    scores = yield from score_sentences(topic, sentences, sources, places=places)
+    quotes = make_quotes(topic, sentences, scores, hits)
     steps = asks_steps(question)
     selection = select_for(persona, quotes, hits, options, steps=steps)
     if not selection.chosen and selection.best:
+        entries = answer_from_entries(question, hits, persona, headed=True)
+        if entries is not None:
+            return _of_entries(made, entries, persona)
         reached, needed = _apart(selection.score, options.threshold)
         note = f"the closest passage has score {reached} of {needed} needed (answer.threshold)"
         return replace(_refused(made, note), closest=closest(quotes, hits))
-    text, citations, notes = quoted(selection, hits, persona)
-    label = f"{QUOTED}; best score {selection.score:.2f}"
+    answered = _quoted(made, selection, persona)
     if persona.name:
         plain = Persona("")
-        if quoted(select_for(plain, quotes, hits, options, steps=steps), hits, plain)[0] == text:
-            notes += (UNCHANGED,)
+        usual = select_for(plain, quotes, hits, options, steps=steps)
+        if quoted(usual, hits, plain)[0] == answered.text:
+            return replace(answered, notes=(*answered.notes, UNCHANGED))
+    return answered
+
+
+def _quoted(made: Answer, selection: Selection, persona: Persona) -> Answer:
+    """An answer that quotes a selection."""
+    text, citations, notes = quoted(selection, made.hits, persona)
+    label = f"{QUOTED}; best score {selection.score:.2f}"
     return replace(made, text=text, citations=citations, notes=(label, *notes))
+
+
+def _of_entries(made: Answer, entries: CodeAnswer, persona: Persona) -> Answer:
+    """The answer that quotes the entries of codes."""
+    plain = answer_from_entries(made.question, made.hits, Persona(""), headed=True)
+    same = persona.name and plain is not None and plain.text == entries.text
+    notes = (*entries.notes, UNCHANGED) if same else entries.notes
+    return replace(made, text=entries.text, citations=entries.citations, notes=notes)
 
 
 def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
@@ -207,11 +234,6 @@ def avg_chunk_score(made: Answer) -> float | None:
     """
     scores = [hit.channels["dense"].score for hit in made.hits if "dense" in hit.channels]
     return sum(scores) / len(scores) if scores else None
-
-
-def refusal(question: str) -> str:
-    """The sentence of an abstention, in the question's language if known."""
-    return REFUSALS.get(detect_language([question], least=2), REFUSALS["en"])
 
 
 def _refused(made: Answer, note: str) -> Answer:

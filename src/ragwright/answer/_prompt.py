@@ -170,6 +170,10 @@ def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
     return (*plan.names, *markers)
 
 
+_RENAMED = {"without_persona_and_restrictions": "without_persona_and_tailor"}
+"""Former names of presets that left out other parts: an error, since results would differ."""
+
+
 def presets() -> Mapping[str, Mapping[str, Any]]:
     """The ablation presets: name -> switches (``without``, ``swap``, ``replace``).
 
@@ -191,6 +195,14 @@ def _plan(options: PromptOptions) -> _Plan:
     variants = {**base["variants"], **_texts(data, "variants")}
     markers = {**base["turn_markers"], **_texts(data, "turn_markers")}
     known = (*texts, "turn_markers")
+    if options.preset in _RENAMED:
+        now = _RENAMED[options.preset]
+        raise PromptError(
+            f"the prompt preset {options.preset!r} is now {now!r}",
+            where="prompt.preset",
+            hint=f"write {now}: it leaves out {', '.join(presets()[now]['without'])}, and keeps "
+            "the other parts",
+        )
     if options.preset not in presets():
         raise PromptError(
             f"unknown prompt preset {options.preset!r}", hint=near(options.preset, presets())

@@ -1,4 +1,4 @@
-"""What is quoted whole: a definition, a lead-in with its list, a table row, code, or a sentence."""
+"""What is quoted whole: a definition, a lead-in with what it leads to, a row, code, a sentence."""
 
 from __future__ import annotations
 
@@ -9,11 +9,21 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from ..core import Citation, Hit, Span, citation_marks, late_pattern
-from ..models import WordTokenizer, about_codes, answer_kind, asks_steps, instructs, names_subject
+from ..models import (
+    WordTokenizer,
+    about_codes,
+    answer_kind,
+    asks_steps,
+    instructs,
+    names_subject,
+    says_what,
+    writes_out,
+)
 from ._citations import citation
 from ._sentences import Sentence
+from ._wholes import whole
 
-QuoteKind: TypeAlias = Literal["sentence", "definition", "list", "row", "code"]
+QuoteKind: TypeAlias = Literal["sentence", "definition", "list", "table", "row", "code"]
 Layout: TypeAlias = Literal["prose", "lists"]
 
 _FORM = 1.2
@@ -28,11 +38,38 @@ _WANTS_CODE = late_pattern(
     r"|befehle?|ejemplos?|comandos?|esemp[io]|exemplos?|voorbeeld)\b",
     re.IGNORECASE,
 )
-_WANTS_LIST = late_pattern(
-    r"^\W*(?:list\b|name (?:all|the)\b|what (?:are|were|causes?|caused)\b|which .*\bare\b"
-    r"|quel(?:le)?s sont\b|welche .*\bsind\b|cuáles son\b|quali sono\b|quais são\b)",
+_EXAMPLE = late_pattern(
+    r"\b(?:examples?|samples?|exemples?|beispiele?|ejemplos?|esemp[io]|exemplos?|voorbeeld)\b",
     re.IGNORECASE,
 )
+_WANTS_LIST = late_pattern(
+    r"^\W*(?:list\b|name (?:all|the)\b|what (?:are|were|causes?|caused)\b|which .*\bare\b"
+    r"|(?:which|what) (?:[\w-]+ ){0,3}?\w{2,}s (?:do|can|could|should|must|may"
+    r"|have|were|in|of|for|does)\b"
+    r"|what (?:can|could|may|might|should|do) |what do .* mean\b"
+    r"|quel(?:le)?s\b|quels? sont\b|welche .*\b(?:sind|gibt|haben|werden|können)\b"
+    r"|cuáles\b|qué \w+s\b|quali\b|quais\b)",
+    re.IGNORECASE,
+)
+_CAUSES = late_pattern(
+    r"\b(?:possible |likely |common |probable )?(?:causes?|caused|reasons?|causes possibles"
+    r"|raisons?|ursachen?|gründe?|causas?|razon(?:es)?|motivos?)\b",
+    re.IGNORECASE,
+)
+_ASKS_CAUSES = late_pattern(
+    r"^\W*(?:(?:what|which|list|name)\b.*\b)?(?:possible |likely |common |probable )*"
+    r"(?:causes?|reasons?) (?:of|for|behind)\b|^\W*what (?:can |could |may )?causes?\b"
+    r"|^\W*(?:quelles? .*)?(?:causes|raisons) (?:possibles )?(?:de|d['’]|du)\b"
+    r"|^\W*(?:was|welche) .*ursachen?\b|^\W*(?:cuáles .*)?(?:causas|razones) (?:posibles )?de\b",
+    re.IGNORECASE,
+)
+_CAUSE_SCORE = 0.97
+"""Score of a unit that says it lists the causes of what a question for causes names: above that of
+the thing's definition."""
+_WHOLE = 0.98
+"""Factor for a unit that begins with a heading: of equal ones, a sentence comes first."""
+_CODE_WORDS = 60
+"""Words of code from which it is quoted only for a question for code."""
 _STEPS_ABOVE = late_pattern(
     r"\b(?:how to|fix\w*|resol\w+|solutions?|steps?|procedures?|troubleshoot\w*|remed\w+"
     r"|install\w*|configur\w+|comment|étapes|lösung\w*|schritte|pasos|solución)\b",
@@ -79,7 +116,7 @@ class Quote:
     def span(self) -> Span:
         """From its first to its last character in the document."""
         last = self.sentences[-1]
-        end = last.code.end if self.code and last.code else last.span.end
+        end = max(last.span.end, self.first.code.end if self.code and self.first.code else 0)
         return Span(self.first.span.start, end)
 
     @property
@@ -108,9 +145,12 @@ class Quote:
     def text(self, layout: Layout = "prose") -> str:
         """The quoted text; a list has a line for each item in the layout ``lists``."""
         if self.code:
-            return f"{self.first.text}\n{self.code}\n"
+            below = "".join(_item_line(s, True) for s in self.sentences[1:]).lstrip("\n")
+            return f"{self.first.text}\n{self.code}\n{below}"
         if self.first.kind == "row":
             return _row(self.first)
+        if self.kind == "table":
+            return _table(self.sentences, layout)
         if self.kind != "list":
             return " ".join(s.text for s in self.sentences)
         if layout == "lists":
@@ -122,10 +162,12 @@ class Quote:
 
         A lead-in keeps its first item too.
         """
-        kept = 2 if self.kind == "list" else 1
-        if self.code or len(self.sentences) <= kept:
+        kept = 2 if self.kind in ("list", "table") and not self.code else 1
+        if len(self.sentences) <= kept:
             return self
-        used = sum(_COUNTER.count(s.text) for s in self.sentences[:kept])
+        used = _COUNTER.count(self.code) + sum(
+            _COUNTER.count(s.text) for s in self.sentences[:kept]
+        )
         for sentence in self.sentences[kept:]:
             used += _COUNTER.count(sentence.text)
             if used > room:
@@ -147,10 +189,11 @@ class Quote:
 
 
 def single_quotes(sentences: Sequence[Sentence], scores: Sequence[float]) -> list[Quote]:
-    """One quote for each sentence."""
+    """One quote for each sentence; none for a heading."""
     return [
         Quote("row" if s.kind == "row" else "sentence", (s,), score, at)
         for at, (s, score) in enumerate(zip(sentences, scores, strict=True))
+        if s.kind != "title"
     ]
 
 
@@ -168,36 +211,106 @@ def make_quotes(
         scores: One per sentence, times its weight.
         hits: Where the sentences are from.
     """
-    kind = answer_kind(question)
-    steps, listed = asks_steps(question), bool(_WANTS_LIST.search(question))
-    coded = bool(_WANTS_CODE.search(question))
-    found = []
+    asked = _Form.of(question)
     singles = single_quotes(sentences, scores)
     best: dict[str, float] = {}
-    for quote in singles if kind == "definition" and about_codes(question) else ():
+    for quote in singles if asked.defines and about_codes(question) else ():
+        if says_what(question, quote.first.text):
+            continue
         own = quote.first.document_id
         best[own] = max(best.get(own, 0.0), quote.score)
-    for quote in singles:
-        first, at = quote.first, quote.at
-        raw = quote.score / first.weight
-        units = [quote]
-        defines = kind == "definition" and first.opens and first.kind == "prose"
-        if defines and names_subject(question, first.opens):
+    alone = {quote.at: quote for quote in singles}
+    found = []
+    for at, (first, score) in enumerate(zip(sentences, scores, strict=True)):
+        raw = score / first.weight
+        units = [alone[at]] if at in alone else []
+        if asked.defines and first.kind == "prose" and _opens_definition(asked, first):
             # What opens the page of a code is its meaning, however often examples repeat the code.
             score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
             units = [Quote("definition", _paragraph(sentences, at), score, at)]
-        following = _items_below(sentences, at)
-        if following:
-            units.append(Quote("list", (first, *following), raw, at))
-        if first.code and (coded or (steps and not _WANTS_CODE.search(first.text))):
-            code = _code(hits[first.number - 1], first.code)
-            units += [Quote("code", (first,), raw, at, code)] if code else []
-        for unit in units:
-            wanted = (steps and unit.steps) or (listed and unit.kind == "list")
-            if wanted:
-                unit = replace(unit, score=round(min(1.0, unit.score * _FORM), 6))
-            found.append(unit)
+        units += _larger(asked, sentences, at, raw, hits[first.number - 1])
+        found += [asked.preferring(unit) for unit in units]
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What a question asks for by its form."""
+
+    question: str
+    defines: bool
+    steps: bool
+    listed: bool
+    coded: bool
+    causes: bool
+
+    @classmethod
+    def of(cls, question: str) -> _Form:
+        """The form of a question."""
+        causes = bool(_ASKS_CAUSES.search(question))
+        return cls(
+            question,
+            answer_kind(question) == "definition" and not causes,
+            asks_steps(question),
+            causes or bool(_WANTS_LIST.search(question)),
+            bool(_WANTS_CODE.search(question)),
+            causes,
+        )
+
+    def preferring(self, unit: Quote) -> Quote:
+        """A unit with a fifth more where it has the form that is asked for."""
+        leads = unit.first.text.endswith((":", "：")) and len(unit.sentences) > 1
+        several = unit.kind in ("list", "table") or leads
+        score = unit.score
+        if self.causes and several and self._gives_causes(unit.first):
+            score = max(score, _CAUSE_SCORE)
+        elif (self.steps and unit.steps) or (self.listed and several):
+            score = round(min(1.0, score * _FORM), 6)
+        return unit if score == unit.score else replace(unit, score=score)
+
+    def _gives_causes(self, lead: Sentence) -> bool:
+        thing = _CAUSES.sub(" ", self.question)
+        return bool(_CAUSES.search(lead.text)) and names_subject(
+            thing, f"{lead.heading} {lead.text}"
+        )
+
+
+def _opens_definition(asked: _Form, first: Sentence) -> bool:
+    """True where a sentence opens what names the thing, or writes out its abbreviation."""
+    return names_subject(asked.question, first.opens) or writes_out(asked.question, first.text)
+
+
+def _larger(
+    asked: _Form, sentences: Sequence[Sentence], at: int, raw: float, hit: Hit
+) -> Iterator[Quote]:
+    """The lead-in at a place with what it leads to, and the sentence with its code."""
+    first = sentences[at]
+    score = raw * _WHOLE if first.kind == "title" else raw
+    below = whole(sentences, at)
+    code = _shown_code(asked, first, hit)
+    if below:
+        rows = below[-1].kind == "row"
+        runs = below[-1].kind == "prose" or first.kind == "item"
+        kind: QuoteKind = "table" if rows else "sentence" if runs else "list"
+        yield Quote(kind, (first, *below), score, at, code if kind == "list" else "")
+    if code:
+        yield Quote("code", (first,), score, at, code)
+
+
+def _shown_code(asked: _Form, first: Sentence, hit: Hit) -> str:
+    """The code below a sentence, empty where the question needs none.
+
+    A question for steps or for code needs it; other questions where the sentence leads to it, and
+    no example.
+    """
+    if not first.code:
+        return ""
+    caption = _EXAMPLE.search(first.text)
+    leads = asked.steps or (first.kind == "prose" and first.text.endswith((":", "：")))
+    if not (asked.coded or (leads and not caption)):
+        return ""
+    code = _code(hit, first.code)
+    return code if asked.coded or _COUNTER.count(code) <= _CODE_WORDS else ""
 
 
 def details(best: Quote, quotes: Sequence[Quote], room: int, *, steps: bool) -> list[Quote]:
@@ -267,34 +380,36 @@ def _paragraph(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
     return tuple(taken)
 
 
-def _items_below(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
-    """The items of the list that a sentence leads to; none if it leads to no list."""
-    lead = sentences[at]
-    if lead.kind != "prose" or not lead.text.endswith((":", "：")):
-        return ()
-    items: list[Sentence] = []
-    for sentence in sentences[at + 1 :]:
-        same = sentence.number == lead.number and sentence.block == lead.block + 1
-        if not same or sentence.kind != "item":
-            break
-        items.append(sentence)
-    return tuple(items)
-
-
 def _code(hit: Hit, span: Span) -> str:
     """The fenced lines, empty if something in them reads as a citation mark."""
     code = hit.text[span.start - hit.start : span.end - hit.start].strip()
     return "" if any(citation_marks(code)) else code
 
 
-def _row(sentence: Sentence) -> str:
-    """The cells of a row, each with the name of its column where the table has a header."""
+def _row(sentence: Sentence, *, short: bool = False) -> str:
+    """The cells of a row, each with the name of its column where the table has a header.
+
+    ``short`` leaves out the name of the first column, and of the second one of two.
+    """
     cells = _cells(sentence.text)
     names = _cells(sentence.header[1]) if sentence.header else []
+    if short and len(names) == len(cells) == 2:
+        return ": ".join(cell for cell in cells if cell)
+    if short and names:
+        names[0] = ""
     if len(names) != len(cells):
         return "; ".join(cell for cell in cells if cell)
     pairs = zip(names, cells, strict=True)
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
+
+
+def _table(sentences: Sequence[Sentence], layout: Layout) -> str:
+    """A lead-in and the rows below it: a line for each row, or running text."""
+    lead = [s for s in sentences if s.kind != "row"]
+    rows = [s for s in sentences if s.kind == "row"]
+    if layout != "lists":
+        return _run_on([*(s.text for s in lead), *(_row(s, short=True) for s in rows)])
+    return " ".join(s.text for s in lead) + "".join(f"\n- {_row(s, short=True)}" for s in rows)
 
 
 def _cells(row: str) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from ..core import Hit, Span
+from ..core import Hit, Span, late_pattern
 from ..models import sentence_spans
 
-SentenceKind: TypeAlias = Literal["prose", "item", "row"]
+SentenceKind: TypeAlias = Literal["prose", "item", "row", "title"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Sentence:
         heading: Title and headings above it; for a row of a table also the header row.
         weight: Share of its score that counts: 1 for a whole sentence of prose, less for a
             table row, a list item, a fragment, or a sentence cut by a chunk's border.
-        kind: What it is part of.
+        kind: What it is part of; ``title`` is a heading with a list, a table or code right below.
         block: Number of its paragraph, list or table in its hit.
         bullet: The number or mark of a list item, empty for its further sentences.
         opens: The headings directly above it, without other text between.
@@ -67,12 +67,14 @@ _CAPTION = re.compile(
 )
 _CAPTION_WEIGHT = 0.4
 _BARE = re.compile(
-    r"(?:this|that|these|those|the|see|ceci|cela|voir|dies(?:e[rs]?)?|siehe|esto|véase)[.,:;*_)\]]*",
+    r"(?:this|that|these|those|the|see|ceci|cela|voir|dies(?:e[rs]?)?|siehe|esto"
+    r"|véase)[.,:;*_)\]]*",
     re.IGNORECASE,
 )
 """A word that says nothing alone: what a table, a link or a page break left of a sentence."""
 _REFERENCE = re.compile(
-    r"\^ |.*(?:\bdoi:\s*10\.|https?://(?:dx\.)?doi\.org/|\bISBN[\s:]*[\dX-]{10}|\bISSN[\s:]*\d{4}-"
+    r"\^ |.*(?:\bdoi:\s*10\.|https?://(?:dx\.)?doi\.org/|\bISBN[\s:]*[\dX-]{10}"
+    r"|\bISSN[\s:]*\d{4}-"
     r"|\barXiv:\d{4}\.\d)|.*\(PDF\)\.?$|[A-Z][\w'’-]+, (?:[A-Z]\.?[ -]?)+.{0,80}"
     r"\((?:19|20)\d{2}(?:-\d{2}){0,2}[a-z]?\)\.?$"
 )
@@ -85,6 +87,23 @@ _MAYBE_ENTRY = re.compile(r"^\^ |\d{4}|\(PDF\)")
 """What every entry holds; quick to look for."""
 _LONGEST_ENTRY = 400
 _REFERENCE_WEIGHT = 0.3
+_TITLE_WEIGHT = 0.5
+_ABOUT_ITSELF = late_pattern(
+    r"(?:this|the following) (?:page|article|section|chapter|document|topic"
+    r"|guide)s? (?:explains?|describes?"
+    r"|links?|lists?|contains?|covers?|shows?|discusses)\b"
+    r"|dieser? (?:seite|artikel|abschnitt|kapitel) (?:erklärt|beschreibt|enthält|zeigt)\b"
+    r"|cett?e? (?:page|article|section|chapitre) (?:explique|décrit|contient|montre|présente)\b"
+    r"|est[ea] (?:página|artículo|sección|capítulo) (?:explica|describe|contiene|muestra)\b",
+    re.IGNORECASE,
+)
+"""A sentence that says what its page is about, and not what the page says."""
+_ELSEWHERE = late_pattern(
+    r"^(?:see also|related|further reading|references?|external links|contents"
+    r"|in this (?:article|section)"
+    r"|voir aussi|siehe auch|véase también|vedi anche|zie ook|articles? connexes|weblinks)\b",
+    re.IGNORECASE,
+)
 _FEWEST_WORDS = 3
 """Of a fragment that may be quoted."""
 
@@ -124,6 +143,7 @@ class _Reader:
         self._header: tuple[Span, str] | None = None
         self._block, self._end = 0, 0
         self._fence: int | None = None
+        self._title: Span | None = None
         self._found: list[Sentence] = []
 
     def read(self) -> list[Sentence]:
@@ -142,6 +162,7 @@ class _Reader:
                 continue
             elif title:
                 self._headed(len(title[1]), title[2])
+                self._title = Span(span.start + title.start(2), span.start + title.end(2))
             elif _RULE.match(raw):
                 self._ruled(raw)
             elif not _CODE.match(raw):
@@ -166,6 +187,8 @@ class _Reader:
 
     def _fenced(self, span: Span) -> None:
         """A fence: the sentence before the first one is a caption of the code up to the second."""
+        if self._fence is None:
+            self._under_title()
         caption = self._found[-1] if self._found else None
         if caption is not None and caption.block != self._block:
             caption = None
@@ -181,6 +204,31 @@ class _Reader:
         self._fence = None
         self._opened = []
         self._next_block()
+
+    def _under_title(self) -> None:
+        """Take the heading right above what follows as its lead-in."""
+        span, self._title = self._title, None
+        if span is None or not self._opened:
+            return
+        text = _shown(self._hit.text[span.start : span.end])
+        if not text or _ELSEWHERE.match(text):
+            return
+        start = self._hit.start
+        own = Span(start + span.start, start + span.end)
+        opens = " ".join(dict.fromkeys(self._opened))
+        self._found.append(
+            Sentence(
+                self._number,
+                self._hit.document_id,
+                own,
+                text,
+                self._above,
+                _TITLE_WEIGHT,
+                "title",
+                self._block,
+                opens=opens,
+            )
+        )
 
     def _ruled(self, raw: str) -> None:
         """The rule of a table: the row before it is the header of the rows below."""
@@ -200,6 +248,9 @@ class _Reader:
             return
         weight = _REFERENCE_WEIGHT if _is_reference(text, hit.text, span) else None
         mark = bullet[0].strip("> \t") if bullet else ""
+        if mark or text.startswith("|"):
+            self._under_title()
+        self._title = None
         kind = self._place(span, text, mark)
         torn = (first and text[0].islower()) or (last and not (_STOP.search(text) or "|" in text))
         opens = " ".join(dict.fromkeys(self._opened)) if self._opened else ""
@@ -230,6 +281,9 @@ class _Reader:
         blank = gap.count("\n") > 1 and bool(_BLANK.search(gap))
         kind: SentenceKind = "row" if text.startswith("|") else "item" if mark else "prose"
         if before is None:
+            return kind
+        if before.kind == "title":
+            self._next_block()
             return kind
         if kind == "prose" and before.kind == "item" and (not blank or gap[-1:] in " \t"):
             kind = "item"
@@ -269,6 +323,8 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
     """Weight of a unit's score; set by hand, since the fitted data is prose."""
     if torn:
         return 0.7
+    if _ABOUT_ITSELF.match(text):
+        return 0.4
     if _STOP.search(text):
         return 1.0
     if kind == "row":

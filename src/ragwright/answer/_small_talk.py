@@ -7,18 +7,14 @@ from dataclasses import replace
 
 from ..core import Answer, Persona
 from ..flow import Flow
-from ..models import ExtractiveReranker, detect_language
+from ..models import ExtractiveReranker, question_language
 from ._flow import AnswerSetup, write
+from ._phrases import Phrases
 
-_TEXTS = {
-    "en": "I answer questions about the documents of this project. What would you like to know?",
-    "fr": "Je réponds aux questions sur les documents de ce projet. Que voulez-vous savoir ?",
-    "de": "Ich beantworte Fragen zu den Dokumenten dieses Projekts. Was möchten Sie wissen?",
-    "es": "Respondo preguntas sobre los documentos de este proyecto. ¿Qué desea saber?",
-}
+_THANKS = re.compile(r"\b(?:thanks?|thx|cheers|merci|danke|dank|gracias)\b", re.IGNORECASE)
 _HINTS = {
     "fr": r"bonjour|bonsoir|salut|coucou|merci|qui es-tu|qui êtes-vous|que peux-tu|ça va|au revoir",
-    "de": r"hallo|guten|danke|wer bist|was kannst|wie geht|tschüss|auf wiedersehen",
+    "de": r"hallo|guten|danke|vielen dank|wer bist|was kannst|wie geht|tschüss|auf wiedersehen",
     "es": r"hola|buen[oa]s|gracias|quién eres|qué puedes|qué tal|adiós",
 }
 """Greetings have too few function words to detect their language."""
@@ -31,10 +27,10 @@ def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup)
         closed = replace(setup, options=replace(setup.options, closed_book=True))
         return (yield from write(question, persona, (), closed))
     hints = (name for name, words in _HINTS.items() if re.search(rf"\b(?:{words})", question, re.I))
-    language = next(hints, "") or detect_language([question], least=1)
+    language = next(hints, "") or question_language(question)
     return Answer(
         question,
-        _TEXTS.get(language, _TEXTS["en"]),
+        Phrases(language).text("thanked" if _THANKS.search(question) else "small_talk"),
         persona.name,
         abstained=True,
         model=model,

@@ -1,33 +1,22 @@
-"""Questions about documents as such ("how many pages mention X?"), answered by counting words."""
+"""Questions about documents as such ("how many pages mention X?"), answered by counting words.
+
+A total is over everything that was asked for: where pages are asked for, documents without page
+numbers count beside the pages of the others.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from itertools import chain
 
 from ..core import Hit, late_pattern
-from ..models import TokenSource, sentence_spans
+from ..models import TokenSource, fold, sentence_spans, stop_words
+from ..retrieve import Unit, read_units
 
-Unit: TypeAlias = Literal["document", "page", "passage"]
-
-_QUESTION = late_pattern(
-    r"\b(?:(?P<count>how many|number of|count)|list|name|show|give|find|which|what)\s"
-    r"(?:(?:me|all|every|the|of)\s)*(?:\w+\s)?"
-    r"(?:(?P<page>pages?)|(?P<passage>passages?|chunks?|sections?|chapters?|paragraphs?)"
-    r"|documents?|files?|articles?|papers?|reports?|texts?|sources?)\s"
-    r"(?:(?:that |which |do )?(?:(?:mention|discuss|contain|cite|citing|name|describ|cover)\w*"
-    r"|on|(?:talk|talking) about|refer to|(?:are )?about)\s(?P<topic>.+?)"
-    r"|(?:are there|are indexed|do you (?:have|know))\b.*?)\s*[?.!]*\s*$"
-    r"|^\W*(?:please )?(?:list|enumerate|name|show|give)(?: me)?"
-    r"(?: (?:a list of|all|every|the|of|your))* "
-    r"(?:(?P<pages>pages)|documents?|docs|files?|sources?)\W*$",
-    re.IGNORECASE,
-)
-"""English questions only: in other languages a model or the quoted sentences answer."""
-_LONGEST = 1_000
 _QUOTED = late_pattern(r"[\"“„«]\s*([^\"“”«»]+?)\s*[\"”“»]")
+_ELIDED = late_pattern(r"^(?:[cdjlmnst]|qu)['’](?=\w)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +27,7 @@ class UnitQuestion:
         topic: As written, without quotes; empty if all units are counted.
         terms: The tokens that a unit must contain.
         phrases: Texts in quotes, which must occur literally (except for case and spaces).
+        language: ISO code of the question's language.
     """
 
     unit: Unit
@@ -45,11 +35,15 @@ class UnitQuestion:
     topic: str
     terms: tuple[str, ...]
     phrases: tuple[str, ...] = ()
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A matching unit: its hit, and the span that shows the match."""
+    """A matching unit: its hit, and the span that shows the match.
+
+    ``page`` is None for a document, a passage, and a document without page numbers.
+    """
 
     hit: Hit
     start: int
@@ -57,32 +51,47 @@ class Found:
     page: int | None = None
 
 
-def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | None:
-    """The question's parts, None if looking up words cannot answer it exactly.
+@dataclass(frozen=True, slots=True)
+class UnitTally:
+    """Units of one kind: those that match, in document order, and the number of all.
 
-    Always None for more than 1,000 characters.
+    Attributes:
+        kind: What they are called: a unit, or ``unpaged`` for documents without page numbers.
     """
-    plain = " ".join(question.split())
-    # the pattern's time grows with the square of the text
-    found = _QUESTION.search(plain) if len(plain) <= _LONGEST else None
-    if found is None:
+
+    kind: str
+    found: tuple[Found, ...]
+    total: int
+
+
+def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | None:
+    """The question's parts, None if looking up words cannot answer it exactly."""
+    asked = read_units(question)
+    if asked is None:
         return None
-    unit: Unit = (
-        "page" if found["page"] or found["pages"] else "passage" if found["passage"] else "document"
-    )
-    topic = (found["topic"] or "").strip()
+    topic = asked.topic
     phrases = tuple(" ".join(p.casefold().split()) for p in _QUOTED.findall(topic))
-    terms = tuple(dict.fromkeys(analyzer.query_tokens(topic)))
+    terms = tuple(dict.fromkeys(analyzer.query_tokens(_content(topic, asked.language))))
     if topic and not terms:
         return None
-    return UnitQuestion(unit, bool(found["count"]), topic.strip('"“”„«» '), terms, phrases)
+    topic = topic.strip('"“”„«» ')
+    return UnitQuestion(asked.unit, asked.counts, topic, terms, phrases, asked.language)
+
+
+def _content(topic: str, language: str) -> str:
+    """A topic without the function words of its language, which the index may not know."""
+    if language == "en":
+        return topic
+    stops = stop_words(language)
+    kept = [_ELIDED.sub("", word) for word in topic.split()]
+    return " ".join(word for word in kept if fold(word.casefold()) not in stops)
 
 
 class UnitCount:
     """Finds the matching units in chunks given in document order.
 
     A page is assembled from all chunks with a part of it; a document matches if one of its chunks
-    does. Documents without pages have no page units.
+    does. Where pages are asked for, a document without page numbers is a unit of its own.
     """
 
     def __init__(self, asked: UnitQuestion, analyzer: TokenSource) -> None:
@@ -97,8 +106,7 @@ class UnitCount:
         """Read further chunks."""
         for hit in hits:
             for start, end, page in _segments(hit, self._asked.unit):
-                if self._asked.unit != "page" or page is not None:
-                    self._read(hit, start, end, page)
+                self._read(hit, start, end, page)
 
     def _read(self, hit: Hit, start: int, end: int, page: int | None) -> None:
         asked = self._asked
@@ -108,7 +116,7 @@ class UnitCount:
             return
         text = hit.text[start - hit.start : end - hit.start]
         tokens = set(self._analyzer.tokens(text))
-        if asked.unit == "page":
+        if asked.unit == "page" and page is not None:
             tokens = self._held.setdefault(key, set()) | tokens
             self._held[key] = tokens.intersection(asked.terms)
             if asked.phrases:
@@ -118,11 +126,30 @@ class UnitCount:
             span = _shown_by(asked, hit, (start, end), self._analyzer)
             self._matched[key] = Found(hit, *span, page)
 
+    def tallies(self) -> tuple[UnitTally, ...]:
+        """The units by kind: one kind, or pages and the documents that have none.
+
+        Where pages are asked for and no document has any, the documents are units.
+        """
+        unit = self._asked.unit
+        if unit != "page":
+            return (self._tally(unit, list(self._first)),)
+        paged = [key for key, unit in self._first.items() if unit.page is not None]
+        others = [key for key, unit in self._first.items() if unit.page is None]
+        if not paged:
+            return (self._tally("document", others),)
+        pages = self._tally("page", paged)
+        return (pages, self._tally("unpaged", others)) if others else (pages,)
+
+    def _tally(self, kind: str, keys: Sequence[tuple[str, int | str]]) -> UnitTally:
+        matched = self._matched if self._asked.topic else self._first
+        return UnitTally(kind, tuple(matched[key] for key in keys if key in matched), len(keys))
+
     def result(self) -> tuple[list[Found], int]:
-        """The matching units, in document order, and the total number of units."""
-        if not self._asked.topic:
-            return list(self._first.values()), len(self._first)
-        return [self._matched[key] for key in self._first if key in self._matched], len(self._first)
+        """All matching units, the pages first, and the number of all units."""
+        tallies = self.tallies()
+        found = chain.from_iterable(tally.found for tally in tallies)
+        return list(found), sum(tally.total for tally in tallies)
 
 
 def _key(unit: Unit, hit: Hit, page: int | None) -> tuple[str, int | str]:

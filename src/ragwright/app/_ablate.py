@@ -10,6 +10,7 @@ import typer
 from ..experiment import Ablating, TrialResult, plan_ablation
 from ..report import ablation_json, ablation_table
 from ..workbench import Workbench
+from ._compare import CLUSTER_HELP
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import RunFlags, with_flags
 from ._options import Limit, RetryErrors, names_of
@@ -54,7 +55,7 @@ Cluster = Annotated[
     str,
     typer.Option(
         "--cluster",
-        help="What related rows share: document (the default), a column, or row for none.",
+        help=CLUSTER_HELP,
     ),
 ]
 Confirm = Annotated[

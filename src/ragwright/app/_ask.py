@@ -64,9 +64,8 @@ def command(
     console = Console(quiet, output)
     names = list(names_of(personas)) or [""]
     plain = not as_json and output is None and len(names) == 1 and not trace
-    extra = ("answer.stream=true",) if plain else ()
     session = Session(
-        (*extra, *(overrides or ())),
+        (*(("answer.stream=true",) if plain else ()), *(overrides or ())),
         reuse=not no_cache,
         max_cost=max_cost,
         filters=tuple(filters or ()),
@@ -82,18 +81,20 @@ def command(
             return
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
-        asking = Asking(trace=entries)
-        if plain:
-            asking = Asking(trace=entries, sink=shown.piece, on_context=shown.context)
-        with console.progress(lambda: "" if shown.any else runner_step(bench.progress).line()):
+        asking = shown.asking(entries) if plain else Asking(trace=entries)
+        with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
         shown.end()
     if as_json:
-        found = {"answers": [answer_json(made) for made in answers]}
-        console.json(found if entries is None else {**found, "trace": trace_json(entries)})
+        body = {"answers": [answer_json(made) for made in answers]}
+        console.json(body if entries is None else {**body, "trace": trace_json(entries)})
     else:
-        blocks = [answer_text(made, streamed=shown.any) for made in answers]
-        console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
+        _print(console, [answer_text(made, streamed=shown.any) for made in answers], entries)
+
+
+def _print(console: Console, blocks: list[str], entries: list[TraceEntry] | None) -> None:
+    """Print answers, and the trace if it was asked for."""
+    console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
 
 
 def _refuse_in_conversation(asked: bool) -> None:
@@ -118,11 +119,19 @@ class _Streamed:
         """The passages that the marks name."""
         self._hits = tuple(hits)
 
+    def asking(self, entries: list[TraceEntry] | None) -> Asking:
+        """How to ask so that the answer is printed while it is written."""
+        return Asking(trace=entries, sink=self.piece, on_context=self.context)
+
     def piece(self, piece: str) -> None:
         """The next piece; what may be the beginning of a mark waits for the rest."""
         self.any = True
         if said := self._marks.feed(piece):
             self._console.piece(said)
+
+    def waiting(self, bench: Workbench) -> str:
+        """The line of progress until the answer begins."""
+        return "" if self.any else runner_step(bench.progress).line()
 
     def end(self) -> None:
         """What still waits, and the end of the line."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,16 +10,24 @@ from typing import Annotated, Any
 import typer
 
 from ..experiment import (
+    BASELINE,
     KnownRun,
-    SettingChange,
     changed_settings,
     clusters_of_results,
     compare_evaluations,
+    list_baselines,
     list_runs,
+    open_baselines,
     open_results,
 )
 from ..project import Session
-from ..report import comparison_json, comparison_table, unequal_depths
+from ..report import (
+    baseline_json,
+    baselines_table,
+    comparison_json,
+    comparison_table,
+    unequal_depths,
+)
 from ..training import TutorialOptions
 from ._compare_table import (
     Asked,
@@ -40,7 +47,8 @@ RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file 
 """How a run can be named wherever one is asked for."""
 
 CLUSTER_HELP = (
-    "Rows that share this count as one observation: document (the default), a column, or row."
+    "Rows that share this count as one observation: document (the default), passage (the default "
+    "below 20 gold documents), a column, or row."
 )
 
 
@@ -68,7 +76,11 @@ def command(
     max_cost: MaxCost = None,
     seed: Seed = 0,
 ) -> None:
-    """Compare two runs row by row: difference, interval, test, and rows needed to be sure."""
+    """Compare two runs row by row: difference, interval, test, and rows needed to be sure.
+
+    Two runs of `ragwright baseline` are compared by the distances of their answers; S_b and S_e of
+    both are shown below.
+    """
     console = Console(output=output)
     if name:
         options = TutorialOptions(
@@ -78,27 +90,58 @@ def command(
         show_table(console, Asked(name, project, session, options, as_json))
         return
     if not a:
-        _show_runs(console, list_runs(project), as_json)
+        _show_runs(console, list_runs(project), list_baselines(project), as_json)
         return
+    _show_compared(console, project, (a, b), (cluster, seed), as_json)
+
+
+def _show_compared(
+    console: Console, project: Path, asked: tuple[str, str], how: tuple[str, int], as_json: bool
+) -> None:
+    """Compare two runs; ``how`` is the cluster and the seed."""
+    a, b = asked
+    cluster, seed = how
+    if b == "latest":
+        b = _newest_like(project, a)
     first, second = open_results(project, (a, b), seed)
+    manifests = (first.manifest, second.manifest)
+    held = dict.fromkeys(str(one[BASELINE]) for one in manifests if BASELINE in one)
+    baselines = open_baselines(project, tuple(held)) if held else ()
     clusters = clusters_of_results([*first.results, *second.results], cluster)
     found = compare_evaluations(first, second, seed=seed, clusters=clusters)
     changes = changed_settings(first, second)
     notes = [note for side in (first, second) if side.manifest for note in side.notes]
+    notes += [clusters.note] if clusters.note else []
     depths = unequal_depths(found)
     if as_json:
         told = {"a": first.name, "b": second.name, **comparison_json(found)}
-        shown = {"settings": [asdict(change) for change in changes], "notes": [*notes, *depths]}
+        shown: dict[str, Any] = {
+            "settings": [asdict(change) for change in changes],
+            "notes": [*notes, *depths],
+        }
+        if baselines:
+            shown["baselines"] = [baseline_json(one) for one in baselines]
         console.json({**told, **shown})
         return
     names = _labels(project, (a, b), (first.name, second.name))
     lines = [comparison_table(found, names=names, width=console.columns())]
     if changes:
-        lines.append(_changes_table(changes, names))
+        texts = "\n".join(f"  {change.text}" for change in changes)
+        lines.append(f"settings that differ, {names[0]} -> {names[1]}:\n{texts}")
     elif first.manifest and second.manifest:
         lines.append("the settings of the two runs are the same")
+    if baselines:
+        lines.append(baselines_table(baselines, console.columns()))
     lines += [f"note: {note}" for note in notes]
     console.result("\n\n".join(lines))
+
+
+def _newest_like(folder: Path, name: str) -> str:
+    """The newest run of the kind of another one: the newest baseline where that is one."""
+    if Path(name).is_file():
+        return "latest"
+    known = list_baselines(folder)
+    return known[0].id if any(run.id.startswith(name) for run in known) else "latest"
 
 
 def _labels(folder: Path, asked: tuple[str, str], runs: tuple[str, str]) -> tuple[str, str]:
@@ -113,31 +156,25 @@ def _labels(folder: Path, asked: tuple[str, str], runs: tuple[str, str]) -> tupl
     return (first, second) if first != second else runs
 
 
-def _changes_table(changes: Sequence[SettingChange], names: tuple[str, str]) -> str:
-    rows = [["setting", *names]]
-    rows += [[change.key, _value(change.a), _value(change.b)] for change in changes]
-    return table(rows)
-
-
-def _value(value: Any, most: int = 40) -> str:
-    """A setting on one line; hashes and long texts shortened."""
-    if value is None:
-        return "-"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    if len(text) >= 32 and set(text) <= set("0123456789abcdef"):
-        return text[:12]
-    return text if len(text) <= most else f"{text[:most]}…"
-
-
-def _show_runs(console: Console, runs: Sequence[KnownRun], as_json: bool) -> None:
+def _show_runs(
+    console: Console, runs: Sequence[KnownRun], baselines: Sequence[KnownRun], as_json: bool
+) -> None:
     if as_json:
-        console.json({"runs": [asdict(run) for run in runs]})
-    elif not runs:
+        lists = {"runs": runs, "baselines": baselines}
+        console.json({name: [asdict(run) for run in found] for name, found in lists.items()})
+    elif not runs and not baselines:
         console.result("no runs yet: run `ragwright eval` or `ragwright score`")
     else:
-        rows = [["run", "name", "started", "testset", "measures", "state"]]
-        rows += [
-            [run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state]
-            for run in runs
-        ]
-        console.result(table(rows, whole=(0,)))
+        tables = []
+        if runs:
+            rows = [["run", "name", "started", "testset", "measures", "state"]]
+            rows += [
+                [run.id, run.name, run.started, run.testset, ", ".join(run.measures), run.state]
+                for run in runs
+            ]
+            tables.append(table(rows, whole=(0,)))
+        if baselines:
+            rows = [["baseline", "name", "started", "pairs"]]
+            rows += [[run.id, run.name, run.started, run.testset] for run in baselines]
+            tables.append(table(rows, whole=(0,)))
+        console.result("\n\n".join(tables))

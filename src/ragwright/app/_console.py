@@ -11,11 +11,11 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TextIO
+from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
 
 import typer
 
@@ -25,10 +25,14 @@ from ..core import (
     RagwrightError,
     SourceError,
     StoppedError,
+    counted,
     replace_text,
     replacing,
 )
 from ._main import ctrl_c
+
+if TYPE_CHECKING:
+    from ..flow import Progress
 
 P = ParamSpec("P")
 
@@ -109,6 +113,7 @@ class Step:
 
 def _rate(rate: float, unit: str) -> str:
     """Units per second, or per minute where that is less than one."""
+    unit = unit.split()[0]  # chunks, of "chunks embedded"
     return f"{rate:,.1f} {unit}/s" if rate >= 1 else f"{rate * 60:,.1f} {unit}/min"
 
 
@@ -188,17 +193,30 @@ class Console:
 
     @contextmanager
     def progress(
-        self, line: Callable[[], str | Step], warnings: Callable[[], Sequence[str]] = tuple
+        self,
+        line: Callable[[], str | Step],
+        warnings: Callable[[], Sequence[str]] = tuple,
+        work: Callable[[], Progress] | None = None,
     ) -> Iterator[None]:
         """Show progress on standard error while the block runs.
 
         On a terminal the line, with a bar for a step, is redrawn twice a second; elsewhere a line
         is printed every ten seconds. An empty line is not shown. Each of the ``warnings``, also
-        those added later, is printed once.
+        those added later, is printed once. ``work`` returns the counters of the runner: after
+        Ctrl-C a message names the models that the command waits for, and those it gave up.
         """
-        if self.quiet:
-            yield
-            return
+        with _named(work):
+            if self.quiet:
+                yield
+            else:
+                with self._shown(line, warnings):
+                    yield
+
+    @contextmanager
+    def _shown(
+        self, line: Callable[[], str | Step], warnings: Callable[[], Sequence[str]]
+    ) -> Iterator[None]:
+        """Draw the line of progress while the block runs."""
         done = threading.Event()
         terminal = sys.stderr is not None and sys.stderr.isatty()
         warned = 0
@@ -379,6 +397,27 @@ def _to_nowhere(stream: Any) -> None:
         os.close(nowhere)
 
 
+@contextmanager
+def _named(work: Callable[[], Progress] | None) -> Iterator[None]:
+    """Let a stop name the models whose calls it waits for, or gave up, while the block runs."""
+    if work is None:
+        yield
+        return
+    ctrl_c.waits = lambda: _calls_text(work().awaited)
+    try:
+        yield
+    finally:
+        ctrl_c.waits = str
+        if ctrl_c.pressed:
+            ctrl_c.lost = _calls_text(work().given_up)
+
+
+def _calls_text(calls: Mapping[str, int]) -> str:
+    """Calls by model: ``2 calls to http://localhost:8000/v1#m``."""
+    told = [f"{counted(n, 'call')} to {name}" for name, n in sorted(calls.items()) if n]
+    return " and ".join(told)
+
+
 def fail(error: RagwrightError) -> int:
     """Print the error and return its exit code."""
     write(sys.stderr, _coloured(visible(f"error: {error}\n"), sys.stderr))
@@ -391,12 +430,15 @@ def stopped(error: BaseException, resumes: bool = False) -> int:
     ``resumes`` is True for a command that continues only with ``--resume``.
     """
     kept = "; ".join(getattr(error, "__notes__", ()))
+    lost = ctrl_c.lost
     line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
     message = kept or "finished work is kept"
     if resumes:
         message += "; to continue, run it again with --resume"
     elif not kept:
         message += "; to continue, run it again"
+    if lost:
+        message = f"{lost} got no reply in time and may be billed; {message}"
     write(sys.stderr, f"{line}stopped{ctrl_c.by}; {message}\n")
     return ctrl_c.code
 

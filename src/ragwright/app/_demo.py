@@ -48,6 +48,8 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
     if not ProjectFolder(folder).file.exists():
         shutil.copytree(sample_corpus(), folder / "docs", dirs_exist_ok=True)
         init_project(folder, ("docs/",))
+        with (folder / "ragwright.yaml").open("a", encoding="utf-8") as file:
+            file.write(f"\nserve: {{personas: [{', '.join(PERSONAS)}]}}\n")
     with Workbench.open(folder) as bench:
         report = bench.ingest()
         console.result(

@@ -21,11 +21,13 @@ from ..report import (
     generators_json,
     generators_table,
     lost_rows_text,
+    lost_run_rows_text,
     run_diagnosis_json,
     run_diagnosis_table,
 )
 from ..testsets import Testset, project_testset
 from ..workbench import Workbench
+from ._compare import CLUSTER_HELP
 from ._console import EXIT_UNTRUSTED, Console, fail, reported
 from ._flags import MeasuringFlags, with_flags
 from ._options import RetryErrors, names_of
@@ -56,7 +58,8 @@ Stages = Annotated[
 ]
 ClosedBook = Annotated[bool, typer.Option("--closed-book", help="Also ask without any passages.")]
 Rows = Annotated[
-    str, typer.Option("--rows", help="Show the rows first lost at this stage: retrieve, index, …")
+    str,
+    typer.Option("--rows", help="Show the rows first lost at this place: retrieve, none, …"),
 ]
 Generators = Annotated[
     str,
@@ -77,6 +80,8 @@ Split = Annotated[
     typer.Option("--split", help="tune, confirm or all; tune by default where rows name splits."),
 ]
 
+Cluster = Annotated[str, typer.Option("--cluster", help=CLUSTER_HELP)]
+
 
 @reported
 @with_flags
@@ -92,17 +97,23 @@ def command(
     personas: Personas = "",
     write: Write = False,
     split: Split = "",
+    cluster: Cluster = "",
     retry_errors: RetryErrors = False,
 ) -> int:
     """Find the stage that loses points: each one is replaced by a perfect one in turn."""
     folder = ProjectFolder(flags.project).require()
     _one_of(testset, run)
     if run:
-        return _of_run(flags, run)
+        own = {"--measures": measures, "--stages": stages, "--closed-book": closed_book}
+        own |= {"--compare-models": models, "--personas": personas, "--write": write}
+        own |= {"--split": split, "--cluster": cluster, "--retry-errors": retry_errors}
+        _refuse_with_run([flag for flag, given in own.items() if given])
+        return _of_run(flags, run, rows)
     given = project_testset(folder, testset, split, purpose="diagnose", rehearsal=flags.dry_run)
     resume = flags.resume or retry_errors
     if models or personas or write:
         own = {"--stages": stages, "--closed-book": closed_book, "--rows": rows, "--by": flags.by}
+        own["--cluster"] = cluster
         _refuse([flag for flag, said in own.items() if said], models, write)
         who = GridOptions(
             names_of(personas),
@@ -117,11 +128,19 @@ def command(
         cast("tuple[Stage, ...]", names_of(stages)),
         flags.by or (),
         closed_book,
+        cluster=cluster,
         resume=resume,
         retry_errors=retry_errors,
         seed=flags.seed,
         name=flags.name,
     )
+    return _of_testset(flags, given, measures, how, rows)
+
+
+def _of_testset(
+    flags: MeasuringFlags, given: Testset, measures: str, how: Diagnosing, rows: str
+) -> int:
+    """Answer the rows with every stage replaced in turn, and show where points are lost."""
     console = flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
         if flags.dry_run:
@@ -148,15 +167,25 @@ def _one_of(testset: str, run: str) -> None:
         )
 
 
-def _of_run(flags: MeasuringFlags, run: str) -> int:
+def _refuse_with_run(useless: list[str]) -> None:
+    if useless:
+        raise ConfigError(
+            f"{', '.join(useless)}: not used with --run, which reads stored answers and passages",
+            where="ragwright diagnose",
+            hint="--by and --rows work with --run; for the others give --testset",
+        )
+
+
+def _of_run(flags: MeasuringFlags, run: str, rows: str) -> int:
     """Show where the rows of a stored run are lost."""
     console = flags.console
     with Workbench.open(flags.project, flags.session()) as bench:
-        found = bench.diagnose_run(run)
+        found = bench.diagnose_run(run, flags.by or ())
     if _as_json(flags):
         console.json(run_diagnosis_json(found))
     else:
-        console.result(run_diagnosis_table(found, width=console.columns()))
+        text = run_diagnosis_table(found, width=console.columns())
+        console.result(f"{text}\n\n{lost_run_rows_text(found, rows)}" if rows else text)
     return 0
 
 

@@ -97,10 +97,8 @@ class DraftFlags:
     @property
     def session(self) -> Session:
         """The session for these flags."""
-        given = {"examples": self.examples, "pool": self.pool}
-        own = tuple(f"answer.draft.{key}={n}" for key, n in given.items() if n is not None)
         return Session(
-            (*(self.overrides or ()), *own),
+            tuple(self.overrides or ()),
             jobs=self.jobs,
             reuse=not self.no_cache,
             max_cost=self.max_cost,
@@ -144,7 +142,14 @@ def command(flags: DraftFlags) -> int:
     """Write texts from records in a client's style; check lengths and mark near copies."""
     console = Console(flags.quiet, flags.output)
     scope = flags.scope or ""
-    how = Drafting(tuple(flags.models or ()), flags.show_prompt, save=flags.save, scope=scope)
+    how = Drafting(
+        tuple(flags.models or ()),
+        flags.show_prompt,
+        save=flags.save,
+        scope=scope,
+        examples=flags.examples,
+        pool=flags.pool,
+    )
     with Workbench.open(flags.project, flags.session) as bench:
         if flags.dry_run:
             show_forecast(console, bench.forecast_draft(flags.request, how), flags.as_json)

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from ..experiment import open_results
+from ..experiment import Evaluation, open_results
 from ..jobs import Gating, gate_evaluation
 from ..measure import GateOptions, GateOutcome
-from ..report import gate_json, gate_junit, gate_table
+from ..report import failing_json, failing_text, gate_json, gate_junit, gate_table
 from ._compare import CLUSTER_HELP, RUN_HELP
 from ._console import EXIT_FAILED, EXIT_UNTRUSTED, Console, reported
 from ._flags import with_flags
@@ -84,7 +84,7 @@ def command(
     evaluation, *others = open_results(flags.project, names, flags.seed)
     against = others[0] if others else None
     outcome = gate_evaluation(flags.project, evaluation, rules, flags.gating, against)
-    _show(Console(output=flags.output), flags.output, evaluation.name, outcome, flags.as_json)
+    _show(Console(output=flags.output), flags.output, evaluation, outcome, flags.as_json)
     return gate_code(outcome)
 
 
@@ -94,11 +94,18 @@ def gate_code(outcome: GateOutcome) -> int:
 
 
 def _show(
-    console: Console, output: Path | None, run: str, outcome: GateOutcome, as_json: bool
+    console: Console,
+    output: Path | None,
+    evaluation: Evaluation,
+    outcome: GateOutcome,
+    as_json: bool,
 ) -> None:
     if output is not None and output.suffix.lower() == ".xml":
         console.result(gate_junit(outcome).rstrip("\n"))
     elif as_json:
-        console.json({"run": run, **gate_json(outcome)})
+        weak = failing_json(evaluation.results, outcome)
+        console.json({"run": evaluation.name, **gate_json(outcome), "failing": weak})
     else:
-        console.result(gate_table(outcome, console.columns()))
+        weak_table = failing_text(evaluation.results, outcome, console.columns())
+        tables = (weak_table, gate_table(outcome, console.columns()))
+        console.result("\n\n".join(text for text in tables if text))

@@ -60,7 +60,10 @@ def command(
         return ingest_step(shown[0], bench.progress) if shown else "opening"
 
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)
-    with Workbench.open(project, session) as bench, console.progress(line):
+    with (
+        Workbench.open(project, session) as bench,
+        console.progress(line, work=lambda: bench.progress),
+    ):
         if dry_run:
             planned = bench.forecast_ingest(*(sources or ()))
             if as_json:

@@ -13,8 +13,10 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from types import FrameType
 
 SIGNALS = {
@@ -26,6 +28,9 @@ SIGNALS = {
 
 _PATIENCE = 1.0
 """Seconds after which a message says what the program waits for."""
+
+_LAST = 0.5
+"""Seconds after which a stopped program ends, whatever its threads still do."""
 
 _AGAIN = 0.05
 """Seconds after which an interrupt that was lost is raised again."""
@@ -51,6 +56,10 @@ class CtrlC:
         self._by: int = signal.SIGINT
         self._got: set[int] = set()
         self.pressed = False
+        self.waits: Callable[[], str] = str
+        """Returns the calls that the command waits for, as text; empty for none."""
+        self.lost = ""
+        """The calls that were given up, as text; empty for none."""
 
     def take(self) -> None:
         """Handle Ctrl-C from now on, unless it is ignored (nohup) or has another handler. On
@@ -66,6 +75,8 @@ class CtrlC:
             sys.unraisablehook = self._unraisable
             # the end of Python's shutdown; here Ctrl-C would make the shell print "killed"
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+            # threads have ended by then; later Python drops the handler, and an alarm would kill
+            atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
 
     @property
     def code(self) -> int:
@@ -86,7 +97,8 @@ class CtrlC:
         """The command has ended, with all output written."""
         if self._phase != "away":
             self._phase, self._code = "ending", code
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            # Python waits for threads at its end, also for one that a library keeps busy
+            signal.setitimer(signal.ITIMER_REAL, _LAST if self.pressed else 0)
 
     def _answer(self, number: int, _frame: FrameType | None) -> None:
         if self._phase == "ending":
@@ -105,6 +117,8 @@ class CtrlC:
         raise KeyboardInterrupt
 
     def _remind(self, _number: int, _frame: FrameType | None) -> None:
+        if self._phase == "ending":
+            _leave("", self._code)
         if self._phase != "working":
             return
         if self._lost:
@@ -112,9 +126,8 @@ class CtrlC:
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
             raise KeyboardInterrupt
         again = "SIGTERM twice" if SIGNALS[self._by] == "SIGHUP" else f"{SIGNALS[self._by]} again"
-        _say(
-            f"stopping: waiting for calls in flight, their results are kept; {again} stops at once"
-        )
+        awaited = self.waits() or "work under way"
+        _say(f"stopping: waiting for {awaited}; results are kept; {again} stops at once")
 
     def _unraisable(self, lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
@@ -132,14 +145,13 @@ def main() -> None:
     """Run the command line; modules in the present folder can be named in settings."""
     ctrl_c.take()
     gc.set_threshold(_COLLECT_AFTER)
-    if "" not in sys.path:
-        sys.path.append("")  # last, so that no file here shadows an installed module
     if sys.argv[1:] == ["--version"]:
         from importlib.metadata import version
 
         sys.stdout.write(f"ragwright {version('ragwright')}\n")
         return
     commands = import_module("._commands", __package__)
+    import_module("..core", __package__).import_plugins_from(str(Path.cwd()))
     called = [word for word in sys.argv[1:] if word in commands.COMMANDS]
     try:
         commands.command_line(called[:1])()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +32,13 @@ def measure_command(
     limit: Annotated[
         int | None, typer.Option("--limit", min=1, help="Most answers to score.")
     ] = None,
+    background: Annotated[
+        bool,
+        typer.Option(
+            "--background",
+            help="Give way to served answers: one request at a time, none while one is written.",
+        ),
+    ] = False,
     overrides: Overrides = None,
     project: Project = HERE,
     quiet: Quiet = False,
@@ -38,7 +46,9 @@ def measure_command(
 ) -> int:
     """Score the share of served answers that `serve.measure` sets; `serve` does it by itself."""
     console = Console(quiet)
-    with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
+    if background and hasattr(os, "nice"):
+        os.nice(10)
+    with Workbench.open(project, Session(tuple(overrides or ()), background=background)) as bench:
         with show_progress(console, bench):
             done = bench.measure_served(Measuring(retry_errors, limit))
         sent = bench.send_alerts()

@@ -91,7 +91,10 @@ def refresh(
 
     how = Refreshing(source, key, text, query, engine, full, index, dry_run)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost, served=served)
-    with Workbench.open(project, session) as bench, console.progress(line):
+    with (
+        Workbench.open(project, session) as bench,
+        console.progress(line, work=lambda: bench.progress),
+    ):
         report = bench.records.refresh(how, shown.append)
         tables = bench.records.tables.folder
     if as_json:

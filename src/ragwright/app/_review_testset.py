@@ -10,10 +10,8 @@ from typing import TypeAlias
 from ..core import ConfigError, Row, counted, current_user
 from ..testsets import (
     TestsetReview,
-    read_review_sheet,
     review_status,
     write_review_sheet,
-    write_rows,
 )
 from ._console import EXIT_ERROR, Console, visible, write
 
@@ -69,8 +67,7 @@ def review_testset(
         console.remark(f"fill in `review`, then: ragwright review {path} --read {sheet}")
         return 0
     if filled is not None:
-        outcome = read_review_sheet(filled, review.rows, who)
-        write_rows(outcome.rows, path)
+        outcome = review.apply_sheet(filled)
         lines = [_counts(outcome.counts)]
         lines += [f"not applied: {conflict}" for conflict in outcome.conflicts]
         console.result("\n".join(lines))

@@ -21,6 +21,9 @@ from ._flags import ScoringFlags, with_flags
 from ._outcome import FewRows, check_output, say_price, show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
+_ALONE = ("embed", "models", "judge.embedder", "judge.token_model")
+"""Settings that mean something without a project."""
+
 
 @reported
 @with_flags
@@ -50,7 +53,7 @@ def command(
         )
     elif not ProjectFolder(flags.project).opened:
         _offline(flags)
-        settings = settings_without_file(flags.settings, ("embed", "models", "judge.embedder"))
+        settings = settings_without_file(flags.settings, _ALONE)
         setup = settings.judge
         if not setup.embedder:
             setup = replace(setup, embedder=settings.embed.model)

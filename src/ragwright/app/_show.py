@@ -156,6 +156,8 @@ def _made_by(answer: Answer) -> str:
     """How the text of an answer was made, and the route if it is not the index."""
     if answer.model == "counted":
         how = "counted in the index, no model wrote it"
+    elif answer.model == "structure":
+        how = "listed from the structure of the documents, no model wrote it"
     elif answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
         how = "nothing was found, no model was asked"
     elif answer.model != models.ExtractiveReranker.name:
@@ -305,13 +307,23 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
 
 
 def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
-    """Progress of an ingest: by bytes of local files, else by documents."""
+    """Progress of an ingest: by the chunks to embed, else by bytes of local files or documents.
+
+    The total of the chunks is known once all sources are read; until then it is what was found.
+    """
     seconds = max(1e-9, progress.seconds)
     counts = f"{counted(progress.read, 'document')} read, "
-    done, total, unit = progress.indexed / 1e6, progress.bytes_total / 1e6 or None, "MB"
-    if total is None:
-        done, unit, counts = progress.read, "documents read", ""
-    embedded = f"{progress.embedded:,} embedded, " if progress.texts else ""
+    done, total = progress.bytes_done / 1e6, progress.bytes_total / 1e6 or None
+    done = done if total is None else min(done, total)
+    unit, rate, known = "MB", done / seconds, ""
+    if progress.texts:
+        files = "" if total is None else f"{done:,.1f}/{total:,.1f} MB, "
+        known = "" if progress.all_read else f"{progress.texts:,} found so far, "
+        counts = f"{files}{counts}"
+        done, total = progress.embedded, float(progress.texts) if progress.all_read else None
+        unit, rate = "chunks embedded", progress.pace.rate
+    elif total is None:
+        done, unit, counts, rate = progress.read, "documents read", "", progress.read / seconds
     scans = progress.scans
     if scans.pages or scans.current:
         pace = f", {scans.seconds / scans.pages:.1f} s per page" if scans.pages else ""
@@ -321,13 +333,12 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
         done,
         total,
         unit,
-        rate=progress.read / seconds if total is None else done / seconds,
+        rate=rate,
         eta=progress.eta,
         cost=runner.cost,
         before=_wait_text(runner),
-        after=f"{current}{counts}{progress.unchanged:,} unchanged, "
-        f"{progress.failed:,} failed, {embedded}"
-        f"{counted(progress.chunks, 'chunk')} indexed",
+        after=f"{known}{current}{counts}{progress.unchanged:,} unchanged, "
+        f"{progress.failed:,} failed, {counted(progress.chunks, 'chunk')} indexed",
     )
 
 
@@ -352,7 +363,7 @@ def show_progress(
             return runner_step(bench.progress)
         return _counted_step(bench.progress, *counted(), time.monotonic() - started)
 
-    return console.progress(step, lambda: bench.progress.warnings)
+    return console.progress(step, lambda: bench.progress.warnings, lambda: bench.progress)
 
 
 def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds: float) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,9 @@ from ._options import names_of
 from ._show import show_forecast, show_progress
 
 _CHAT = ".chat.jsonl"
+
+_MOST_SHARES = 12
+"""Most folders, formats or languages that are listed with their number of questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,7 @@ def _show(
             "rejected": dict(made.rejected),
             "weak": made.weak,
             "weak_left_out": made.weak_left_out,
+            "shares": {name: dict(counts) for name, counts in made.shares.items()},
             "splits": splits,
             "leak": list(made.leak_quartiles()),
             "notes": list(made.notes),
@@ -158,6 +163,7 @@ def _show(
     lines += [f"  {count:5}  {kind}" for kind, count in made.made.items()]
     lines += ["rejected" if made.rejected else "rejected: none"]
     lines += [f"  {count:5}  {reason}" for reason, count in made.rejected.items()]
+    lines += _shares_lines(made)
     lines.append("splits: " + ", ".join(f"{name} {count}" for name, count in splits.items()))
     if quartiles := made.leak_quartiles():
         least, first, middle, third, most = quartiles
@@ -170,3 +176,16 @@ def _show(
     console.result("\n".join(lines))
     if not output.name.endswith(_CHAT):
         console.remark(f"review the questions before you rely on them: ragwright review {output}")
+
+
+def _shares_lines(made: Synthesis) -> list[str]:
+    """Questions by folder, format and language; the kinds are listed under "made"."""
+    lines = []
+    for dimension, counts in made.shares.items():
+        shown = [f"{value} {count}" for value, count in islice(counts.items(), _MOST_SHARES)]
+        if len(counts) > _MOST_SHARES:
+            others = sum(counts.values()) - sum(islice(counts.values(), _MOST_SHARES))
+            shown.append(f"{len(counts) - _MOST_SHARES} others {others}")
+        if dimension != "kind":
+            lines.append(f"by {dimension}: {', '.join(shown)}")
+    return lines

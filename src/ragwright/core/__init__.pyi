@@ -18,6 +18,7 @@ from ._csv import (
     csv_lines as csv_lines,
     csv_text as csv_text,
 )
+from ._erasures import Erasures as Erasures
 from ._errors import (
     AddressRefusedError as AddressRefusedError,
     BudgetStopped as BudgetStopped,
@@ -79,9 +80,12 @@ from ._hashing import (
 )
 from ._headers import retry_after as retry_after
 from ._kept_files import (
+    back_up as back_up,
     discard as discard,
     file_error as file_error,
+    forget_backups as forget_backups,
     reading_connection as reading_connection,
+    rolled_back as rolled_back,
     writable as writable,
 )
 from ._limits import address_space as address_space, bounded_work as bounded_work
@@ -107,13 +111,21 @@ from ._options import option as option
 from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
 from ._plain import plain as plain
-from ._plugins import entry_point as entry_point, load_object as load_object, require as require
+from ._plugins import (
+    entry_point as entry_point,
+    import_plugins_from as import_plugins_from,
+    load_object as load_object,
+    plugin_folder as plugin_folder,
+    require as require,
+    spawning as spawning,
+)
 from ._records import (
     Answer as Answer,
     ChannelScore as ChannelScore,
     Chunk as Chunk,
     Citation as Citation,
     ClosestPassage as ClosestPassage,
+    Counted as Counted,
     Document as Document,
     Filter as Filter,
     GoldSpan as GoldSpan,
@@ -132,6 +144,7 @@ from ._records import (
     Span as Span,
     Term as Term,
     Usage as Usage,
+    prefix_filter as prefix_filter,
     ranked as ranked,
 )
 from ._templates import (
@@ -142,7 +155,11 @@ from ._templates import (
     without_control as without_control,
 )
 from ._unicode import well_formed as well_formed
-from ._whole_files import replace_text as replace_text, replacing as replacing
+from ._whole_files import (
+    appending as appending,
+    replace_text as replace_text,
+    replacing as replacing,
+)
 from ._workers import (
     PatternToken as PatternToken,
     WorkerEndedError as WorkerEndedError,

@@ -137,6 +137,10 @@ class Chunk:
     pages: tuple[tuple[int, int], ...] = ()
 
 
+_LAST = "\U0010ffff"
+"""Sorts behind every other character, so that bounds can mean a prefix."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A condition on one metadata field that a hit must meet.
@@ -176,6 +180,8 @@ class Filter:
         sign = "!=" if self.exclude else "="
         if self.values:
             return f"{self.field}{sign}{'|'.join(map(str, self.values))}"
+        if isinstance(self.low, str) and self.high == self.low + _LAST:
+            return f"{self.field}{sign}{self.low}*"
         low, high = ("" if end is None else end for end in (self.low, self.high))
         return f"{self.field}{sign}{low}..{high}"
 
@@ -187,6 +193,11 @@ class Filter:
         parts = [(name, getattr(self, name)) for name in ("field", "values", "low", "high")]
         parts += [("exclude", True)] if self.exclude else []
         return f"Filter({', '.join(f'{name}={value!r}' for name, value in parts)})"
+
+
+def prefix_filter(field: str, start: str, *, exclude: bool = False) -> Filter:
+    """A filter that values meet which begin with ``start``, such as the path of a folder."""
+    return Filter(field, (), start, start + _LAST, exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,6 +500,10 @@ ScoreState: TypeAlias = Literal[
 ]
 
 
+Counted: TypeAlias = Literal["", "spans", "documents"]
+"""What a measure of retrieval counted: gold spans or gold documents; empty for other measures."""
+
+
 @dataclass(frozen=True, slots=True)
 class Score:
     """The score of one row by one measure: it has a value only in the state ``scored``.
@@ -500,6 +515,10 @@ class Score:
         no_gold: The row lacks gold that the measure needs (reference, relevant document), so no
             system could be scored on it.
         unanswerable: The row is marked ``answerable: false``, so abstaining was right.
+        counted: What a measure of retrieval counted in this row: gold ``spans`` or gold
+            ``documents``; empty for other measures, and without a value.
+        missed: The system abstained although the row has gold: comparisons and rankings count it
+            as the worst value.
     """
 
     measure: str
@@ -510,6 +529,8 @@ class Score:
     parts: Mapping[str, float] = field(default_factory=dict, hash=False)
     no_gold: bool = False
     unanswerable: bool = False
+    counted: Counted = ""
+    missed: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a value in another state than ``scored``, and ``scored`` without a value."""
@@ -519,6 +540,8 @@ class Score:
             raise ValueError(f"state {self.state!r} does not go with missing gold")
         if self.unanswerable and self.state != "abstained":
             raise ValueError(f"state {self.state!r} does not go with an unanswerable row")
+        if self.missed and (self.state != "abstained" or self.unanswerable):
+            raise ValueError(f"state {self.state!r} does not go with a missed answer")
 
     @property
     def lost(self) -> bool:

@@ -76,6 +76,37 @@ def replace_text(
         file.write(data)
 
 
+@contextmanager
+def appending(path: Path, data: bytes) -> Iterator[None]:
+    """Lines at the end of a file, which stay there only if the block ends without error.
+
+    Where they cannot be written completely (a full disk), or the block fails, the file is as it
+    was. The caller makes sure that nobody else writes the file meanwhile.
+
+    Args:
+        path: The file; made where there is none.
+        data: Whole lines. They begin on a line of their own.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        size = os.fstat(handle).st_size
+        begin = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
+        left = memoryview(begin + data)
+        try:
+            while left:
+                left = left[os.write(handle, left) :]
+            os.fsync(handle)
+            yield
+        except BaseException:
+            os.ftruncate(handle, size)
+            raise
+    finally:
+        os.close(handle)
+
+
 def _found(path: Path) -> os.stat_result | None:
     try:
         return path.stat()

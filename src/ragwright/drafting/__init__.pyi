@@ -8,6 +8,7 @@ from ._copies import (
     NearCopy as NearCopy,
     containment as containment,
     copies_among as copies_among,
+    same_template as same_template,
     shares_before as shares_before,
 )
 from ._draft import Underway as Underway, draft as draft, no_model as no_model
@@ -18,7 +19,11 @@ from ._drafting import (
     run_drafts as run_drafts,
 )
 from ._find import DraftPlan as DraftPlan, Example as Example, Pool as Pool, find_pool as find_pool
-from ._forgetting import forget_document as forget_document, forget_tenant as forget_tenant
+from ._forgetting import (
+    forget_document as forget_document,
+    forget_tenant as forget_tenant,
+    scope_name as scope_name,
+)
 from ._moving import migrate_shared as migrate_shared, move_to_shared as move_to_shared
 from ._options import Drafting as Drafting
 from ._records import (
@@ -49,6 +54,7 @@ from .outputs import (
     Outputs as Outputs,
     SampledOutputs as SampledOutputs,
     Sampling as Sampling,
+    ScoreOrder as ScoreOrder,
     ServedCounts as ServedCounts,
     ServedScore as ServedScore,
     ServedScores as ServedScores,

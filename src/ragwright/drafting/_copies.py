@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -43,6 +44,40 @@ def containment(one: str, other: str) -> float:
     if len(first) < _LEAST:
         return float(bool(first) and normalised(one) == normalised(other))
     return len(first & second) / len(first)
+
+
+_VARIABLE = re.compile(r"\S*\d\S*|\S*[^\W\d_]\.[^\W\d_]\S*|[^\w\s]")
+"""Amounts, dates and numbers, addresses of web pages, and signs."""
+
+_DATES = re.compile(r"today|tonight|tomorrow|noon|midnight|[ap]m")
+"""Words of dates and times without a capital."""
+
+_SAME = 0.9
+"""Share of common words (Dice) from which two texts without amounts, dates and names are one."""
+
+
+def template_of(text: str) -> Counter[str]:
+    """The words of a text without amounts, dates and names.
+
+    Names are words with a capital, the first words of sentences among them. A text of which fewer
+    than three words are left (all in capitals, say) keeps its capitalised words.
+    """
+    words = _VARIABLE.sub(" ", text).split()
+    lower = [word for word in words if word[0].islower()]
+    kept = lower if len(lower) >= 3 else [word.lower() for word in words]
+    return Counter(word for word in kept if not _DATES.fullmatch(word))
+
+
+def same_template(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Pairs of texts that differ only in amounts, dates and names; shape (texts, texts)."""
+    found = [template_of(text) for text in texts]
+    same = np.eye(len(texts), dtype=np.bool_)
+    for at, one in enumerate(found):
+        for other in range(at):
+            size = one.total() + found[other].total()
+            alike = 2 * (one & found[other]).total() >= _SAME * size if size else False
+            same[at, other] = same[other, at] = alike
+    return same
 
 
 def copies_among(

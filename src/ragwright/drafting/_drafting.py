@@ -17,7 +17,9 @@ from ._saving import origin_of, project_outputs, save_drafts
 from .outputs import Origin
 
 if TYPE_CHECKING:
+    from ..answer import DraftOptions
     from ..flow import Flow, Forecast
+    from ..project import Settings
     from ._records import DraftBatch, DraftRequest
 
 
@@ -37,7 +39,8 @@ def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftB
         project_outputs(project).require_writable()
     underway = Underway()
     flow = drafts(project, request, how, underway)()
-    origin = origin_of(project) if storing else Origin()  # before: files may change meanwhile
+    # before: files may change meanwhile
+    origin = origin_of(project, _settings(project, how)) if storing else Origin()
     try:
         batch = project.runner.run(flow, scope=how.scope, timeout=how.timeout, trace=how.trace)
     except (RagwrightError, KeyboardInterrupt) as stop:
@@ -48,6 +51,24 @@ def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftB
     if not storing:
         return batch
     return replace(batch, number=save_drafts(project, batch, how.scope, origin))
+
+
+def with_numbers(options: DraftOptions, how: Drafting) -> DraftOptions:
+    """The options with the numbers of examples and records that a draft asks for.
+
+    Raises:
+        ConfigError: The pool is smaller than the number of examples.
+    """
+    examples = options.examples if how.examples is None else how.examples
+    pool = options.pool if how.pool is None else how.pool
+    return replace(options, examples=examples, pool=pool)
+
+
+def _settings(project: Project, how: Drafting) -> Settings:
+    """The project's settings, as they are for one draft."""
+    answer = project.settings.answer
+    own = replace(answer, draft=with_numbers(answer.draft, how))
+    return replace(project.settings, answer=own)
 
 
 def _keep_partial(
@@ -104,6 +125,7 @@ def drafts(
         # a misspelt name is reported before other calls are paid for
         project.models.settings_of(model)
     plan = draft_plan(project)
+    plan = replace(plan, options=with_numbers(plan.options, how))
     searching = replace(plan.retrieve, filters=plan.retrieve.filters + how.filters)
     plan = replace(plan, models=models, preview=how.preview, retrieve=searching)
     return partial(draft, request, project.target(), plan, underway)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from ..answer import DraftOptions, Window
 from ..core import Filter, FilterError, Hit, Mapped, PromptError, RetrieveError, counted, listed
 from ..flow import Flow, Lookup, LookupReply, Vector, send
@@ -19,6 +21,7 @@ from ..retrieve import (
     similarities,
     word_similarities,
 )
+from ._copies import same_template
 from ._records import DraftRequest
 from ._wording import read_wording
 
@@ -267,10 +270,13 @@ def find_pool(
         reply = yield from send(Lookup(target.snapshot, ids, vectors=True), LookupReply)
         vectors = reply.vectors
     if vectors is not None:
-        return Pool(found, examples, similarities(vectors))
-    if target.analyzer is None:
+        alike = similarities(vectors)
+    elif target.analyzer is not None:
+        alike = word_similarities(texts, target.analyzer)
+    else:
         raise RetrieveError("neither vectors nor words: examples cannot be compared")
-    return Pool(found, examples, word_similarities(texts, target.analyzer))
+    # one text with other amounts, dates and names is no second example
+    return Pool(found, examples, np.where(same_template(texts), 1.0, np.minimum(alike, 0.999)))
 
 
 def _searched(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ..answer import CONVERSATION
+from ..core import forget_backups
 from ..flow import one_to_forget
-from ..project import clear_spools, forget_glossaries
+from ..project import clear_spools, forget_glossaries, forget_stamps
 from ._saving import project_outputs
 from .tables import ProjectRecords
 
@@ -19,11 +21,20 @@ _END_WORK = (
 )
 
 
-def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
+def forget_document(
+    project: Project, document_id: str, *, also: Callable[[], Mapping[str, int]] = dict
+) -> Mapping[str, int]:
     """Purge a document from store, replies, runs, outputs and tables; returns the counts.
 
     The document of a record goes from the tables too, with all their earlier versions, and from
-    the Delta tables that they were exported to (``exported``).
+    the Delta tables that they were exported to (``exported``). Replies to prompts that held
+    earlier answers go as well, since those may have quoted it. Whoever is about to show or store an
+    answer reads :attr:`Project.erasures` again, in every process.
+
+    Args:
+        project: The project.
+        document_id: The document.
+        also: Purges what rooms above keep, while nobody works; its counts are added.
 
     Raises:
         StoreError: The name is empty.
@@ -32,12 +43,15 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
     """
     one_to_forget(document_id, None)
     with project.alone("forget", hint=_END_WORK):
+        project.erasures.add([document_id])
         document = project.store.document(document_id)
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # mined from the document too
         clear_spools(project.folder.cache)  # of an ingest that was killed
         project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
-        names = {document_id} if document is None else {document_id, document.source}
+        forget_stamps(project.folder.cache / "files.sqlite", document_id)
+        forget_backups(project.folder.data)
+        names = {document_id, CONVERSATION} | ({document.source} if document else set())
         records = ProjectRecords(project)
         return {
             "documents": removed.removed,
@@ -47,7 +61,13 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             "outputs": project_outputs(project).forget(document=document_id),
             "records": records.forget(document_id),
             "exported": records.forget_exported(document_id),
+            **also(),
         }
+
+
+def scope_name(scope: str) -> str:
+    """Name of a visibility scope among the erasures of a project."""
+    return f"ragwright:scope:{scope}"
 
 
 def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
@@ -59,6 +79,8 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
     """
     one_to_forget(None, scope)
     with project.alone("forget", hint=_END_WORK):
+        project.erasures.add([scope_name(scope)])
+        forget_backups(project.folder.data)
         return {
             "replies": project.replies.forget(scope=scope),
             "rows": project.runs.forget(scope=scope),

@@ -22,6 +22,8 @@ class Drafting:
         trace: Gets an entry for each request.
         filters: Hard filters beside the project's own.
         timeout: Most seconds; the texts written by then are stored, marked partial.
+        examples: Examples in a prompt, in place of ``answer.draft.examples``.
+        pool: Records that examples are taken from, in place of ``answer.draft.pool``.
     """
 
     models: tuple[str, ...] = ()
@@ -31,3 +33,5 @@ class Drafting:
     trace: list[TraceEntry] | None = None
     filters: tuple[Filter, ...] = ()
     timeout: float | None = None
+    examples: int | None = None
+    pool: int | None = None

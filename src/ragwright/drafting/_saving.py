@@ -9,6 +9,7 @@ from ..project import Project, Served, configuration_of
 from .outputs import Origin, Outputs
 
 if TYPE_CHECKING:
+    from ..project import Settings
     from ._records import DraftBatch
 
 
@@ -38,12 +39,13 @@ def save_drafts(
     return project_outputs(project).save(batch, replace(made, snapshot=batch.snapshot, scope=scope))
 
 
-def origin_of(project: Project) -> Origin:
+def origin_of(project: Project, settings: Settings | None = None) -> Origin:
     """The present configuration of an opened project, and whether it is served.
 
-    The snapshot and the scope are the batch's own.
+    The snapshot and the scope are the batch's own. ``settings`` are those of the batch, if they
+    differ from the project's.
     """
-    configuration = configuration_of(project.folder, project.settings)
+    configuration = configuration_of(project.folder, settings or project.settings)
     served = Served(project.folder).current()
     same = served is not None and served.configuration == configuration.hash
     return Origin(

@@ -46,15 +46,14 @@ class Batcher:
     def _flush(self) -> None:
         self._scheduled = False
         waiting = [pair for pair in self._queue if not pair[1].cancelled()]
-        batch, self._queue = (
-            waiting[: self._handler.max_batch],
-            waiting[self._handler.max_batch :],
-        )
+        batch, self._queue = waiting, []
         if not batch:
             return
-        requests = [request for request, _ in batch]
         loop = asyncio.get_running_loop()
         try:
+            most = max(1, self._handler.together([request for request, _ in waiting]))
+            batch, self._queue = waiting[:most], waiting[most:]
+            requests = [request for request, _ in batch]
             quick = self._handler.quick(requests)
         except Exception as error:
             self._settle(batch, [], error)

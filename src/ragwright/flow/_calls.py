@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
@@ -47,6 +47,7 @@ from ._writer import committed
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1
+_HOLD_SECONDS = 0.2
 _MARGIN = 1.1
 _CHARACTERS_A_TOKEN = 3.0
 _MOST_CHARACTERS = 5.0
@@ -303,6 +304,8 @@ class Caller:
         usage = Usage(1)
         loop = asyncio.get_running_loop()
         try:
+            while self.options.hold is not None and self.reason is None and self.options.hold():
+                await asyncio.sleep(_HOLD_SECONDS)
             worst = self.worst_cost(handler, lane.name, request)
             await self._reserve(worst)
             held = worst
@@ -347,6 +350,7 @@ class Caller:
         )
         self.progress.calls += 1
         self.progress.in_flight += 1
+        self.progress.awaited[lane.name] += 1
         call.sent = True
         try:
             async with asyncio.timeout(seconds):
@@ -376,6 +380,7 @@ class Caller:
             raise
         finally:
             self.progress.in_flight -= 1
+            self.progress.awaited[lane.name] -= 1
 
     def _learn(self, lane: str, request: Request, reply: Reply, seconds: float) -> None:
         """Add a call to its lane's statistics."""
@@ -468,9 +473,9 @@ class Caller:
         self.replies.put(entry, done)
         await _stored(asyncio.shield(done_future))
 
-    def note_sources(self, key: Key, request: Request) -> None:
-        """Record the sources of a request whose reply is known or shared."""
-        sources = sources_of(request)
+    def note_sources(self, key: Key, request: Request, more: Sequence[str] = ()) -> None:
+        """Record the sources of a request whose reply is known or shared, and those of its flow."""
+        sources = (*sources_of(request), *more)
         if sources and self.replies is not None:
             self.replies.add_sources(key.text, sources)
 

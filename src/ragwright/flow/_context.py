@@ -42,6 +42,7 @@ class Context:
         sink: Gets the text deltas of the one request marked ``stream``.
         trace: Gets an entry for each request, if set.
         scenario: Set in a dry run: what is forecast instead of sent.
+        sources: Added to the sources of every request.
     """
 
     scope: str = ""
@@ -50,6 +51,7 @@ class Context:
     trace: list[TraceEntry] | None = None
     scenario: Scenario | None = None
     streamed: bool = False
+    sources: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.scope and not self.scope.strip():
@@ -74,6 +76,9 @@ class RunnerOptions:
         longest_reply: Tokens a reply may have where ``max_tokens`` is not set (worst case).
         seed: Seed of the jitter between attempts.
         workers: Threads that carry out batches.
+        hold: Asked before each request is sent; while it is true, the request waits.
+        grace: Most seconds that a stop by the user (Ctrl-C) waits for calls in flight. Those
+            without a reply by then are cancelled and count as possibly billed.
     """
 
     concurrency: int = 16
@@ -86,6 +91,8 @@ class RunnerOptions:
     longest_reply: int = 4096
     seed: int = 0
     workers: int = 4
+    hold: Callable[[], bool] | None = None
+    grace: float = 3.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ class Tables:
             files of this program. Each may run again where its table exists.
         version: Schema version.
         upgrades: Further statements for SQLite files of an older version.
+        backup: Copy a SQLite file before it is migrated; not for a cache.
         damaged: Hint if a file is damaged: what to do, and what that loses.
         side_by_side: True if several processes may write at the same moment, where the database
             allows it; otherwise they take turns.
@@ -73,6 +74,7 @@ class Tables:
     statements: Sequence[str]
     version: int
     upgrades: Sequence[str] = ()
+    backup: bool = True
     damaged: str = ""
     side_by_side: bool = False
 
@@ -84,10 +86,12 @@ class SharedPlace:
     Attributes:
         address: ``postgresql://host/database``; ``${NAME}`` is a variable of the environment.
         schema: Beginning of the names of its schemas.
+        patience: Most seconds to wait for the server when it is away, once it has been reached.
     """
 
     address: str
     schema: str = "ragwright"
+    patience: float = 30.0
 
 
 Place: TypeAlias = Path | SharedPlace

@@ -63,6 +63,10 @@ class Engine:
         """Why the work is being stopped, None while it goes on."""
         return self.caller.reason
 
+    def forget_searches(self) -> None:
+        """Forget the remembered results of searches."""
+        self._memo = Memo()
+
     # -- driving ---------------------------------------------------------------------------
 
     async def run(self, flow: Flow[T], context: Context) -> T:
@@ -196,7 +200,7 @@ class Engine:
             if known is not None and (context.scenario is not None or not _stale(request)):
                 self._count_reuse(context)
                 if context.scenario is None:
-                    self.caller.note_sources(key, request)
+                    self.caller.note_sources(key, request, context.sources)
                 if streamed(request) and context.sink is not None:
                     context.sink(_text(known))  # a known reply replays as one delta
                 return known
@@ -204,7 +208,7 @@ class Engine:
             return context.scenario.forecast(handler, request, None if key is None else key.text)
         reply = await self._shared(key, handler, request, key, context, known)
         if key is not None:
-            self.caller.note_sources(key, request)
+            self.caller.note_sources(key, request, context.sources)
         return reply
 
     def _addressed(self, request: Request, context: Context) -> tuple[AnyHandler, Key | None]:
@@ -397,15 +401,30 @@ class Engine:
             for batcher in self._batchers.values():
                 batcher.drop()
 
-    async def drain(self) -> None:
-        """Wait for the calls in flight, then allow new work (a spent budget stays spent)."""
+    async def drain(self, grace: float | None = None) -> None:
+        """Wait for the calls in flight, then allow new work (a spent budget stays spent).
+
+        Calls that take longer than ``grace`` seconds are cancelled. A batch under way cannot be: it
+        goes on, and nobody waits for it.
+        """
+        loop = asyncio.get_running_loop()
+        end = None if grace is None else loop.time() + grace
+        late = False
         while True:
             carried = [b.carried for b in self._batchers.values() if b.carried is not None]
-            waiting: list[asyncio.Future[Any]] = [*self._tasks, *self._drives, *carried]
+            waiting: list[asyncio.Future[Any]] = [*self._tasks, *self._drives]
+            waiting += [] if late else carried
             if not waiting:
                 break
-            await asyncio.wait(waiting)
+            left = None if end is None or late else max(0.0, end - loop.time())
+            _, pending = await asyncio.wait(waiting, timeout=left)
             await asyncio.sleep(0)  # their callbacks take them off the lists
+            if pending and end is not None and not late:
+                late = True
+                progress = self.caller.progress
+                progress.given_up.update(+progress.awaited)
+                for task in list(self._tasks):
+                    task.cancel()
         self.caller.reason = None
 
     async def leave(self, tasks: Collection[asyncio.Task[Any]]) -> None:

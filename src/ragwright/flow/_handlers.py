@@ -91,6 +91,10 @@ class BatchHandler(Handler[RequestT, ReplyT]):
     def carry(self, requests: Sequence[RequestT]) -> Sequence[ReplyT | RagwrightError]:
         """Replies in the order of the requests; one that failed is its error."""
 
+    def together(self, requests: Sequence[RequestT]) -> int:
+        """How many of the first requests to carry out at once, at least 1."""
+        return self.max_batch
+
     def quick(self, requests: Sequence[RequestT]) -> bool:
         """True if these surely take less than 5 ms: then they run on the loop."""
         return False

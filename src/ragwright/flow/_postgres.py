@@ -68,7 +68,8 @@ class PostgresDatabase(Database):
         upgrade: Migrate tables of an older version rather than refuse them.
 
     Attributes:
-        patience: Seconds to wait for a server that is away, once it has been reached.
+        patience: Seconds to wait for a server that is away, once it has been reached. They count
+            from the first failure: later callers wait for what is left, not all of it again.
 
     Raises:
         StoreUnreachableError: No server answers.
@@ -78,7 +79,6 @@ class PostgresDatabase(Database):
     """
 
     remote = True
-    patience = 30.0
 
     def __init__(self, place: SharedPlace, tables: Tables, *, upgrade: bool = False) -> None:
         self.tables = tables
@@ -86,6 +86,8 @@ class PostgresDatabase(Database):
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
         self.takes_turns = not tables.side_by_side
+        self.patience = place.patience
+        self._away_since: float | None = None
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = filled_address(place.address, "shared.address")
         self._turn = int(text_hash(self.schema)[:15], 16)
@@ -113,14 +115,19 @@ class PostgresDatabase(Database):
                 raw = self._idle.pop()
                 if not raw.closed:
                     return raw
-        end = time.monotonic() + (self.patience if self._reached and not self._closed else 0.0)
+        begun = time.monotonic() if self._away_since is None else self._away_since
+        end = begun + (self.patience if self._reached and not self._closed else 0.0)
         pause = 0.1
         while True:
             try:
-                return self._opened()
+                raw = self._opened()
             except self._psycopg.OperationalError as error:
+                self._away_since = begun
                 if _refused(str(error)) or time.monotonic() + pause > end:
                     raise
+            else:
+                self._away_since = None
+                return raw
             time.sleep(pause)
             pause = min(2.0, pause * 2)
 
@@ -139,8 +146,8 @@ class PostgresDatabase(Database):
         raw = psycopg.connect(
             self._address,
             autocommit=True,
-            connect_timeout=10,
-            tcp_user_timeout=30_000,
+            connect_timeout=max(2, min(10, round(self.patience))),
+            tcp_user_timeout=round(1000 * max(2.0, min(30.0, self.patience))),
             keepalives_idle=30,
             application_name="ragwright",
             cursor_factory=psycopg.RawCursor,

@@ -39,6 +39,8 @@ class Progress:
         finished: Rows of these jobs that are done or failed, those of an earlier run included.
         kept: Rows among them that an earlier run had finished.
         warnings: Warnings to show during the work; the list only grows.
+        awaited: Model -> its calls in flight.
+        given_up: Model -> calls that a stop by the user cancelled before their reply.
     """
 
     total: int | None = None
@@ -56,6 +58,8 @@ class Progress:
     cost: float = 0.0
     possibly_billed: int = 0
     warnings: list[str] = field(default_factory=list)
+    awaited: Counter[str] = field(default_factory=Counter)
+    given_up: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.monotonic)
     _waiting: dict[tuple[str, bool], Waiting] = field(default_factory=dict)
     _used: set[str] = field(default_factory=set)

@@ -70,7 +70,7 @@ _MOVED = {
     "reply_sources": "ON CONFLICT DO NOTHING",
 }
 """What moving replies does with those that are there already."""
-REPLY_TABLES = Tables("replies", _SCHEMA, 2, damaged=_DAMAGED, side_by_side=True)
+REPLY_TABLES = Tables("replies", _SCHEMA, 2, damaged=_DAMAGED, side_by_side=True, backup=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,10 @@ class Runner:
         """Change the most that may be spent, what was spent so far included; from any thread."""
         self._engine.caller.budget.ceiling = max_cost
 
+    def forget_searches(self) -> None:
+        """Forget the results of searches that are remembered in memory; from any thread."""
+        self._engine.forget_searches()
+
     def most_in_flight(self, lane: str) -> int:
         """Highest number of requests of a lane that were in flight at once."""
         found = self._engine.caller.lanes.get(lane)
@@ -104,6 +108,7 @@ class Runner:
         timeout: float | None = None,
         sink: Callable[[str], None] | None = None,
         trace: list[TraceEntry] | None = None,
+        sources: tuple[str, ...] = (),
     ) -> T:
         """Drive one flow to its end and return its result.
 
@@ -113,6 +118,7 @@ class Runner:
             timeout: Seconds for the whole flow.
             sink: Gets the deltas of the request marked ``stream``; called on the runner's
                 thread, so it must be quick.
+            sources: Added to the sources of every request: what its replies are forgotten with.
             trace: Gets an entry for each request.
 
         Raises:
@@ -121,7 +127,7 @@ class Runner:
         """
         self._refuse_own_thread()
         with self._at_work():
-            future = self._submit(self._top(flow, scope, timeout, sink, trace))
+            future = self._submit(self._top(flow, scope, timeout, sink, trace, sources))
             try:
                 return future.result()
             except KeyboardInterrupt:
@@ -139,12 +145,13 @@ class Runner:
         timeout: float | None = None,
         sink: Callable[[str], None] | None = None,
         trace: list[TraceEntry] | None = None,
+        sources: tuple[str, ...] = (),
     ) -> T:
         """The same from within another event loop (a server, a notebook): awaits the flow."""
         work = self._at_work()
         await asyncio.to_thread(work.__enter__)  # it may wait for a lock
         try:
-            future = self._submit(self._top(flow, scope, timeout, sink, trace))
+            future = self._submit(self._top(flow, scope, timeout, sink, trace, sources))
             return await asyncio.wrap_future(future)
         except Stopping as stopping:
             if not self._closed:
@@ -260,13 +267,16 @@ class Runner:
     # -- stopping --------------------------------------------------------------------------
 
     def interrupt(self, reason: RagwrightError | None = None) -> None:
-        """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies."""
+        """Stop as Ctrl-C does: close flows, wait for calls in flight, keep their replies.
+
+        It waits for ``options.grace`` seconds at most; calls without a reply by then are cancelled.
+        """
         self._refuse_own_thread()
         if self._loop is not None and not self._closed:
             self.ask_to_stop(
                 reason or Interrupted("stopped by the user", hint="run it again: replies are kept")
             )
-            self._drain()
+            self._drain(self.options.grace)
 
     def ask_to_stop(self, reason: RagwrightError) -> None:
         """Close the flows under way and return at once; whoever drives them gets the reason.
@@ -294,9 +304,9 @@ class Runner:
                 thread.join()
                 loop.close()
 
-    def _drain(self) -> None:
+    def _drain(self, grace: float | None = None) -> None:
         if not self._closed:  # closing drains by itself
-            self._submit(self._engine.drain()).result()
+            self._submit(self._engine.drain(grace)).result()
 
     # -- the loop --------------------------------------------------------------------------
 
@@ -307,11 +317,12 @@ class Runner:
         timeout: float | None,
         sink: Callable[[str], None] | None,
         trace: list[TraceEntry] | None,
+        sources: tuple[str, ...] = (),
     ) -> T:
         deadline = None
         if timeout is not None:
             deadline = asyncio.get_running_loop().time() + timeout
-        return await self._engine.run(flow, Context(scope, deadline, sink, trace))
+        return await self._engine.run(flow, Context(scope, deadline, sink, trace, sources=sources))
 
     def _submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         try:

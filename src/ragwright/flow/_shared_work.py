@@ -32,6 +32,19 @@ class SharedWork:
         self._workers = 0
         self._lock = threading.Lock()
 
+    def reach(self) -> None:
+        """Check that the server answers, without waiting for one that is away.
+
+        Raises:
+            StoreUnreachableError: It does not.
+        """
+        with self._database.explained():
+            connection = self._database.connect()
+            try:
+                connection.execute("SELECT 1")
+            finally:
+                connection.close()
+
     @contextmanager
     def working(self) -> Iterator[None]:
         """Hold the lock together with any number of others.

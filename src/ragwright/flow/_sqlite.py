@@ -15,8 +15,10 @@ from ..core import (
     StoreBusyError,
     StoreDamagedError,
     StoreError,
+    back_up,
     file_error,
     reading_connection,
+    rolled_back,
     writable,
 )
 from ._database import Connection, Database, Tables
@@ -60,20 +62,36 @@ class SqliteDatabase(Database):
                 )
             # else nothing is written, so that opening waits for no other writer
             if found < version:
-                with connection:
-                    connection.execute("BEGIN IMMEDIATE")
-                    for statement in (*tables.statements, *(tables.upgrades if found else ())):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {version}")
+                self._migrate(connection)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._error(error) from error
+        except OSError as error:
+            raise file_error(error, path) from error
         finally:
             connection.close()
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Make the tables, or bring them to the present version after a backup."""
+        tables = self.tables
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            # Another process may have migrated it while this one waited.
+            found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found >= tables.version:
+                return
+            if found and tables.backup:
+                with closing(reading_connection(self.path, _BUSY_SECONDS)) as reader:
+                    back_up(reader, self.path, found)
+            for statement in (*tables.statements, *(tables.upgrades if found else ())):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {tables.version}")
 
     def _check(self) -> None:
         """Refuse another program's file, and a newer version, before anything is written."""
         if not self.path.is_file() or not self.path.stat().st_size:
             return
+        if not self.read_only:
+            rolled_back(self.path)
         with closing(reading_connection(self.path, _BUSY_SECONDS)) as connection:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}

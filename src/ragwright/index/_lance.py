@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from ..core import (
     text_hash,
 )
 from . import _lance_tables as lance, _lance_upkeep as upkeep
+from ._lance_open import OpenTables
 from ._lance_rows import (
     chunk_rows,
     document_of,
@@ -58,7 +58,6 @@ from ._tokens import AnalyzerFactory, Analyzers
 
 _BLOCK = 500
 _GRACE_SECONDS = 3600
-_READS = 20
 _KEYS = 20_000
 """Documents that are looked up by one reading of all keys, which no index covers."""
 
@@ -112,16 +111,17 @@ class LanceStore(Store):
         self._sizes = sizes or LanceSizes()
         self._path = Path(path)
         self._where = str(path)
+        self._remote = "://" in self._where
         self._analyzers = Analyzers(analyzers)
-        self._tables: dict[str, Any] = {}
-        self._lock = threading.RLock()
         self._totals: dict[str, tuple[int, Totals]] = {}
         self._values = KnownValues(self._where)
         self._merges = 0
+        self._declared: set[str] = set()
         with lance.explained(self._where):
-            if "://" not in self._where:
+            if not self._remote:
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db, self._session = lance.connect(self._where, self._options.cache_mb)
+            self._tables = OpenTables(self._db)
             facts = self._facts()
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
@@ -140,14 +140,14 @@ class LanceStore(Store):
         names = ["store", "schema"]
         values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
         first = lance.arrow_table({"name": names, "value": values}, lance.facts_schema())
-        names_here = self._names()
+        names_here = self._tables.names()
         if "facts" not in names_here and any(n[:7] in ("chunks_", "documen") for n in names_here):
             raise StoreError(
                 "the place holds tables, but not those of a ragwright store",
                 where=self._where,
                 hint="give the store a folder or prefix of its own (store.uri)",
             )
-        table = self._made("facts", lambda: self._db.create_table("facts", data=first))
+        table = self._tables.made("facts", lambda: self._db.create_table("facts", data=first))
         if table.schema.names != lance.facts_schema().names:
             raise StoreError(
                 "the table 'facts' there is not one of a ragwright store",
@@ -157,66 +157,27 @@ class LanceStore(Store):
         rows = lance.select(table, ["name", "value"]).to_pylist()
         return {row["name"]: row["value"] for row in reversed(rows)}
 
-    def _made(self, name: str, make: Callable[[], Any]) -> Any:
-        """The table of that name; ``make`` makes it, another process may do so first."""
-        with self._lock:
-            for attempt in range(_READS):
-                if name in self._tables:
-                    break
-                try:
-                    self._tables[name] = (
-                        self._db.open_table(name) if name in self._names() else make()
-                    )
-                except (OSError, RuntimeError, ValueError):
-                    # Another process is making it: listed, but not yet to be opened.
-                    if attempt == _READS - 1:
-                        raise
-                    time.sleep(0.05)
-            return self._tables[name]
-
-    def _names(self) -> list[str]:
-        return list(self._db.list_tables().tables)
-
-    def _opened(self, name: str) -> Any | None:
-        with self._lock:
-            if name not in self._tables and name not in self._names():
-                return None
-            return self._made(name, lambda: None)
-
     def _documents(self, pair: IndexSpec) -> Any | None:
-        return self._opened(f"documents_{pair.key}")
+        return self._tables.opened(f"documents_{pair.key}")
 
     def _chunks(self, pair: IndexSpec) -> Any | None:
-        return self._opened(f"chunks_{pair.key}")
-
-    def _fresh(self, name: str) -> Any:
-        """A handle of its own on a table, to be set to a version."""
-        return self._db.open_table(name)
+        return self._tables.opened(f"chunks_{pair.key}")
 
     def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
-        self._made(
-            f"values_{pair.key}",
-            lambda: self._db.create_table(
-                f"values_{pair.key}", schema=lance.values_schema(), exist_ok=True
-            ),
-        )
-        chunks = self._made(
-            f"chunks_{pair.key}",
-            lambda: self._db.create_table(
-                f"chunks_{pair.key}", schema=lance.chunks_schema(pair), exist_ok=True
-            ),
-        )
+        self._declare(pair)
+        self._tables.created(f"values_{pair.key}", lance.values_schema())
+        chunks = self._tables.created(f"chunks_{pair.key}", lance.chunks_schema(pair))
+        documents = self._tables.created(f"documents_{pair.key}", lance.documents_schema())
+        return documents, chunks
 
-        def documents() -> Any:
-            made = self._db.create_table(
-                f"documents_{pair.key}", schema=lance.documents_schema(), exist_ok=True
-            )
-            settings = [json.dumps(asdict(pair))]
-            row = {"name": [f"pair {pair.key}"], "value": settings}
+    def _declare(self, pair: IndexSpec) -> None:
+        """Name the pair among the facts of the store, before it has tables."""
+        if pair.key in self._declared:
+            return
+        if all(known.key != pair.key for known in self._known_pairs()):
+            row = {"name": [f"pair {pair.key}"], "value": [json.dumps(asdict(pair))]}
             self._tables["facts"].add(lance.arrow_table(row, lance.facts_schema()))
-            return made
-
-        return self._made(f"documents_{pair.key}", documents), chunks
+        self._declared.add(pair.key)
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
@@ -298,7 +259,7 @@ class LanceStore(Store):
             rows, values = chunk_rows(pair, prepared, stamps)
             if rows.num_rows:
                 lance.retried(lambda: chunks.add(rows), self._where)
-            self._values.add(pair, self._opened(f"values_{pair.key}"), values)
+            self._values.add(pair, self._tables.opened(f"values_{pair.key}"), values)
             described = document_rows(prepared, stamps, root)
             added = 0
             if not replaces:
@@ -372,7 +333,9 @@ class LanceStore(Store):
 
         With ``purge`` all tables are rewritten and their older versions removed, also those of
         pairs without documents; processes that are reading an old version at that moment read
-        again. Chunks left by a crashed writer are removed too.
+        again. Chunks left by a crashed writer are removed too, and so are files that no version
+        names: nobody else may write to the store meanwhile. In an object store, which other
+        machines may be writing to, such files stay for seven days.
         """
         counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
@@ -385,7 +348,7 @@ class LanceStore(Store):
                 removed = self._delete(documents, "stamp", stamps)
                 dropped = self._delete(chunks, "stamp", stamps)
                 if purge:
-                    self._sweep(documents, chunks)
+                    self._sweep(documents, chunks, grace=_GRACE_SECONDS if self._remote else 0)
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
                 self._purge()
@@ -394,15 +357,22 @@ class LanceStore(Store):
     def _purge(self) -> None:
         """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
         for pair in self._known_pairs():
-            self._values.renew(pair, self._chunks(pair), self._opened(f"values_{pair.key}"))
-        for name in self._names():
-            upkeep.purge(self._opened(name), self._where)
+            self._values.renew(pair, self._chunks(pair), self._tables.opened(f"values_{pair.key}"))
+        for name in self._tables.names():
+            table = self._tables.opened(name)
+            if table is not None:
+                upkeep.purge(table, self._where, unnamed=not self._remote)
+        if not self._remote:
+            upkeep.purge_folder(self._path)
         for pair in self.pairs():
             self.settle(pair)
 
-    def _sweep(self, documents: Any, chunks: Any) -> None:
-        """Delete chunks that no document refers to and that no writer is about to use."""
-        before = time.time_ns() - _GRACE_SECONDS * 10**9
+    def _sweep(self, documents: Any, chunks: Any, *, grace: int = _GRACE_SECONDS) -> None:
+        """Delete chunks that no document refers to and that no writer is about to use.
+
+        A writer may use those that were written less than ``grace`` seconds ago.
+        """
+        before = time.time_ns() - grace * 10**9
         old = lance.select(chunks, ["stamp"], f"written < {before}")["stamp"].to_numpy()
         live = lance.select(documents, ["stamp"])["stamp"].to_numpy()
         self._delete(chunks, "stamp", np.setdiff1d(old, live).tolist())
@@ -448,12 +418,12 @@ class LanceStore(Store):
         Raises:
             SnapshotGoneError: Its versions are no longer kept.
         """
-        facts = search_facts(self._fresh("facts"), pair)
-        found = pin(self._fresh, pair, self._where)
+        facts = search_facts(self._tables.fresh("facts"), pair)
+        found = pin(self._tables.fresh, pair, self._where)
         current = snapshot_name(pair, found.totals.digest, self._options)
         if name and name != current:
             try:
-                found = pin(self._fresh, pair, self._where, tag_of(name))
+                found = pin(self._tables.fresh, pair, self._where, tag_of(name))
             except SnapshotGoneError:
                 raise snapshot_gone(name, current, self._where) from None
             return name, found, facts
@@ -484,12 +454,14 @@ class LanceStore(Store):
             if documents is None or chunks is None or not documents.count_rows():
                 return
             self._sweep(documents, chunks)
-            facts = search_facts(self._fresh("facts"), pair)
+            facts = search_facts(self._tables.fresh("facts"), pair)
             if chunks.count_rows() < self._sizes.indexed:
                 upkeep.compact([documents, chunks], self._where)
             elif upkeep.due(chunks, self._options, facts, self._sizes.stale):
                 lists = upkeep.build(documents, chunks, self._options, facts, self._where)
-                told = upkeep.measured(pin(self._fresh, pair, self._where), self._options, lists)
+                told = upkeep.measured(
+                    pin(self._tables.fresh, pair, self._where), self._options, lists
+                )
                 self._tell(f"search {pair.key}", json.dumps(told))
             else:
                 return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -259,11 +261,17 @@ def retire(tables: Sequence[Any], where: str) -> None:
         lance.retried(lambda t=table, a=age: t.optimize(cleanup_older_than=a), where)  # type: ignore[misc]
 
 
-def purge(table: Any, where: str) -> None:
+def purge(table: Any, where: str, *, unnamed: bool) -> None:
     """Remove deleted rows and all earlier versions from the disk, tags and indexes included.
 
     Lance only marks rows as deleted, compacts files that lost a tenth, and does not report which
     files hold such rows. So all rows are rewritten, and old versions are removed.
+
+    Args:
+        table: The table.
+        where: The store, for errors.
+        unnamed: Remove files that no version names, too, whatever their age. They are left by a
+            writer that was killed or whose commit lost a conflict; nobody may be writing now.
     """
     for name in list(table.tags.list()):
         table.tags.delete(name)
@@ -275,4 +283,19 @@ def purge(table: Any, where: str) -> None:
     lance.retried(table.optimize, where)
     # Versions older than a millisecond are removed; 0 would warn on every call.
     time.sleep(0.005)
-    lance.retried(lambda: table.optimize(cleanup_older_than=timedelta(milliseconds=1)), where)
+    age = timedelta(milliseconds=1)
+    lance.retried(lambda: table.optimize(cleanup_older_than=age, delete_unverified=unnamed), where)
+
+
+def purge_folder(folder: Path) -> None:
+    """Remove what Lance's own clean-up does not look at: temporary files, tables without a version.
+
+    Raises:
+        OSError: A file cannot be removed.
+    """
+    for table in folder.glob("*.lance"):
+        if not any((table / "_versions").glob("*.manifest")):
+            shutil.rmtree(table)
+    for file in folder.rglob(".tmp*"):
+        if file.is_file():
+            file.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core import SchemaVersionError, StoreError
+from ..core import SchemaVersionError, StoreError, back_up
 
 APPLICATION_ID = 0x52575354
 """``RWST``: identifies a file of ragwright among SQLite files."""
@@ -97,7 +97,7 @@ def prepare(db: sqlite3.Connection, path: Path, steps: Sequence[str] = STEPS) ->
     if version == len(steps):
         return
     if version:
-        _back_up(db, path.with_name(f"{path.name}.v{version}.bak"))
+        back_up(db, path, version)
     db.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have migrated it while we waited for the lock.
@@ -139,12 +139,3 @@ def checked_version(db: sqlite3.Connection, path: Path, steps: Sequence[str] = S
             hint="pip install --upgrade ragwright",
         )
     return version
-
-
-def _back_up(db: sqlite3.Connection, target: Path) -> None:
-    target.touch(mode=0o600)
-    copy = sqlite3.connect(target)
-    try:
-        db.backup(copy)
-    finally:
-        copy.close()

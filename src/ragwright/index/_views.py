@@ -200,6 +200,12 @@ class Views:
         """One document as stored now, None if there is none."""
         return self._store.document(document_id)
 
+    def drop(self) -> None:
+        """Open no view again that is open now; searches that are using one go on."""
+        with self._lock:
+            self._open = OrderedDict()
+            self._seconds = {}
+
     def close(self) -> None:
         """Close all views."""
         with self._lock:

@@ -29,6 +29,7 @@ from .ocr import (
     ScannedPage,
     ScanProgress,
     engine_name,
+    faults_of,
     image_extract,
     may_recognise,
     recognise,
@@ -106,6 +107,9 @@ def extract_bytes(
         progress.unread += not engine_name() and options.ocr != "never"
         return extract
     scans = recognise(name, kind, data, options, progress, extract.unread)
+    faults = faults_of(scans)
+    if len(faults) == len(scans) and not extract.text:
+        raise faults[0]
     return _apart(_File(name, kind, data, scans), options)
 
 

@@ -28,6 +28,12 @@ class SourceOptions:
     exclude: tuple[str, ...] = option(
         (), "Glob patterns of files and folders to leave out, by name or path.", when="index"
     )
+    metadata: Mapping[str, Any] = option(
+        dict,
+        "Fields that every document of the source gets, such as {group: hr}, for filters. They "
+        "win over fields that a document brings.",
+        when="index",
+    )
     max_bytes: int = option(
         200_000_000,
         "Largest local file read, in bytes; `fetch.max_bytes` bounds what is fetched.",

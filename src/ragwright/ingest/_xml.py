@@ -153,6 +153,8 @@ class _Walk:
             text, kind = f"- {text}", "line"
         if element.tag in _ASIDES:
             text = _bracketed(text)
+        if element.tag == "speaker":
+            text = _speaker(element)
         tight = self._last == "speaker" or (self._last == kind == "line")
         self._builder.add(text, "\n" if tight and kind != "speaker" else "\n\n")
         self._last = kind
@@ -178,6 +180,12 @@ def _runs(element: Element) -> bool:
     if element.tag in _RUNNING or not len(element):
         return True
     return bool((element.text or "").strip() or any((c.tail or "").strip() for c in element))
+
+
+def _speaker(element: Element) -> str:
+    """Who speaks, with a colon, so that the name is no part of the speech below it."""
+    text = inline(element).rstrip(" .,:")
+    return f"{text}:"
 
 
 def _bracketed(text: str) -> str:

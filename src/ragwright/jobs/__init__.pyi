@@ -4,6 +4,7 @@ from ._history import (
     NoticeSent as NoticeSent,
     RunStart as RunStart,
     StepRun as StepRun,
+    forget_printed as forget_printed,
 )
 from ._jobs import (
     CheckLine as CheckLine,

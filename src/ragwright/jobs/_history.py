@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..flow import Connection, Tables, open_database
+
+if TYPE_CHECKING:
+    from ..project import ProjectFolder
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -32,6 +36,9 @@ JobState: TypeAlias = Literal[
 CUT_OFF = "its process was killed"
 OWED = "its process ended before it was sent"
 """Reason of a notice before it is sent; after a crash it remains, and the notice is sent later."""
+
+FORGOTTEN = "(removed by `ragwright forget`)"
+"""Output of steps that ran before a document was forgotten."""
 
 _SCHEMA = (
     "CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, "
@@ -141,6 +148,16 @@ class JobRun:
         return codes.get(self.state, 1)
 
 
+def forget_printed(project: ProjectFolder) -> int:
+    """Purge what the steps of a project's jobs have printed; returns their number.
+
+    Raises:
+        StoreError: As :meth:`JobHistory.forget_printed`.
+    """
+    file = project.data / "jobs.sqlite"
+    return JobHistory(file).forget_printed() if file.exists() else 0
+
+
 class JobHistory:
     """The history of the jobs of a project, in one SQLite file that several processes use.
 
@@ -220,6 +237,21 @@ class JobHistory:
         with self._database.transaction() as connection:
             row = connection.execute("SELECT max(due) FROM runs WHERE job = ?", (job,)).fetchone()
         return None if row[0] is None else float(row[0])
+
+    def forget_printed(self) -> int:
+        """Purge what steps have printed, which may quote any document; returns their number.
+
+        Raises:
+            StoreError: The file cannot be written, or is held by another process.
+        """
+        self._database.require_writable()
+        with self._database.transaction() as connection:
+            printed = connection.execute(
+                "UPDATE steps SET output = ? WHERE output NOT IN ('', ?)", (FORGOTTEN, FORGOTTEN)
+            ).rowcount
+        with closing(self._database.connect()) as connection:
+            self._database.scrub(connection)
+        return printed
 
     def prune(self, job: str, keep: int) -> int:
         """Delete all but the newest runs of a job; returns the number deleted."""

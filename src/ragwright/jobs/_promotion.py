@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..core import ConfigError, StoreError, TestsetError
@@ -11,6 +11,7 @@ from ..experiment import (
     Evaluation,
     clusters_of_results,
     compare_evaluations,
+    counting_note,
     find_run,
     judge_checks,
     read_results,
@@ -121,7 +122,10 @@ def gate_evaluation(
     except TestsetError:
         if chosen.options.needs_people:
             raise
-    return gate(evaluation.summaries, rules, chosen.options, against=against, checked=checked)
+    outcome = gate(evaluation.summaries, rules, chosen.options, against=against, checked=checked)
+    sides = [evaluation] if baseline is None else [evaluation, baseline]
+    old = [counting_note(one.name, one.manifest, root) for one in sides]
+    return replace(outcome, notes=tuple(filter(None, old)))
 
 
 def promote(

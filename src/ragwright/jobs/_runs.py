@@ -12,9 +12,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from ..core import FileLock, JobError, StoreError
+from ..core import Erasures, FileLock, JobError, StoreError, WorkLock
 from ..project import JobStep, ProjectFolder, ProjectJob
-from ._history import CUT_OFF, OWED, JobHistory, JobRun, JobState, RunStart, StepRun, Trigger
+from ._history import (
+    CUT_OFF,
+    FORGOTTEN,
+    OWED,
+    JobHistory,
+    JobRun,
+    JobState,
+    RunStart,
+    StepRun,
+    Trigger,
+)
 from ._notices import Notices, NoticeText, shown_address
 from ._schedule import Schedule
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
@@ -23,6 +33,8 @@ FINAL: Mapping[int, JobState] = {100: "gate failed", 101: "not trusted"}
 """Exit codes that are results: used as the job's own, and not retried."""
 
 _USAGE = 2
+_ERASING = 3600.0
+"""Most seconds to wait for an erasure before the output of a step is stored."""
 _TELL = 300.0
 """Most seconds to wait for another run of the same job whose notices are being sent."""
 
@@ -100,6 +112,8 @@ class JobRunner:
         self.notices = notices or Notices()
         self.clock = clock or Clock()
         self.history = JobHistory(project.data / "jobs.sqlite")
+        self._work = WorkLock(project.data / "work")
+        self._erasures = Erasures(project.data / "work" / "erasures")
 
     def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
         """The job's lock, None if it is already running (see :meth:`taken_by`)."""
@@ -228,10 +242,13 @@ class JobRunner:
             if deadline is not None and time.monotonic() >= deadline:
                 return "timed out", f"no time was left for step {at + 1} ({step.run})"
             begun = self.clock.now()
+            erased = self._erasures.position
             plan = self._plan(job, step, lock, deadline, hearing)
             end = run_step(plan, stop)
-            said = (end.seconds, end.code, end.state, end.output)
-            self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *said))
+            with self._work.working("job", wait=_ERASING):  # nobody forgets what is being stored
+                printed = end.output if self._erasures.position == erased else FORGOTTEN
+                said = (end.seconds, end.code, end.state, printed)
+                self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *said))
             if end.state == "succeeded":
                 at += 1
                 continue

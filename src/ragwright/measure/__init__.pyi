@@ -14,7 +14,6 @@ from ._compare import (
     holm as holm,
     p_text as p_text,
     permutation_p as permutation_p,
-    smallest_difference as smallest_difference,
 )
 from ._defaults import (
     ChosenMeasures as ChosenMeasures,
@@ -23,7 +22,11 @@ from ._defaults import (
 )
 from ._definition import Definition as Definition, MeasureScale as MeasureScale
 from ._edit import common_subsequence as common_subsequence, edit_distance as edit_distance
-from ._embedded import QADistances as QADistances, qa_distances as qa_distances
+from ._embedded import (
+    QADistances as QADistances,
+    distances_of_vectors as distances_of_vectors,
+    qa_distances as qa_distances,
+)
 from ._equivalence import least_rows as least_rows, most_lost as most_lost
 from ._gate import (
     GateCheck as GateCheck,
@@ -36,7 +39,12 @@ from ._gate import (
     judge_check as judge_check,
     parse_rule as parse_rule,
 )
-from ._gold import GOLD as GOLD, lacks_gold as lacks_gold, marked as marked
+from ._gold import (
+    GOLD as GOLD,
+    gold_given as gold_given,
+    lacks_gold as lacks_gold,
+    marked as marked,
+)
 from ._judge import judge as judge
 from ._judge_call import (
     JudgeCall as JudgeCall,
@@ -81,6 +89,7 @@ from ._score import (
 )
 from ._selection import Selection as Selection, best_of as best_of
 from ._setup import MeasureSetup as MeasureSetup
+from ._silence import counted_as_worst as counted_as_worst
 from ._spread import (
     FIRST_ORDER as FIRST_ORDER,
     SECOND_ORDER as SECOND_ORDER,
@@ -94,6 +103,7 @@ from ._statistics import (
     Summary as Summary,
     Tally as Tally,
     aggregate as aggregate,
+    known_measure as known_measure,
     known_scale as known_scale,
 )
 from ._text import stands_in as stands_in
@@ -116,5 +126,6 @@ from .statistics import (
     mean_interval as mean_interval,
     period_alpha as period_alpha,
     resampled as resampled,
+    smallest_difference as smallest_difference,
     student_quantile as student_quantile,
 )

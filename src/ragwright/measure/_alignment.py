@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import ConfigError, require
-from ..models import Reranker, folder_hash, no_progress_bars
+from ..models import Reranker, folder_hash, no_progress_bars, transformer_folder
 
 Matrix = NDArray[np.float64]
 Tokens = tuple[Matrix, NDArray[np.bool_]]
@@ -36,24 +36,28 @@ class TokenModel:
 
     Raises:
         MissingExtraError: transformers and torch are not installed.
-        ConfigError: The folder does not hold a transformer.
+        ConfigError: The folder does not hold a transformer, or one that cannot be opened.
     """
 
     def __init__(self, folder: str) -> None:
-        home = Path(folder).expanduser()
-        if not (home / "config.json").is_file():
-            raise ConfigError(
-                "the folder holds no transformer",
-                where=str(home),
-                hint="give a folder with config.json, weights and tokenizer",
-            )
+        home = transformer_folder(Path(folder.removeprefix("st:")).expanduser(), _WHAT)
         transformers = require("transformers", "torch", _WHAT)
         self._torch = require("torch", "torch", _WHAT)
-        with no_progress_bars(_WHAT):
-            self.tokenizer = transformers.AutoTokenizer.from_pretrained(
-                str(home), local_files_only=True
-            )
-            self.model = transformers.AutoModel.from_pretrained(str(home), local_files_only=True)
+        try:
+            with no_progress_bars(_WHAT):
+                self.tokenizer = transformers.AutoTokenizer.from_pretrained(
+                    str(home), local_files_only=True
+                )
+                self.model = transformers.AutoModel.from_pretrained(
+                    str(home), local_files_only=True
+                )
+        except (OSError, ValueError, KeyError) as error:
+            raise ConfigError(
+                f"the transformer cannot be opened: {error}",
+                where=str(home),
+                hint="the folder needs config.json, a tokenizer and PyTorch weights "
+                "(model.safetensors)",
+            ) from error
         self.model.eval()
         limits = [self.tokenizer.model_max_length]
         limits.append(getattr(self.model.config, "max_position_embeddings", limits[0]))

@@ -1,27 +1,46 @@
 """Capabilities shown by the response: refusing, detecting an error, correcting it.
 
 A response is recognised by cues: their words must occur in sequence, ignoring case, punctuation and
-spacing. Nothing else counts, so the generator's instructions must match the cues
-(:class:`MeasureSetup`).
+spacing; ``a|b`` is either of two words. Nothing else counts, so the generator's instructions must
+match the cues (:class:`MeasureSetup`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ..core import Row
 from ._gold import NoGold, marked
 from ._knowledge import Found
 from ._measure import Measure
 from ._setup import MeasureSetup
-from ._text import contains, language_of, references_of, stands_in
+from ._text import contains, language_of, references_of
 from ._words import plain_words
 
 
 def recognised(response: str, cues: Sequence[str]) -> bool:
     """True if the words of at least one cue occur in the response in sequence."""
-    said = plain_words(response)
-    return any(words and stands_in(words, said) for words in map(plain_words, cues))
+    pattern = _pattern(tuple(cues))
+    return pattern is not None and pattern.search(" ".join(plain_words(response))) is not None
+
+
+@lru_cache(maxsize=16)
+def _pattern(cues: tuple[str, ...]) -> re.Pattern[str] | None:
+    """One pattern over words separated by single spaces; None without a cue."""
+    parts = [part for part in map(_words_of, cues) if part]
+    return re.compile(rf"(?<!\S)(?:{'|'.join(parts)})(?!\S)") if parts else None
+
+
+def _words_of(cue: str) -> str:
+    """The pattern of one cue, word by word; empty if it has no words."""
+    found = []
+    for word in cue.split():
+        either = [re.escape(" ".join(plain_words(text))) for text in word.split("|")]
+        if kept := [text for text in either if text]:
+            found.append(kept[0] if len(kept) == 1 else f"(?:{'|'.join(kept)})")
+    return " ".join(found)
 
 
 def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
@@ -50,7 +69,7 @@ def _rejects(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
         return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
     if marked(row, "abstained"):
         return 1.0
-    return float(recognised(row.said, setup.rejection_cues))
+    return float(recognised(row.said, setup.refusals))
 
 
 _ANSWERABLE = {"FalseRejectionRate": True, "RejectionRate": False}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
@@ -11,10 +11,13 @@ import numpy as np
 
 from ..core import MeasureError, Score, counted, frame_of, html_table
 from ._definition import MeasureScale
+from ._gold import all_counted, counted_apart
+from ._silence import counted_as_worst
 from ._statistics import known_scale
 from .statistics import (
     FEW_SEEN,
-    NORMAL,
+    LEVEL,
+    RowsNeeded,
     Values,
     difference_interval,
     numbered,
@@ -27,16 +30,14 @@ Scored: TypeAlias = Mapping[str, Sequence[Score]]
 
 Verdict: TypeAlias = Literal["better", "worse", "no change proven"]
 
-LEVEL = 0.05
 LEAST_P = 0.001
 """Smaller p-values are not told apart: they rest on the assumptions of the test."""
-POWER = 0.8
+COLLECTABLE = 100_000
+"""Most further rows that somebody could collect."""
 _EXACT = 16
 """Most differences for which all sign flips are enumerated (65,536)."""
 _FLIPS = 10_000
 _BLOCK = 4_000_000  # most random signs held at once
-_TEN_PERCENT = NORMAL.inv_cdf(0.9)  # standard errors to the 10 % point
-_ENDLESS = 10**9  # more rows or clusters than anyone will collect
 
 
 def p_text(p: float) -> str:
@@ -47,6 +48,10 @@ def p_text(p: float) -> str:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The comparison of b with a by one measure, on the rows scored in both.
+
+    Where a system abstained on rows with gold, ``with_abstained`` is the same comparison with these
+    rows at the worst value of the scale. It decides: ``verdict``, ``doubt`` and ``text`` are its
+    own.
 
     Attributes:
         measure: Text of the measure.
@@ -92,6 +97,11 @@ class Comparison:
                 against the difference, so that the test includes such rows.
         unanswerable: Rows on which at least one of the two rightly abstained; not part of the
             coverage.
+        counted: What a measure of retrieval counted in the compared rows: ``spans``,
+            ``documents`` or both; empty for other measures.
+        missed: Rows with gold in both on which at least one of the two abstained.
+        with_abstained: The comparison in which an abstention on a row with gold has the worst value
+            of the scale; None if there is none, or if the scale has no worst value.
     """
 
     measure: str
@@ -128,6 +138,14 @@ class Comparison:
     unanswerable: int = 0
     more_rows_low: int | None = None
     more_rows_high: int | None = None
+    counted: tuple[str, ...] = ()
+    missed: int = 0
+    with_abstained: Comparison | None = None
+
+    @property
+    def deciding(self) -> Comparison:
+        """The comparison whose numbers decide: with abstained rows at the worst value."""
+        return self.with_abstained or self
 
     @property
     def p_verdict(self) -> float | None:
@@ -154,46 +172,71 @@ class Comparison:
         """Independent observations: clusters, or rows."""
         return self.n if self.clusters is None else self.clusters
 
-    def more(self, noun: str = "row") -> str:
-        """``62 to 774 more rows``: how many would prove the difference; empty if unknown."""
-        low, high = self.more_rows_low, self.more_rows_high
-        if not low or not high:
+    def outlook(self, noun: str = "row") -> str:
+        """How many more rows would tell the difference from 0; empty if it is proven.
+
+        ``about 160 more rows (62 to 770) would tell it from 0``
+        """
+        if self.more_rows == 0 or self.difference is None or self._silent:
             return ""
-        span = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-        return f"{span} more {noun}{'' if high == 1 else 's'}"
+        if self.units < 2:
+            return f"1 {noun if self.clusters is None else 'cluster'} cannot prove a difference"
+        least, most = self.more_rows_low, self.more_rows_high
+        if self.more_rows is None or least is None or most is None or most > COLLECTABLE:
+            return f"it cannot be told from 0 by any number of {noun}s you could collect"
+        low, high = _about(least), _about(most)
+        plural = "" if self.more_rows == 1 else "s"
+        shown = "" if low == high else f" ({low} to {high})"
+        return f"about {_about(self.more_rows)} more {noun}{plural}{shown} would tell it from 0"
 
     @property
     def text(self) -> str:
-        """The verdict as text, with its evidence."""
-        if self.difference is None:
+        """The verdict with its evidence, in a sentence."""
+        one = self.deciding
+        if one.difference is None:
             return f"{self.measure}: no row has a score in both runs, so they cannot be compared."
-        seen = f"{self.difference:+.4f}"
-        if self.low is not None and self.high is not None:
-            seen += f" (95 % interval {self.low:+.4f} to {self.high:+.4f})"
-        said = f"{self.measure}: {'no verdict' if self._silent else self.verdict}, {seen}"
-        said += f" on {counted(self.n, 'row')}"
-        if self.clusters is not None:
-            said += f" in {self.clusters} clusters"
-        if self.p_holm is not None:
-            said += f", {p_text(self.p_holm)}"
-        said += "."
-        if self._silent:
-            return f"{said} {self._silent[0].upper()}{self._silent[1:]}."
-        if self.verdict == "no change proven":
-            if self.p is not None and self.p <= LEVEL < (self.p_rare or 0.0):
-                said += " Rare kinds of rows that are not in this sample could reverse it."
-            if self.smallest is not None:
-                said += (
-                    f" This many rows can show a difference of about {self.smallest:.4f} or more."
-                )
-            if more := self.more():
-                said += f" About {more} are needed to prove this one."
-        return said
+        seen = f"{one.difference:+.4f}"
+        if one.low is not None and one.high is not None:
+            seen += f" (95 % interval {one.low:+.4f} to {one.high:+.4f})"
+        seen += f" on {counted(one.n, 'row')}"
+        if one.clusters is not None:
+            seen += f" in {counted(one.clusters, 'cluster')}"
+        if one.p_holm is not None:
+            seen += f", {p_text(one.p_holm)}"
+        verdict = "no verdict" if one._silent else one.verdict
+        parts = [f"{self.measure}: {verdict}, {seen}", *self._beside_the_difference()]
+        return f"{'; '.join(parts)}{self._abstentions()}."
+
+    def _abstentions(self) -> str:
+        """How abstentions are counted, in brackets; empty if there are none."""
+        if self.with_abstained is None or self.scale is None:
+            return ""
+        rows = counted(self.missed, "abstained row counts", "abstained rows count")
+        answered = "no row was answered by both"
+        if self.difference is not None:
+            answered = f"{self.difference:+.4f} on the {self.n} that both answered"
+        return f" ({rows} as {self.scale.worst:g}; {answered})"
+
+    def _beside_the_difference(self) -> Iterator[str]:
+        """What a reader of the difference must know: doubts, rows needed."""
+        one = self.deciding
+        if one._silent:
+            yield one._silent
+        elif one.verdict == "no change proven":
+            if one.p is not None and one.p <= LEVEL < (one.p_rare or 0.0):
+                yield "rare kinds of rows that are not in this sample could reverse it"
+            if outlook := one.outlook():
+                yield outlook
 
     @property
     def _silent(self) -> str:
         """Why there is no conclusion."""
         return self.incomparable or self.doubt
+
+
+def _about(rows: int) -> str:
+    """A number with two digits that count: ``1,300``."""
+    return f"{float(f'{rows:.1e}'):,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,21 +321,20 @@ def compare_rows(
             f"row {lost!r} has no cluster", hint="give a cluster to every row or to none"
         )
     given, apart = scales or {}, incomparable or {}
-    bare = [
-        Comparison(
-            name,
-            seed=seed,
-            scale=given.get(name) or known_scale(name),
-            incomparable=apart.get(name, ""),
-        )
-        for name in shared
-    ]
-    found = [
-        _compared(one, (tables[0][one.measure], tables[1][one.measure]), ids, clusters)
-        for one in bare
-    ]
+    answered, counted_all = [], []
+    for name in shared:
+        scale = given.get(name) or known_scale(name)
+        bare = Comparison(name, seed=seed, scale=scale, incomparable=apart.get(name, ""))
+        sides = tables[0][name], tables[1][name]
+        bare = replace(bare, missed=_missed(*sides))
+        found = _compared(bare, sides, ids, clusters)
+        answered.append(found)
+        if bare.missed and scale is not None and scale.worst is not None:
+            worst = _at_worst(sides[0], scale), _at_worst(sides[1], scale)
+            found = replace(_compared(bare, worst, ids, clusters), moved=found.moved)
+        counted_all.append(found)
     return Comparisons(
-        measures=tuple(_settled(found)),
+        measures=_decided(_settled(answered), _settled(counted_all)),
         only_a=tuple(key for key in a if key not in b),
         only_b=tuple(key for key in b if key not in a),
         missing=tuple(name for name in (*tables[0], *tables[1]) if name not in shared),
@@ -336,16 +378,6 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def smallest_difference(error: float, tests: int = 1) -> float:
-    """Smallest difference detected with 80 % power at the 5 % level, two-sided.
-
-    ``(z(1 - 0.05 / (2 tests)) + z(0.8)) * error``, ``error`` being the standard error of the
-    difference (Cohen 1988; for evaluations Miller 2024); several tests share the level, as in the
-    strictest step of Holm's method.
-    """
-    return (NORMAL.inv_cdf(1 - LEVEL / (2 * tests)) + NORMAL.inv_cdf(POWER)) * error
-
-
 def paired(a: Mapping[str, Score], b: Mapping[str, Score]) -> list[tuple[str, float, float]]:
     """(row id, value in a, value in b) of the rows scored in both, in a's order."""
     found = []
@@ -381,6 +413,13 @@ def moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tupl
     return found
 
 
+def _with_counted(named: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
+    """The comparison with the gold that was counted; no verdict where the two differ in it."""
+    both = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
+    apart = named.incomparable or counted_apart(both)
+    return replace(named, counted=all_counted(both), incomparable=apart)
+
+
 def _compared(
     named: Comparison,
     sides: tuple[Mapping[str, Score], Mapping[str, Score]],
@@ -395,7 +434,7 @@ def _compared(
     lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in known)
     excused = sum(map(_excused, known))
     bare = replace(
-        named,
+        _with_counted(named, *sides),
         n=n,
         coverage=n / (len(ids) - lacking - excused) if n else 0.0,
         only_a=sum(score.value is not None for score in sides[0].values()) - n,
@@ -483,6 +522,27 @@ def _with_the_lost(
     return replace(found, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
 
 
+def _at_worst(side: Mapping[str, Score], scale: MeasureScale) -> dict[str, Score]:
+    return {key: counted_as_worst(score, scale) for key, score in side.items()}
+
+
+def _missed(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
+    """Rows of both on which at least one of the two abstained although the row has gold."""
+    return sum(key in b and (score.missed or b[key].missed) for key, score in a.items())
+
+
+def _decided(
+    answered: Sequence[Comparison], counted_all: Sequence[Comparison]
+) -> tuple[Comparison, ...]:
+    """Comparisons of the rows scored in both, with the verdicts of those that count abstentions."""
+    return tuple(
+        replace(bare, verdict=whole.verdict, doubt=whole.doubt, with_abstained=whole)
+        if bare.missed and whole.n > bare.n
+        else whole
+        for bare, whole in zip(answered, counted_all, strict=True)
+    )
+
+
 def _settled(found: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
     tested = [comparison for comparison in found if comparison.p is not None]
@@ -500,72 +560,19 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
     doubt = _doubt(comparison) if shown else ""
     if shown and not doubt and comparison.scale is not None:
         verdict = "better" if (difference > 0) == comparison.scale.higher_is_better else "worse"
-    need = _Need(comparison, tests)
+    need = RowsNeeded(
+        comparison.smallest,  # still the standard error of the difference
+        comparison.n,
+        comparison.units,
+        against=min(comparison.wins, comparison.losses) / comparison.n,
+        width=None if comparison.scale is None else comparison.scale.width,
+        tests=tests,
+    )
     found = replace(comparison, p_holm=p_holm, smallest=need.smallest, verdict=verdict, doubt=doubt)
     if shown:
         return replace(found, more_rows=0, more_rows_low=0, more_rows_high=0)
-    most = need.more_rows(abs(difference) - _TEN_PERCENT * need.error)
-    if most is None:
-        return found
-    return replace(
-        found,
-        more_rows=need.more_rows(abs(difference)),
-        more_rows_low=need.more_rows(abs(difference) + _TEN_PERCENT * need.error),
-        more_rows_high=most,
-    )
-
-
-class _Need:
-    """Number of rows needed to detect a difference with 80 % power, estimated from the sample.
-
-    ``comparison.smallest`` still holds the standard error of the difference.
-    """
-
-    def __init__(self, comparison: Comparison, tests: int) -> None:
-        self._known = comparison.smallest is not None
-        self.error = comparison.smallest or 0.0
-        self._n = comparison.n
-        self._units = comparison.units
-        against = min(comparison.wins, comparison.losses)
-        self._against = against / comparison.n
-        self._width = None if comparison.scale is None else comparison.scale.width
-        self._tests = tests
-
-    @property
-    def smallest(self) -> float | None:
-        """The sample's evidence; None if there is none, or if its spread is unknown."""
-        found = self._shown_by(self._units) if self._known else 0.0
-        return None if not found or found > (self._width or math.inf) else found
-
-    def more_rows(self, difference: float) -> int | None:
-        """Further rows needed, at least 1; None if no number of rows would be enough."""
-        if difference <= 0 or not self._known or not self._shown_by(self._units):
-            return None
-        # Flips of k units give no p below 2 / 2^k, for any difference.
-        few = math.ceil(math.log2(2 * self._tests / LEVEL))
-        many = max(few, self._units)
-        while self._shown_by(many) > difference:
-            many *= 2
-            if many > _ENDLESS:
-                return None
-        while few < many:
-            middle = (few + many) // 2
-            if self._shown_by(middle) <= difference:
-                many = middle
-            else:
-                few = middle + 1
-        # at least one: the test has shown that these rows are not enough
-        return max(1, math.ceil(many * self._n / self._units - self._n))
-
-    def _shown_by(self, units: int) -> float:
-        """Smallest difference that this many rows or clusters detect, see smallest_difference."""
-        error = self.error * math.sqrt(self._units / units)
-        # A smaller mean could be reversed by rows that a sample of this size can miss.
-        missed = 0.0
-        if self._width is not None and self._against * units < FEW_SEEN:
-            missed = self._width * math.expm1(-math.log(LEVEL / (2 * self._tests)) / units)
-        noise = smallest_difference(error, self._tests)
-        return max(noise, missed + NORMAL.inv_cdf(POWER) * error)
+    low, most_likely, high = need.around(abs(difference))
+    return replace(found, more_rows=most_likely, more_rows_low=low, more_rows_high=high)
 
 
 def _doubt(found: Comparison) -> str:

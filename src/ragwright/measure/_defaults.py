@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from ..core import Row
+from ._judged import on_rubric_scales
+from ._knowledge import SHORT_WORDS
 from ._measure import Measure, parse_measure, parse_measures
 from ._score import missing_fields
 from ._setup import MeasureSetup
@@ -25,9 +27,10 @@ SHORT, WHOLE = "Contains", "TokenF1"
 WITH_TOKENS = "BERTScore(recall)"
 """Added if a token model is set: no other measure agreed better with people's verdicts."""
 
-SHORT_WORDS = 5
-"""Most words of a short reference. A longer one is rarely repeated literally: `Contains` is then 0
-for good and bad answers alike, as for all 274 pairs of RAGChecker (docs/measures.md)."""
+IN_PASSAGES = "AnswerRecall"
+"""Used for rows of a retriever without other gold than the answer. `Contains` and it need short
+references: of longer ones `Contains` is 0 for good and bad answers alike, as for all 274 pairs of
+RAGChecker (docs/measures.md)."""
 
 RANKING = "nDCG@10, Recall@100, MRR@10"
 """For rankings only, with their usual depths."""
@@ -56,7 +59,7 @@ def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]
     Raises:
         MeasureError: A name is wrong.
     """
-    return parse_measures(named or RANKING)
+    return on_rubric_scales(parse_measures(named or RANKING), {})
 
 
 def default_measures(
@@ -64,7 +67,8 @@ def default_measures(
 ) -> ChosenMeasures:
     """The measures for some rows, chosen by their columns and the configured models.
 
-    Rankings if there is gold; judged measures if a chat model judges, else
+    Rankings if there is gold; `AnswerRecall@5` for rows of a retriever (passages, no response)
+    whose only gold is the answer; judged measures if a chat model judges, else
     `KPrecision(content+bigrams)`; `TokenF1` against references, and `Contains` if at least half of
     them have at most 5 words; `BERTScore(recall)` if a token model is set.
 
@@ -76,28 +80,44 @@ def default_measures(
     chosen = setup or MeasureSetup()
     depth = 10 if hits is None else hits
     ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
-    thought_of = [*ranking, *JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS]
+    in_passages = f"{IN_PASSAGES}@{min(5, depth)}"
+    thought_of = [*ranking, in_passages, *JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS]
     seen = _seen(rows, parse_measures(thought_of), chosen)
     left_out = {name: _reason(name, seen, chosen) for name in thought_of}
     return ChosenMeasures(
         tuple(parse_measure(name) for name in thought_of if not left_out[name]),
-        {name: reason for name, reason in left_out.items() if reason},
+        {
+            name: reason
+            for name, reason in left_out.items()
+            if reason and (name != in_passages or seen.retriever)
+        },
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Facts about the rows: fields missing for each measure, lengths of references."""
+    """Facts about the rows: fields missing for each measure, lengths of references, answers."""
 
     least: Mapping[str, tuple[str, ...]]
     words: float
+    retriever: bool
+    """No row has a response."""
+
+    @property
+    def ranked(self) -> bool:
+        """True if a row has gold documents or spans, and a ranking."""
+        return any(
+            name.startswith("Recall@") and not lacking for name, lacking in self.least.items()
+        )
 
 
 def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _Seen:
     """Read rows once, one in memory at a time."""
     least: dict[str, tuple[str, ...]] = {}
     words = array("l")
+    retriever = True
     for row in rows:
+        retriever = retriever and row.response is None
         for measure in measures:
             best = least.get(str(measure))
             if best is None or best:
@@ -106,7 +126,7 @@ def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup)
         if references := references_of(row):
             language = language_of(row, setup)
             words.append(min(len(answer_words(text, language)) for text in references))
-    return _Seen(least, median(words) if words else 0)
+    return _Seen(least, median(words) if words else 0, retriever)
 
 
 def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
@@ -116,6 +136,10 @@ def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
         return "no rows"
     if least:
         return f"no row has {' and '.join(least)}"
+    if name.startswith(IN_PASSAGES) and seen.ranked:
+        return "gold documents or passages are measured"
+    if name.startswith(IN_PASSAGES) and not seen.retriever:
+        return "rows have a response: its own measures say more"
     if name in JUDGED and not setup.model:
         return "no chat model judges: `judge.model`"
     if name == WITH_TOKENS and not setup.token_model:

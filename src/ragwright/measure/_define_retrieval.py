@@ -54,6 +54,24 @@ def _characters(name: str, summary: str, source: str) -> Definition:
 
 
 RETRIEVAL = (
+    Definition(
+        name="AnswerRecall",
+        kind="text",
+        summary="1 if one of the first k passages contains the words of the reference in sequence, "
+        "else 0; of a reference of more than 5 words, the largest share of its content words and "
+        "numbers in one passage. It needs no gold passage, only the answer.",
+        needs=("retrieved_contexts", "reference"),
+        low=0.0,
+        high=1.0,
+        higher_is_better=True,
+        source="top-k retrieval accuracy of DPR (Karpukhin et al. 2020, `has_answer`), words as "
+        "ExactMatch; dpr: the tokens of its code, long references word for word too; of several "
+        "references the best. A passage may contain the words and not the answer (yes, a year)",
+        cutoff="required",
+        parameters=("words", "dpr"),
+        default="words",
+        validated="a slow second implementation, and DPR's rule on XQuAD",
+    ),
     _ranking(
         "HitRate",
         "1 if a relevant document, or a gold span, is among the first k, else 0.",

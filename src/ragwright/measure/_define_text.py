@@ -125,7 +125,7 @@ TEXT = (
     ),
 )
 
-_CUE = "the response contains a cue"
+_CUE = "the response contains a cue (`judge.rejection_cues`)"
 
 
 def _capability(

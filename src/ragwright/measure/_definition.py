@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal[
-    "retrieval", "span", "text", "embedding", "judged", "logprob", "capability"
+    "retrieval", "span", "text", "embedding", "judged", "logprob", "capability", "custom", "column"
 ]
 Cutoff: TypeAlias = Literal["required", "optional", "none"]
 ModelUse: TypeAlias = Literal["none", "chat", "embed", "chat, embed", "complete", "tokens"]
@@ -33,6 +33,12 @@ class MeasureScale:
     def ends(self) -> tuple[float, float | None]:
         """Smallest and largest value."""
         return self.low, self.high
+
+    @property
+    def worst(self) -> float | None:
+        """The worst value; None if the scale is unbounded there."""
+        end = self.low if self.higher_is_better else self.high
+        return None if end is None or math.isinf(end) else end
 
     @property
     def width(self) -> float | None:
@@ -85,9 +91,14 @@ class Definition:
         """Range and direction together."""
         return MeasureScale(self.low, self.high, self.higher_is_better)
 
+    @property
+    def states_scale(self) -> bool:
+        """False where the scale is in a rubric file or a function, or nowhere."""
+        return "name" not in self.parameters and self.kind not in ("custom", "column")
+
     def reads(self, field: str) -> bool:
-        """True where the measure looks at a field of a row."""
-        return field in (*self.needs, *self.instead)
+        """True where the measure looks at a field of a row; a custom one may look at any."""
+        return self.kind == "custom" or field in (*self.needs, *self.instead)
 
     @property
     def form(self) -> str:

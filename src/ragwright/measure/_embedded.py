@@ -142,17 +142,36 @@ def qa_distances(
     given = yield from _vectors(setup.embedder, [row.said for row in used], "passage")
     chunks = _other_chunks(used, draw)
     chosen = yield from _vectors(setup.embedder, chunks, "passage")
-    ranks = _ranks(asked, given)
-    other = given[_others(len(used), draw)]
-    return QADistances(
-        row_ids=tuple(row.id for row in used),
-        own=_distances(asked, given),
-        shuffled=_distances(asked, other),
+    return replace(
+        _among_themselves([row.id for row in used], asked, given, draw),
         echoed=_distances(asked, echoed),
         chunk=_distances(asked, chosen) if chunks else (),
-        ranks=ranks,
-        questions=asked,
-        answers=given,
+    )
+
+
+def distances_of_vectors(
+    row_ids: Sequence[str], questions: Matrix, answers: Matrix, seed: int = 0
+) -> QADistances:
+    """Distances, shuffled distances and ranks from unit vectors alone, a row each.
+
+    ``echoed`` and ``chunk`` stay empty: they need an embedding model.
+    """
+    return _among_themselves(row_ids, questions, answers, np.random.default_rng(seed))
+
+
+def _among_themselves(
+    row_ids: Sequence[str], questions: Matrix, answers: Matrix, draw: np.random.Generator
+) -> QADistances:
+    other = answers[_others(len(answers), draw)]
+    return QADistances(
+        row_ids=tuple(row_ids),
+        own=_distances(questions, answers),
+        shuffled=_distances(questions, other),
+        echoed=(),
+        chunk=(),
+        ranks=_ranks(questions, answers),
+        questions=questions,
+        answers=answers,
     )
 
 

@@ -153,16 +153,20 @@ class GateOutcome:
     coverage floor only if it is missed for any values of the rows without a score, else it is
     ``untrusted``. A rule against a baseline fails if the loss is, or may be, beyond the margin:
     *not worse* must be proven. A rule that is met is ``untrusted`` if it would fail with the rows
-    without a score at the worst end of the scale.
+    without a score at the worst end of the scale. Rules use the mean in which an abstention on a
+    row with gold has the worst value; the coverage floor counts such a row as one without a score.
+    ``notes`` are warnings about the runs.
     """
 
     state: GateState
     checks: tuple[GateCheck, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings of the rules, each once."""
-        return tuple(dict.fromkeys(check.warning for check in self.checks if check.warning))
+        """Warnings of the rules, each once, then those about the runs."""
+        found = (check.warning for check in self.checks if check.warning)
+        return tuple(dict.fromkeys((*found, *self.notes)))
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
@@ -299,7 +303,7 @@ def _threshold(
         return _check(rule, "untrusted", f"the run did not measure {rule.measure}; it has {taken}")
     if summary.mean is None:
         return _check(rule, "untrusted", "no row has a score")
-    estimate, what = Estimate(summary.mean, summary.low, summary.high), "mean"
+    estimate, what = Estimate(*summary.deciding), "mean"
     if options.corrected and judge is not None:
         elsewhere = shifted_mean(estimate, judge.bias, summary.scale)
         estimate = elsewhere if judge.corrected.value is None else judge.corrected
@@ -326,8 +330,13 @@ def _thin(
     mean = summary.mean
     if summary.coverage < options.floor:
         # The bound is missed even with every missing row at its best, so it certainly fails.
-        if certain and summary.best is not None and not _meets(summary.best, rule):
-            reason = f"at best {summary.best:.4f} with all missing rows at their best"
+        best = _at_best(summary)
+        if certain and best is not None and not _meets(best, rule):
+            all_known = summary.accounted >= 1
+            reason = (
+                f"mean {best:.4f}" if all_known else f"at best {best:.4f} with all missing rows"
+            )
+            reason += ("" if all_known else " at their best") + _abstained(summary)
             return _check(rule, "failed", reason, mean)
         lost = ", ".join(f"{state} {count}" for state, count in summary.lost.items())
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
@@ -340,6 +349,24 @@ def _thin(
     return None
 
 
+def _at_best(summary: Summary) -> float | None:
+    """The mean with rows without a score at the best value, abstentions at the worst."""
+    mean, scale, share = summary.deciding[0], summary.scale, summary.accounted
+    if mean is None or scale is None or not summary.missed:
+        return summary.best
+    best = scale.high if scale.higher_is_better else scale.low
+    return None if best is None else share * mean + (1 - share) * best
+
+
+def _abstained(summary: Summary) -> str:
+    """How abstentions are counted; empty if there are none."""
+    if not summary.missed or summary.mean_with_abstained is None or summary.scale is None:
+        return ""
+    answered = "no row" if summary.mean is None else f"{summary.mean:.4f} on the {summary.n}"
+    rows = counted(summary.missed, "abstention counts", "abstentions count")
+    return f"; {rows} as {summary.scale.worst:g}: {answered} answered"
+
+
 def _held(
     rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate, what: str
 ) -> GateCheck:
@@ -347,9 +374,11 @@ def _held(
     mean = estimate.value or 0.0
     reached = _meets(mean, rule)
     end = estimate.low if rule.upward else estimate.high
-    reason = f"{what} {mean:.4f} on {counted(summary.n, 'row')}"
+    rows = summary.n + (summary.missed if summary.mean_with_abstained is not None else 0)
+    reason = f"{what} {mean:.4f} on {counted(rows, 'row')}"
     if estimate.low is not None and estimate.high is not None:
         reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
+    reason += _abstained(summary)
     if summary.no_gold:
         reason += f", {summary.no_gold} without gold left out"
     if options.sure and reached:
@@ -366,14 +395,16 @@ def _turned(
 ) -> GateCheck | None:
     """The outcome of a pass that rows without a score could reverse; None if they could not."""
     lost = sum(summary.lost.values())
+    mean, share = summary.deciding[0], summary.accounted
+    if summary.mean_with_abstained is not None:
+        lost -= summary.missed
     if found.state != "passed" or not lost:
         return None
-    if summary.worst is None or summary.mean is None:
+    if summary.worst is None or mean is None:
         could = "on an unbounded scale they could reverse it"
     else:
         end = (estimate.low if rule.upward else estimate.high) if options.sure else estimate.value
-        share = summary.coverage
-        least = share * (end or 0.0) + summary.worst - share * summary.mean
+        least = share * (end or 0.0) + summary.worst - share * mean
         if _meets(least, rule):
             return None
         could = f"at worst it would be {least:.4f}"
@@ -390,7 +421,7 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
     if against is None:
         return _check(rule, "untrusted", "no baseline was given to compare with")
     found = next((c for c in against.measures if c.measure == str(rule.measure)), None)
-    if found is None or found.difference is None:
+    if found is None or found.deciding.difference is None:
         return _check(rule, "untrusted", "no row has a score in both runs")
     if found.coverage < options.floor:
         reason = f"only {found.coverage:.1%} of the rows are scored in both runs"
@@ -400,6 +431,7 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
             f"{reason}; at least {options.floor:.1%} are required",
             found.difference,
         )
+    found = found.deciding
     if found.incomparable:
         return _check(rule, "untrusted", found.incomparable, found.difference)
     due = max(_FEWEST, options.least)
@@ -468,6 +500,8 @@ def _meets(value: float, rule: GateRule) -> bool:
 
 def _on_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
     """Refuse a bound that every run or no run meets: the usual reason is a forgotten scale."""
+    if measure.known_scale is None and math.isfinite(bound):
+        return
     low, high = measure.definition.low, measure.definition.high
     ends = f"{measure} goes from {low:g}" + ("" if high is None else f" to {high:g}")
     if math.isinf(bound):

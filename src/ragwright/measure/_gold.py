@@ -6,7 +6,8 @@ left out of coverage, but not rows without an answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ..core import MeasureError, Row
 from ._definition import Definition
@@ -63,6 +64,38 @@ def gold_missing(row: Row, fields: Sequence[str]) -> bool:
     return any(name in GOLD and not _given(row, name) for name in fields)
 
 
+def gold_given(fields: Mapping[str, Any]) -> bool:
+    """True if any field of a row holds gold; of graded documents, one above 0."""
+    for name in GOLD:
+        value = fields.get(name)
+        if isinstance(value, Mapping):
+            value = any(grade > 0 for grade in value.values())
+        elif isinstance(value, str):
+            value = value.strip(" \n[]{}")  # a cell of a table may hold an empty list
+        if value:
+            return True
+    return False
+
+
 def _given(row: Row, name: str) -> bool:
     value = getattr(row, name)
     return bool(value.strip() if isinstance(value, str) else value)
+
+
+def all_counted(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """``spans``, ``documents`` or both, of what two runs counted in each row, in this order."""
+    return tuple(sorted({what for pair in pairs for what in pair if what}, reverse=True))
+
+
+def counted_apart(pairs: Sequence[tuple[str, str]]) -> str:
+    """Why scores cannot be compared, from what two runs counted in each row; empty if they can."""
+    scored = [pair for pair in pairs if all(pair)]
+    apart = [pair for pair in scored if pair[0] != pair[1]]
+    if not apart:
+        return ""
+    if len(set(apart)) == 1:
+        what = "the first run counted {} and the second {}".format(*apart[0])
+    else:
+        what = "the two runs counted different gold, spans and documents,"
+    rows = "every row" if len(apart) == len(scored) else f"{len(apart)} of {len(scored)} rows"
+    return f"{what} in {rows}: measure again the run that counted documents"

@@ -87,12 +87,14 @@ class JudgeCall(Generic[T]):
 class Judged(Generic[T]):
     """The result: a value, or None with the reason, quoting the judge's replies.
 
-    ``declined`` is True if the judge itself declined.
+    ``declined`` is True if the judge itself declined; ``cached`` if there is no value, and every
+    reply that was read came from the store.
     """
 
     value: T | None
     why: str = ""
     declined: bool = False
+    cached: bool = False
 
 
 def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
@@ -114,7 +116,8 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     if first.value is not None:
         return first
     if first.declined:
-        return Judged(None, f"{first.why}: {quoted(reply.text)}", declined=True)
+        why = f"{first.why}: {quoted(reply.text)}"
+        return Judged(None, why, declined=True, cached=reply.cached)
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
@@ -135,6 +138,7 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
         None,
         f"no usable judgment in two replies. First: {first.why}: {quoted(reply.text)} "
         f"Second: {second.why}: {quoted(later.text)}",
+        cached=reply.cached and later.cached,
     )
 
 

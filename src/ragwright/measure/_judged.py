@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from ..core import Row, Score
 from ..flow import Flow, gather, settled
+from ._catalogue import custom_scale
 from ._claims import claims, judged_recall
 from ._correctness import answer_correctness
 from ._definition import MeasureScale
@@ -58,11 +59,20 @@ def check_rubric(measure: Measure, setup: MeasureSetup) -> None:
 def on_rubric_scales(
     measures: Sequence[Measure], rubrics: Mapping[str, Rubric]
 ) -> tuple[Measure, ...]:
-    """Measures with the scales of their rubric files; unknown rubrics are ignored."""
+    """Measures with the scales of their rubric files and functions.
+
+    Unknown rubrics are ignored.
+
+    Raises:
+        PluginError: There is no such ``module:function``.
+        MeasureError: The attributes of a function are no scale.
+    """
     known = {**shipped_rubrics(), **rubrics}
     return tuple(
         on_scale(measure, _scale(known[measure.parameter]))
         if measure.name == "Rubric" and measure.parameter in known
+        else on_scale(measure, custom_scale(measure.name))
+        if measure.definition.kind == "custom"
         else measure
         for measure in measures
     )

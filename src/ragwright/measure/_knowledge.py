@@ -1,10 +1,11 @@
-"""Measures of a response against the passages it was written from."""
+"""Measures of passages: a response against those it was written from, answers within them."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
 from sys import intern
 from typing import TypeAlias, TypeVar
@@ -12,7 +13,7 @@ from typing import TypeAlias, TypeVar
 from ..core import Row
 from ._measure import Measure
 from ._rouge import f1
-from ._words import answer_words, content_words, plain_words
+from ._words import answer_words, content_words, plain_words, raw_words, words_with_articles
 
 Found: TypeAlias = float | str
 """A value, or the reason why there is none."""
@@ -93,3 +94,83 @@ def _words_of(passage: str, language: str, cut: Cut) -> Sequence[str]:
 @lru_cache(maxsize=1024)
 def _kept_words(passage: str, language: str, cut: Cut) -> tuple[str, ...]:
     return tuple(map(intern, cut(passage, language)))
+
+
+SHORT_WORDS = 5
+"""Most words of a short reference. A longer one is rarely repeated literally."""
+
+
+def answer_recall(row: Row, measure: Measure, references: Sequence[str], language: str) -> Found:
+    """The best value of an accepted reference in the first k passages, 0 to 1.
+
+    A reference of at most :data:`SHORT_WORDS` words counts 1 if one passage contains its words in
+    sequence, else 0: ``has_answer`` of Karpukhin et al. 2020 (DPR), with the words of `ExactMatch`,
+    which keep the signs of numbers. A longer, free-text reference is rarely repeated word for word:
+    it counts the largest share of its distinct content words and numbers (stems, without stop
+    words) that one passage contains. With ``dpr`` every reference is looked for word for word, cut
+    as DPR's SimpleTokenizer does.
+    """
+    passages = row.retrieved_contexts[: measure.cutoff]
+    if measure.parameter == "dpr":
+        return max(_in_sequence(text, passages, (dpr_words,)) for text in references)
+    cuts = tuple(
+        partial(cut, language=language) for cut in (answer_words, words_with_articles, raw_words)
+    )
+    return max(
+        _in_sequence(text, passages, cuts)
+        if len(answer_words(text, language)) <= SHORT_WORDS
+        else _largest_share(text, passages, language)
+        for text in references
+    )
+
+
+def dpr_words(text: str) -> list[str]:
+    """Words as DPR's SimpleTokenizer cuts them: runs of letters, numbers and marks, in lower case
+    and Unicode form NFD; every other visible sign is a word.
+    """
+    found: list[str] = []
+    run = False
+    for sign in unicodedata.normalize("NFD", text).lower():
+        kind = _kind(sign)
+        if kind == "word" and run:
+            found[-1] += sign
+        elif kind:
+            found.append(sign)
+        run = kind == "word"
+    return found
+
+
+@cache
+def _kind(sign: str) -> str:
+    """``word``, ``sign``, or empty for a blank or a control character."""
+    first = unicodedata.category(sign)[0]
+    return "word" if first in "LNM" else "" if first in "ZC" else "sign"
+
+
+def _in_sequence(
+    reference: str, passages: Sequence[str], cuts: Sequence[Callable[[str], list[str]]]
+) -> float:
+    """1 if a passage contains the words of a reference in sequence, else 0.
+
+    Of several ways to cut, the first that leaves words of the reference is taken.
+    """
+    for cut in cuts:
+        if wanted := cut(reference):
+            return float(any(_contains(cut(text), wanted) for text in passages))
+    return 0.0
+
+
+def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
+    size = len(wanted)
+    return any(
+        words[at] == wanted[0] and words[at : at + size] == wanted
+        for at in range(len(words) - size + 1)
+    )
+
+
+def _largest_share(reference: str, passages: Sequence[str], language: str) -> float:
+    """The largest share of a reference's content words that one passage contains."""
+    cut = content_words if content_words(reference, language) else answer_words
+    wanted = set(cut(reference, language))
+    found = (len(wanted.intersection(cut(text, language))) for text in passages)
+    return max(found, default=0) / len(wanted)

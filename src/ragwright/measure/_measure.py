@@ -14,6 +14,7 @@ from ._ragas import NEAREST, OURS
 from ._rubric import NAME
 
 _TEXT = re.compile(r"([A-Za-z]\w*)(?:\(([^()]*)\))?(?:@(\d{1,9}))?")
+_CUSTOM = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _LONGEST = 500  # characters of a measure's text; numbers in it must be short enough for int()
 _COMMA = re.compile(r",(?![^(]*\))")  # not inside brackets
 
@@ -23,8 +24,8 @@ class Measure:
     """A measure with its parameter in brackets and its cutoff after ``@``.
 
     ``str(measure)`` parses back to an equal measure; a parameter that is the default is
-    dropped, so that one measure has one text. ``scale`` is that of a rubric file, which the text
-    does not contain; see :func:`on_scale`.
+    dropped, so that one measure has one text. ``scale`` is that of a rubric file or of a custom
+    function, which the text does not contain; see :func:`on_scale`.
 
     Raises:
         MeasureError: No such measure, parameter or cutoff.
@@ -38,7 +39,7 @@ class Measure:
     def __post_init__(self) -> None:
         """Refuse unknown parts, and normalise the parameter."""
         definition = find(self.name)
-        if definition is None:
+        if definition is None or (":" in self.name and not _CUSTOM.fullmatch(self.name)):
             raise unknown_measure(self.name)
         parameter = _parameter(definition, self.parameter, str(self))
         object.__setattr__(self, "parameter", parameter)
@@ -76,15 +77,15 @@ class Measure:
 
     @property
     def known_scale(self) -> MeasureScale | None:
-        """Range and direction; None for a custom rubric whose file is not loaded."""
-        if self.scale is None and "name" in self.definition.parameters:
+        """Range and direction; None if neither the measure nor its file or code states it."""
+        if self.scale is None and not self.definition.states_scale:
             return None
         return self.definition.scale
 
 
 def on_scale(measure: Measure, scale: MeasureScale | None) -> Measure:
-    """The measure with the scale of its rubric file; other measures are unchanged."""
-    if scale is None or "name" not in measure.definition.parameters:
+    """The measure with the scale of its file or function; other measures are unchanged."""
+    if scale is None or measure.definition.states_scale:
         return measure
     return replace(measure, scale=scale)
 
@@ -93,16 +94,18 @@ def parse_measure(text: str) -> Measure:
     """The measure written as a text such as ``nDCG@10`` or ``Recall(rel=2)@100``.
 
     Names of ragas are read too where a measure of ours has their definition; ``faithfulness`` is
-    then ``Claims``.
+    then ``Claims``. ``module:function`` is a function of the user; it is not imported here.
 
     Raises:
         MeasureError: Not of that form, or unknown; the nearest known name is given.
     """
+    if len(text) <= _LONGEST and _CUSTOM.fullmatch(text.strip()):
+        return Measure(text.strip())
     match = _TEXT.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise MeasureError(
             f"cannot read {text.strip()[:_LONGEST]!r} as a measure",
-            hint="write Name, Name@k or Name(parameter)@k, for example nDCG@10",
+            hint="write Name, Name@k or Name(parameter)@k, for example nDCG@10; or module:function",
         )
     name, parameter, cutoff = match.groups()
     if name in NEAREST:
@@ -135,8 +138,10 @@ def parse_measures(texts: str | Iterable[str | Measure]) -> tuple[Measure, ...]:
 def _parameter(definition: Definition, given: str, text: str) -> str:
     """The canonical parameter: without spaces, whole numbers plain, the default omitted.
 
-    The form ``name`` means any name, kept as it is.
+    The forms ``name`` and ``column`` mean any name and any text, kept as they are.
     """
+    if "column" in definition.parameters and given.strip().isprintable() and given.strip():
+        return given.strip()
     if "name" in definition.parameters and NAME.fullmatch(given.strip()):
         return given.strip()
     parameter = re.sub(r"\d+", lambda m: str(int(m[0])), re.sub(r"\s", "", given))

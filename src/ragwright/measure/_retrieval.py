@@ -38,13 +38,14 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
     judged = list(qrels.values())
     if not any(grade >= level for grade in judged):
         if judged and not skip:
-            return Score(str(measure), "scored", 0.0)
+            return Score(str(measure), "scored", 0.0, counted="documents")
         wanted = "" if level == 1 else f" of grade {level} or more"
         reason = f"no relevant document{wanted}"
         return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
     grades = [qrels.get(document, 0) for document in dict.fromkeys(ranking)]
     cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
-    return Score(str(measure), "scored", formula(grades, judged, cutoff, level))
+    value = formula(grades, judged, cutoff, level)
+    return Score(str(measure), "scored", value, counted="documents")
 
 
 def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, int]]) -> str:

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from ..core import MeasureError, RagwrightError, Row, Score, StoppedError, require
+from ..core import Counted, MeasureError, RagwrightError, Row, Score, StoppedError, require
 from ..flow import Flow, gather, run_in_pool
 from ._capability import capability_value
+from ._catalogue import column_value, custom_function, custom_value
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
 from ._gold import NoGold, lacks_gold
@@ -42,8 +43,8 @@ _MODEL_FIELDS = {
     "tokens": ("token_model",),
 }
 _EXTRA_MODULES = {"measures": "sacrebleu", "torch": "transformers"}
-_SLOW = frozenset({"capability", "text"})
-"""Kinds whose cost grows with the texts: computed on the pool, not on the runner's loop."""
+_SLOW = frozenset({"capability", "custom", "text"})
+"""Kinds whose cost grows with the texts or is unknown: computed on the pool, not on the loop."""
 
 _OF_RESPONSE = frozenset({"text", "embedding", "judged", "logprob"})
 
@@ -108,9 +109,12 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
         MeasureError: A measure's model is not set.
         MissingExtraError: A measure's extra is not installed.
         MeasureError: There is no rubric of that name.
+        PluginError: There is no such ``module:function``.
     """
     for measure in measures:
         definition = measure.definition
+        if definition.kind == "custom":
+            custom_function(measure.name)
         lacking = _no_model(definition, setup)
         if lacking and not any(_kept(row, measure) for row in rows):
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
@@ -127,7 +131,9 @@ def model_fields(definition: Definition) -> tuple[str, ...]:
 def missing_fields(row: Row, definition: Definition) -> tuple[str, ...]:
     """Fields that a measure needs and a row lacks; none if either set is complete."""
     due = [definition.needs, *([definition.instead] if definition.instead else [])]
-    lacking = [tuple(name for name in names if not _present(row, name)) for names in due]
+    lacking = [
+        tuple(name for name in names if not _present(row, name, definition)) for names in due
+    ]
     return min(lacking, key=len)
 
 
@@ -159,7 +165,24 @@ def _computed(row: Row, measure: Measure, setup: MeasureSetup) -> Score:
     if isinstance(found, str):
         no_gold = isinstance(found, NoGold)
         return Score(str(measure), "not_applicable", reason=str(found), no_gold=no_gold)
-    return _finite(Score(str(measure), "scored", found))
+    return _finite(
+        Score(str(measure), "scored", found, counted=counted_in(row, measure.definition))
+    )
+
+
+def counted_in(row: Row, definition: Definition) -> Counted:
+    """What a measure of retrieval counts in a row: gold spans where it has some, else documents.
+
+    Empty for measures of other kinds.
+    """
+    if definition.kind == "span":
+        return "spans"
+    if definition.kind != "retrieval":
+        return ""
+    spans = definition.instead
+    return (
+        "spans" if spans and all(_present(row, name, definition) for name in spans) else "documents"
+    )
 
 
 def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
@@ -199,11 +222,16 @@ def _no_model(definition: Definition, setup: MeasureSetup) -> str:
 _SEARCHED = frozenset({"retrieved_context_ids", "retrieved_spans"})
 
 
-def _present(row: Row, name: str) -> bool:
+def _present(row: Row, name: str, definition: Definition) -> bool:
     value = getattr(row, name)
+    searched = name in _SEARCHED or (
+        name == "retrieved_contexts"
+        and definition.model == "none"
+        and not definition.reads("response")
+    )
     if name == "response":
         return value is not None  # an empty answer is one
-    if name in _SEARCHED and row.metadata.get("retrieved") is True:
+    if searched and row.metadata.get("retrieved") is True:
         return True  # a search that found nothing is a ranking too, the worst one
     return bool(value.strip() if isinstance(value, str) else value)
 
@@ -225,8 +253,7 @@ def _finite(score: Score) -> Score:
 
 
 def _ranking(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
-    spans = measure.definition.instead
-    if spans and all(_present(row, name) for name in spans):
+    if counted_in(row, measure.definition) == "spans":
         return span_value(row, measure)
     score = retrieval_scores(measure, row.retrieved_context_ids, row.reference_ids)
     return NoGold(score.reason) if score.value is None else score.value
@@ -236,8 +263,18 @@ def _spans(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     return span_value(row, measure)
 
 
+def _custom(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
+    return custom_value(row, measure.name)
+
+
+def _column(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
+    return column_value(row, measure.parameter)
+
+
 COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
     "capability": capability_value,
+    "column": _column,
+    "custom": _custom,
     "retrieval": _ranking,
     "span": _spans,
     "text": text_value,

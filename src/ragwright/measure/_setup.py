@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias
 
-from ..core import option
+from ..core import option, shipped_mapping
 from ._rubric import Rubric
 
 JudgeFormat: TypeAlias = Literal["auto", "json", "text"]
 
-REJECTIONS = (
-    "insufficient information",
-    "cannot answer",
-    "can not answer",
-    "can't answer",
-    "unable to answer",
-    "not enough information",
-    "informations insuffisantes",
-    "ne peux pas répondre",
-    "ne permet pas de répondre",
-    "ne permettent pas de répondre",
-)
 ERRORS = (
     "factual error",
     "factual errors",
@@ -42,13 +31,20 @@ class MeasureSetup:
     language: str = option("en", "ISO code of the texts, for articles, stems and stop words.")
     embedder: str = option("", "Embedding model of ChunkScore and QADistance.")
     token_model: str = option(
-        "", "Folder of a local transformer, for BERTScore and MoverScore (`[torch]`)."
+        "",
+        "Local transformer of BERTScore and MoverScore: FOLDER, st:FOLDER or hf:ORG/NAME "
+        "(`[torch]`).",
     )
     completer: str = option(
         "", "Model whose server echoes prompts with log-probabilities, for Perplexity."
     )
     rejection_cues: tuple[str, ...] = option(
-        REJECTIONS, "Words by which a response is recognised as a refusal to answer."
+        (),
+        "Words by which a response is recognised as a refusal to answer, instead of the shipped "
+        "ones (English, German, French, Spanish); `a|b` is either word.",
+    )
+    further_rejection_cues: tuple[str, ...] = option(
+        (), "Further words of refusals, besides the shipped ones or those of `rejection_cues`."
     )
     error_cues: tuple[str, ...] = option(
         ERRORS, "Words by which a response is recognised as reporting an error in the passages."
@@ -75,3 +71,15 @@ class MeasureSetup:
     rubrics: Mapping[str, Rubric] = option(
         dict, "Your own rubrics by name, in addition to those in the folder `rubrics`."
     )
+
+    @property
+    def refusals(self) -> tuple[str, ...]:
+        """The cues by which a refusal is recognised."""
+        return (*(self.rejection_cues or shipped_refusals()), *self.further_rejection_cues)
+
+
+@cache
+def shipped_refusals() -> tuple[str, ...]:
+    """The shipped cues of refusals, of all languages."""
+    by_language = shipped_mapping("measure", "cues/rejections.yaml").values
+    return tuple(cue for language in by_language for cue in by_language[language])

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..core import Row, Score
-from ._gold import marked
+from ._definition import MeasureScale
+from ._gold import GOLD, gold_given, marked
 from ._measure import Measure
 
 NOTHING = "the response is empty"
@@ -31,15 +32,29 @@ _SAYS: Mapping[str, float | str] = {
 def withheld(row: Row, measure: str) -> Score | None:
     """The score of a row that its system declined to answer; None if it did not.
 
-    On a row marked ``answerable: false`` that was right, and is not counted.
+    On a row marked ``answerable: false`` that was right, and is not counted. On another row with
+    gold it is a missed answer: its state has no value, comparisons count the worst one.
 
     Raises:
         MeasureError: One of the two marks is neither true nor false.
     """
     if not marked(row, "abstained"):
         return None
-    right = marked(row, "answerable") is False
-    return Score(measure, "abstained", reason="the system gave no answer", unanswerable=right)
+    answerable = marked(row, "answerable")
+    gold = answerable or gold_given({name: getattr(row, name) for name in GOLD})
+    return Score(
+        measure,
+        "abstained",
+        reason="the system gave no answer",
+        unanswerable=answerable is False,
+        missed=bool(gold) and answerable is not False,
+    )
+
+
+def counted_as_worst(score: Score, scale: MeasureScale | None) -> Score:
+    """A score in which a missed answer has the worst value of the scale, if there is one."""
+    worst = scale.worst if score.missed and scale is not None else None
+    return score if worst is None else Score(score.measure, "scored", worst)
 
 
 def empty_answer(row: Row, measure: Measure) -> Score | None:

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 import numpy as np
@@ -44,6 +44,12 @@ class Summary:
         scale: Range and direction of the measure; None where they are not known.
         unanswerable: Rows marked ``answerable: false`` on which the system rightly abstained. They
             are not part of coverage and bounds.
+        counted: ``spans`` or ``documents`` -> scored rows in which a measure of retrieval counted
+            them; empty for other measures.
+        missed: Other rows with gold on which the system abstained.
+        mean_with_abstained: Mean in which each missed row has the worst value of the scale, with
+            its interval ``low_with_abstained`` to ``high_with_abstained``; ``mean`` if there are
+            none. Rankings and gates use it. None if the scale has no worst value.
     """
 
     measure: str = ""
@@ -64,6 +70,27 @@ class Summary:
     no_gold: int = 0
     scale: MeasureScale | None = None
     unanswerable: int = 0
+    counted: Mapping[str, int] = field(default_factory=dict)
+    missed: int = 0
+    mean_with_abstained: float | None = None
+    low_with_abstained: float | None = None
+    high_with_abstained: float | None = None
+
+    @property
+    def deciding(self) -> tuple[float | None, float | None, float | None]:
+        """The mean that orders and decides, and the ends of its interval.
+
+        With missed rows at the worst value; of the scored rows if the scale has no worst value.
+        """
+        if self.mean_with_abstained is None:
+            return self.mean, self.low, self.high
+        return self.mean_with_abstained, self.low_with_abstained, self.high_with_abstained
+
+    @property
+    def accounted(self) -> float:
+        """Share of the rows with gold behind ``deciding``: scored, or at the worst value."""
+        added = self.missed if self.mean_with_abstained is not None else 0
+        return self.coverage * (self.n + added) / self.n if self.n else float(added > 0)
 
     @property
     def lost(self) -> dict[ScoreState, int]:
@@ -88,7 +115,10 @@ class Tally:
         self._unanswerable = 0
         self._values = array("d")
         self._clusters: list[Hashable] = []
+        self._missed = 0
+        self._missed_clusters: list[Hashable] = []
         self._states: Counter[ScoreState] = Counter()
+        self._counted: Counter[str] = Counter()
 
     def add(self, score: Score, cluster: Hashable = None) -> None:
         """Add one score; ``cluster`` is the name of its cluster, for all scores or for none.
@@ -113,10 +143,16 @@ class Tally:
             if cluster is not None:
                 self._clusters.append(cluster)
             self._values.append(score.value)
+            if score.counted:
+                self._counted[score.counted] += 1
             if self._clusters and len(self._clusters) < len(self._values):
                 raise MeasureError(
                     "only some of the rows have a cluster", hint="give every row one, or none"
                 )
+        if score.missed:
+            self._missed += 1
+            if cluster is not None:
+                self._missed_clusters.append(cluster)
         self._states[score.state] += 1
         self._no_gold += score.no_gold
         self._unanswerable += score.unanswerable
@@ -133,23 +169,25 @@ class Tally:
         n = len(values)
         known = self._known or known_measure(self.measure)
         scale = None if known is None else known.known_scale
+        bare = Summary(
+            self.measure,
+            states=states,
+            seed=seed,
+            no_gold=self._no_gold,
+            scale=scale,
+            unanswerable=self._unanswerable,
+            missed=self._missed,
+        )
         if not n:
-            return Summary(
-                self.measure,
-                states=states,
-                seed=seed,
-                no_gold=self._no_gold,
-                scale=scale,
-                unanswerable=self._unanswerable,
-            )
+            return self._ordered(bare, values)
         clusters = numbered(self._clusters) if self._clusters else None
         ends, how = mean_interval(
             values, seed, scale=None if scale is None else scale.ends, clusters=clusters
         )
         low, high = ends or (None, None)
         worst, best = _bounds(values, total, scale)
-        return Summary(
-            measure=self.measure,
+        found = replace(
+            bare,
             mean=math.fsum(values) / n,
             median=float(np.median(values)),
             sd=float(np.std(values, ddof=1)) if n > 1 else None,
@@ -157,16 +195,29 @@ class Tally:
             coverage=n / total,
             low=low,
             high=high,
-            states=states,
-            seed=seed,
             interval=how,
             worst=worst,
             best=best,
             histogram=_histogram(values, known),
             clusters=None if clusters is None else int(clusters.max()) + 1,
-            no_gold=self._no_gold,
-            scale=scale,
-            unanswerable=self._unanswerable,
+            counted={what: self._counted[what] for what in sorted(self._counted, reverse=True)},
+        )
+        return self._ordered(found, values)
+
+    def _ordered(self, found: Summary, values: Values) -> Summary:
+        """The summary with the mean in which missed rows have the worst value."""
+        mean, low, high = found.mean, found.low, found.high
+        if self._missed:
+            scale = found.scale
+            if scale is None or scale.worst is None:
+                return found
+            values = np.append(values, np.full(self._missed, scale.worst))
+            keys = [*self._clusters, *self._missed_clusters]
+            groups = numbered(keys) if keys else None
+            ends, _ = mean_interval(values, found.seed, scale=scale.ends, clusters=groups)
+            mean, (low, high) = math.fsum(values) / len(values), ends or (None, None)
+        return replace(
+            found, mean_with_abstained=mean, low_with_abstained=low, high_with_abstained=high
         )
 
 

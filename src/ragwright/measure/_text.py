@@ -10,7 +10,7 @@ from typing import Any
 
 from ..core import Row, require
 from ._edit import edit_distance
-from ._knowledge import Found, knowledge_value
+from ._knowledge import Found, answer_recall, knowledge_value
 from ._measure import Measure
 from ._rouge import f1, rouge
 from ._setup import MeasureSetup
@@ -41,6 +41,8 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if measure.name in _KNOWLEDGE:
         return knowledge_value(row, measure, language)
     references = references_of(row)
+    if measure.name == "AnswerRecall":
+        return answer_recall(row, measure, references, language)
     if measure.name == "BLEU":
         return bleu(int(measure.parameter), row.said, references, language)
     formula = _AGAINST[measure.name]

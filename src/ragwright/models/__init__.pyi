@@ -3,6 +3,7 @@ from ._analysis import (
     TokenSource as TokenSource,
     WordTokenizer as WordTokenizer,
     detect_language as detect_language,
+    fold as fold,
     is_code as is_code,
     make_analyzer as make_analyzer,
     words as words,
@@ -19,8 +20,8 @@ from ._embedding import (
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
     names_subject as names_subject,
-    pack_sentence as pack_sentence,
 )
+from ._folder import transformer_folder as transformer_folder
 from ._hf_tokenizer import HFTokenizer as HFTokenizer
 from ._hub import LOCK_FILE as LOCK_FILE, Hub as Hub, cached_models as cached_models
 from ._limits import TimeLimits as TimeLimits
@@ -41,13 +42,17 @@ from ._options import (
     Similarity as Similarity,
 )
 from ._probe import Speed as Speed, measure_model as measure_model
+from ._question_language import question_language as question_language
 from ._questions import (
     AnswerKind as AnswerKind,
     about_codes as about_codes,
     answer_kind as answer_kind,
     asks_steps as asks_steps,
     instructs as instructs,
+    says_what as says_what,
+    writes_out as writes_out,
 )
+from ._reading import pack_sentence as pack_sentence
 from ._registry import Models as Models
 from ._rerank import CrossEncoderReranker as CrossEncoderReranker
 from ._seams import (
@@ -65,8 +70,10 @@ from ._st import (
     no_progress_bars as no_progress_bars,
 )
 from ._static import StaticEmbedder as StaticEmbedder
+from ._stopwords import LANGUAGES as LANGUAGES, stop_words as stop_words
 from ._trainable import open_trainable as open_trainable, save_trained as save_trained
 from ._transport import Connections as Connections
+from ._tuned_card import CARD as CARD, card_head as card_head
 from .systems import (
     SystemHandler as SystemHandler,
     SystemOptions as SystemOptions,

@@ -237,6 +237,10 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
         return EmbedReply(reply, usage)
 
 
+_TEXTS = 64
+"""Texts that a local model embeds at once: an ingest counts them, and a query waits for them."""
+
+
 class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
     """Carries out ``Embed`` by local models, off the loop; the model is opened there too."""
 
@@ -247,6 +251,15 @@ class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
         query waits for it on the loop.
         """
         return self.models.embedder_identity(request.model)
+
+    def together(self, requests: Sequence[Embed]) -> int:
+        """The first requests with up to 64 texts in all, so that each batch ends soon."""
+        texts = 0
+        for count, request in enumerate(requests[: self.max_batch]):
+            texts += len(request.texts)
+            if texts > _TEXTS and count:
+                return count
+        return self.max_batch
 
     def carry(self, requests: Sequence[Embed]) -> Sequence[EmbedReply | RagwrightError]:
         """Replies in order; requests of one model and role are embedded in one go."""

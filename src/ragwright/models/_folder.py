@@ -100,6 +100,35 @@ def local_engine(path: Path) -> Literal["onnx", "static", "st"]:
     return "static" if _json(path / "config.json").get("model_type") == "model2vec" else "st"
 
 
+def transformer_folder(path: Path, what: str) -> Path:
+    """Where a model's folder holds its transformer: itself, or the folder of that layer.
+
+    Args:
+        path: The folder, as transformers or sentence-transformers writes it.
+        what: What needs a transformer, for the error.
+
+    Raises:
+        ConfigError: It holds none: there is no such folder, or its vectors are static.
+    """
+    if local_engine(path) == "static":
+        raise ConfigError(
+            f"{what} need a transformer; this model is a table of word vectors without context",
+            where=str(path),
+            hint="name the folder of a transformer, for example of all-MiniLM-L6-v2",
+        )
+    modules = _json(path / "modules.json")
+    layers = [str(m.get("path", "")) for m in modules] if isinstance(modules, list) else []
+    for place in ("", *layers[:1]):
+        if (path / place / "config.json").is_file():
+            return path / place
+    raise ConfigError(
+        "the folder holds no transformer" if path.is_dir() else "no such model folder",
+        where=str(path),
+        hint="give a folder with config.json, weights and tokenizer: FOLDER, st:FOLDER or "
+        "hf:ORG/NAME",
+    )
+
+
 def _json(path: Path) -> Any:
     if not path.is_file():
         return {}

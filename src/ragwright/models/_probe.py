@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..core import ModelError
+from ..core import ModelError, spawning
 from ._options import EmbedOptions, ModelSettings
 from ._registry import Models
 
@@ -57,7 +57,7 @@ def measure_model(models: Models, name: str, *, reranks: bool = False) -> Speed:
         models.hub.folder(models.target(name).name.name)
     context = multiprocessing.get_context("spawn")
     given = (models.directory.settings, models.embed, models.root, name, reranks)
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
+    with spawning(), ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
             return pool.submit(_measured, *given).result()
         except BrokenProcessPool as error:

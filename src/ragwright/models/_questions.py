@@ -32,7 +32,8 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
             r" (?:âge|nombre|pourcentage|taille|superficie|prix|population|montant|part|distance"
             r"|longueur|hauteur|durée|coût|effectif|température|vitesse|proportion)\b"
             r"|\bà quelle (?:distance|vitesse|hauteur|altitude)\b"
-            r"|\bwie ?viele?\b|\bwie (?:lang|hoch|alt|groß|weit)\b|\bcuánt[oa]s?\b|\bquant[oiae]\b"
+            r"|\bwie ?viele?\b|\bwie (?:lang|hoch|alt|groß|weit)\b|\bcuánt[oa]s?\b"
+            r"|\bquant[oiae]\b"
             r"|\bquant[oa]s?\b|\bhoeveel\b",
             _I,
         ),
@@ -45,7 +46,8 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
             r"|\b(?:what|which)(?: \w+)? (?:year|date|century|day|month|decade|period"
             r"|era)s?\b"
             r"|\bquand\b|\bquel(?:le)?s?(?: (?:est|était|sont|fut))?(?: la| le| les)?"
-            r" (?:année|date|siècle|jour|mois|période|époque|décennie|saison)s?\b|\bdepuis quand\b"
+            r" (?:année|date|siècle|jour|mois|période|époque|décennie|saison)s?\b"
+            r"|\bdepuis quand\b"
             r"|\bwann\b|\bcuándo\b|\bquando\b|\bwanneer\b",
             _I,
         ),
@@ -57,10 +59,12 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         "place",
         late_pattern(
-            r"\bwhere\b|\b(?:what|which)(?: \w+)? (?:country|city|town|place|region|state|continent"
+            r"\bwhere\b|\b(?:what|which)(?: \w+)? (?:country|city|town|place|region|state"
+            r"|continent"
             r"|location|province|river|area)s?\b"
             r"|\boù\b|\bquel(?:le)?s?(?: (?:est|était|sont|fut))?(?: la| le| les)?"
-            r" (?:pays|ville|région|lieu|endroit|continent|quartier|département|état|province)s?\b"
+            r" (?:pays|ville|région|lieu|endroit|continent|quartier|département|état"
+            r"|province)s?\b"
             r"|\bwo\b|\bwohin\b|\bwoher\b|\bdónde\b|\bdove\b|\bonde\b|\bwaar\b",
             _I,
         ),
@@ -110,7 +114,8 @@ _TIME = late_pattern(
 )
 _NUMBER = late_pattern(
     r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty"
-    r"|fifty|hundred|thousand|million|billion|dozen|half|deux|trois|quatre|cinq|sept|huit|neuf|dix"
+    r"|fifty|hundred|thousand|million|billion|dozen|half|deux|trois|quatre|cinq|sept|huit"
+    r"|neuf|dix"
     r"|onze|douze|quinze|vingt|trente|quarante|cinquante|soixante|cent|mille|millions?|milliards?"
     r"|dizaine|centaine|moiti[ée]|tiers|quart|zwei|drei|vier|dos|tres|cuatro|due|tre|quattro)\b",
     _I,
@@ -148,6 +153,7 @@ def answer_kind(question: str) -> AnswerKind:
 
 _ASKING = late_pattern(
     r"\bI(?: am|['’]m)? (?:see|saw|get|got|have|had|getting|seeing)\b"
+    r"|\bwhat(?: is|['’]s) (?:wrong|the (?:problem|matter|reason|meaning))\b"
     r"|\b(?:mean(?:s|ing)?|explain|describe|define|definition|signifie|veut dire|veulent dire"
     r"|bedeutet|heißt|significa|betekent)\b",
     _I,
@@ -156,7 +162,8 @@ _ABOUT = late_pattern(
     # What reports an error is part of its name: "fix linker tools error LNK1104".
     r"\b(?:(?:compiler|linker|tools?|build|fatal|internal|runtime|system|resource|command[- ]line"
     r"|printer|device|machine|level \d) )+(?=(?:errors?|warnings?|messages?|codes?|faults?)\b)"
-    r"|\b(?:get|see|having|occurs?|happens?|appears?|raised|caused?|causes|cause|fix|solve|resolve"
+    r"|\b(?:get|see|having|occurs?|happens?|appears?|raised|caused?|causes|cause|fix|solve"
+    r"|resolve"
     r"|avoid|correct|remove|handle|help|errors?|warnings?|messages?|codes?|faults?|alarms?"
     r"|erreurs?|corriger|résoudre|éviter|fehler|beheben|vermeiden|corregir|evitar|errore"
     r"|correggere|erro|corrigir|fout|oplossen)\b",
@@ -166,13 +173,18 @@ _STEPS = late_pattern(
     r"\bhow (?:do|can|should|could|would) (?:I|we|you|one|they)\b|\bhow to\b"
     r"|\bwhat (?:should|must|can|do|could) (?:I|we|you|one) do\b|\bways? to\b"
     r"|^\W*(?:fix|solve|resolve)\b|\bcomment (?:faire|puis|peut|dois|doit|on|corriger|résoudre)\b"
-    r"|\bque (?:faire|dois|puis)\b|\bwie (?:kann|muss|soll|behebe) ich\b|\bwas (?:soll|kann) ich\b"
+    r"|\bque (?:faire|dois|puis)\b|\bwie (?:kann|muss|soll|behebe) ich\b|\bwas (?:soll"
+    r"|kann) ich\b"
     r"|\bcómo (?:puedo|se|debo)\b|\bcome (?:posso|si)\b|\bcomo (?:posso|se)\b|\bhoe kan ik\b",
     _I,
 )
 _INSTRUCTS = late_pattern(
     r"^(?:to|pour|um|para|per|om) \w+.*?,|\byou (?:can|must|should|need to|have to)\b"
-    r"|\b(?:use|try|make sure|be sure|ensure|check|verify|consider|remove|replace) "
+    r"|(?:^|[;:] |, (?:then )?|\b(?:please|then|to fix[^,]*,) )(?:use|try|make sure|be sure"
+    r"|ensure|check"
+    r"|verify|consider|remove|replace|run|add|select|install|set|write|click|open|rebuild|delete"
+    r"|create|change|move|enable|disable) "
+    r"|^`[A-Za-z][\w./-]* [^`]{2,}`"
     r"|\b(?:must be|should be|has to be|il faut|devez|vérifiez)\b",
     _I,
 )
@@ -189,9 +201,41 @@ def asks_steps(question: str) -> bool:
     return bool(_STEPS.search(question))
 
 
+_REMEDIES = late_pattern(
+    r"\b(?:to|can|and|how to) (?:fix|resolve|correct|solve|avoid|prevent|work around|repair)\b"
+    r"|\b(?:solution|workaround|remedy|fix)\b|\bpour (?:corriger|résoudre|éviter)\b"
+    r"|\b(?:um .* zu (?:beheben|vermeiden|lösen)|lösung|abhilfe)\b|\bpara (?:corregir|evitar"
+    r"|resolver)\b",
+    _I,
+)
+
+
+def remedies(sentence: str) -> bool:
+    """True where a sentence says that it resolves something: *To fix this error, …*."""
+    return bool(_REMEDIES.search(sentence))
+
+
 def instructs(sentence: str) -> bool:
     """True where a sentence looks like an instruction."""
     return bool(_INSTRUCTS.search(sentence))
+
+
+_TASK = late_pattern(
+    r"\bhow (?:do|can|should|could|would|must) (?:I|we|you|one|they) (?:best )?[\w-]+ (.+)"
+    r"|\bhow to [\w-]+ (.+)|\bcomment (?:faire pour |puis-je |peut-on |dois-je |on )?[\w-]+ (.+)"
+    r"|\bwie (?:kann|muss|soll|behebe) ich (.+) [\w-]+\W*$"
+    r"|\bcómo (?:puedo|se|debo) [\w-]+ (.+)",
+    _I,
+)
+
+
+def task_object(question: str) -> str:
+    """What a question for steps is about: *a persona* of *how do I add a persona*.
+
+    Empty for other questions.
+    """
+    match = _TASK.search(question)
+    return next((group for group in match.groups() if group), "") if match else ""
 
 
 _DENIES = late_pattern(
@@ -222,6 +266,25 @@ def names(text: str) -> list[str]:
     return found
 
 
+_ENTITY = late_pattern(
+    r"(?<!^)(?<![.!?…:«\"“(]\s)\b[A-ZÀ-ÖØ-Þ][\w’'-]*\w"
+    r"(?:[ ](?:(?:de|du|von|van|of|the|la|le|der|des|del)[ ])*[A-ZÀ-ÖØ-Þ0-9][\w’'-]*)*"
+)
+_GERMAN = late_pattern(r"\b(?:wer|wie|was|wann|wo|welche[rsmn]?|warum|wem|wessen)\b", _I)
+
+
+def entities(question: str) -> list[str]:
+    """The names in a question: runs of capitalised words that do not start it.
+
+    In a German question, where every noun has a capital, only runs of two words or more.
+    """
+    found = [match[0] for match in _ENTITY.finditer(question)]
+    if _GERMAN.search(question):
+        found = [name for name in found if " " in name]
+    told = (" ".join(w for w in words(name) if w.casefold() not in _SMALL) for name in found)
+    return [name for name in told if name]
+
+
 def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     """True where a sentence holds something of the kind asked for.
 
@@ -241,6 +304,95 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     return True
 
 
+_COPULA = (
+    r"[*_`\"'”»]*(?:\s*\([^()]{1,60}\)|,[^,.]{1,60},)?\s*(?:,\s*|[:—–]\s+|-\s+|\|\s*"
+    r"|(?:is|are|was|were|means?|refers? to|denotes?|stands? for|describes?|est|sont|était"
+    r"|étaient"
+    r"|désigne(?:nt)?|signifie(?:nt)?|correspond(?:ent)? à|ist|sind|war|waren|bezeichnet|bedeutet"
+    r"|heißt|es|son|era|eran|significa|designa|è|sono|é|são|is een)\b)"
+)
+_ARTICLE = (
+    r"^[*_`\"'“«|\s>-]*(?:(?:an?|the|in [\w ]{1,30}, an?|le|la|les|une?|der|die|das|eine?|el"
+    r"|los|las"
+    r"|una?|il|lo|o|os|as|um|uma|het|een)\s+|l['’])?(?:(?:term|word|name)\s+)?[*_`\"'“«]*"
+)
+
+
+def defines(sentence: str, thing: str) -> bool:
+    """True where a sentence says what a thing is: *an X is …*, *X means …*, *X: …*, *… (X)*.
+
+    The last form gives the words of an abbreviation: *Reciprocal rank fusion (RRF) …*.
+    """
+    name = re.escape(thing.strip()).replace(r"\ ", r"[\s-]+")
+    if not name:
+        return False
+    plural = "" if thing.isupper() else "(?:e?s|n|en)?"
+    if re.match(rf"{_ARTICLE}{name}{plural}{_COPULA}", sentence, _I):
+        return True
+    return expands(sentence, thing)
+
+
+def expands(text: str, short: str) -> bool:
+    """True where a text writes out an abbreviation: words with its letters, then it in brackets."""
+    if not (2 <= len(short) <= 8 and short.isalnum() and sum(c.isupper() for c in short) >= 2):
+        return False
+    at = text.find(f"({short})")
+    if at < 0:
+        return False
+    before = re.findall(r"\w+", text[:at])[-len(short) - 2 :]
+    letters = iter(short.casefold())
+    wanted = next(letters)
+    for word in before:
+        if word[0].casefold() == wanted:
+            wanted = next(letters, "")
+            if not wanted:
+                return True
+    return False
+
+
+_THING = late_pattern(
+    r"^\W*(?:what(?: is| are| was| were|['’]s)|define|explain|describe"
+    r"|qu['’]est[- ]ce qu(?:e |['’])"
+    r"|c['’]est quoi|was (?:ist|sind|bedeutet|heißt)|qué (?:es|son|significa)|que signifie"
+    r"|cos['’]è|che cos['’]è|o que é|wat is)\s+"
+    r"(?:(?:an?|the|le|la|les|une?|der|die|das|eine?|el|los|las|una?|il|lo|um|uma|o|het"
+    r"|een)\s+|l['’])?"
+    r"(?:meant by )?(.{1,60}?)\s*(?:\?|\bin\b.*|$)",
+    _I,
+)
+_MEANING = late_pattern(r"\bwhat (?:does|do) (?:an? |the )?(.{1,60}?) (?:mean|stand for)\b", _I)
+
+
+def defined_thing(question: str) -> str:
+    """The thing that a question asks to define, without its article; empty for other questions."""
+    match = _MEANING.search(question) or _THING.search(question)
+    return match[1].strip(" \"'“”«»`*.?!") if match else ""
+
+
+def says_what(question: str, text: str) -> bool:
+    """True where a text says what the thing is that a question asks to define."""
+    return defines(text, defined_thing(question))
+
+
+def writes_out(question: str, text: str) -> bool:
+    """True where a text writes out the abbreviation whose meaning a question asks for."""
+    return expands(text, defined_thing(question))
+
+
+_YES_NO = late_pattern(
+    r"^\W*(?:do|does|did|is|are|was|were|can|could|will|would|has|have|had|should|must"
+    r"|may)(?:n['’]t)? \w"
+    r"|^\W*est-ce qu|^\W*\w+(?:-t)?-(?:il|elle|on|ils|elles)\b"
+    r"|^\W*(?:ist|sind|war|waren|hat|haben|kann|können|darf|muss|wird|werden|gibt es) \w",
+    _I,
+)
+
+
+def asks_whether(question: str) -> bool:
+    """True where *yes* or *no* answers a question."""
+    return bool(_YES_NO.search(question))
+
+
 def insists(kind: AnswerKind, question: str) -> bool:
     """True if a sentence without this kind can hardly answer: a date, a person.
 
@@ -250,7 +402,8 @@ def insists(kind: AnswerKind, question: str) -> bool:
 
 
 _FOCUS = late_pattern(
-    r"\b(?:what|which|whose|how many|how much|quel(?:le)?s?|combien d['’e]|combien de|welche[rsmn]?"
+    r"\b(?:what|which|whose|how many|how much|quel(?:le)?s?|combien d['’e]|combien de"
+    r"|welche[rsmn]?"
     r"|wie ?viele|quale?|cuántos|cuántas|quantos|welke)\b"
     r"(?: (?:est|était|sont|fut|furent|is|are|was|were))?((?: ?['’]?[\w-]+){1,3})",
     _I,

@@ -15,7 +15,7 @@ from ._folder import local_engine
 from ._hf_tokenizer import HFTokenizer
 from ._hub import Hub
 from ._limits import TimeLimits
-from ._names import Directory, Target
+from ._names import PROVIDERS, Directory, Target
 from ._onnx import OnnxEmbedder
 from ._onnx_rerank import OnnxReranker
 from ._openai import OpenAIChat
@@ -25,6 +25,7 @@ from ._seams import ChatModel, Embedder, Reranker, Tokenizer
 from ._st import SentenceTransformerEmbedder
 from ._static import StaticEmbedder
 from ._transport import Connections, server_identity
+from ._tuned_card import is_unproven
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -94,7 +95,8 @@ class Models:
     def backend(self, name: str) -> Backend | None:
         """The custom back end of a name: registered, from settings, or installed.
 
-        A plug-in for a whole provider is called with the model's part of the name. None if the name
+        A plug-in for a whole provider is called with the model's part of the name; where that is
+        itself a local model (``bertscore:st:FOLDER``), with its folder. None if the name
         means a server or a folder.
 
         Raises:
@@ -120,7 +122,22 @@ class Models:
         if provider in self.directory.names() or name in entries:
             return None
         found = entry_point("models", provider)
-        return None if found is None else _made(found, (rest,) if colon else (), name)
+        if found is None:
+            return None
+        return _made(found, (self._within(rest),) if colon else (), name)
+
+    def _within(self, rest: str) -> str:
+        """The model's part of a plug-in's name; one that is itself a local model, as its folder."""
+        source, mark, part = rest.partition("#")
+        provider, colon, _ = source.partition(":")
+        local = PROVIDERS.get(provider) if colon else None
+        if colon and (local is None or local.kind != "folder"):
+            return rest
+        return f"{self.folder(source)}{mark}{part}" if colon or self._inside(source) else rest
+
+    def _inside(self, folder: str) -> bool:
+        """True if the project has such a folder."""
+        return bool(folder) and self.root is not None and (self.root / folder).is_dir()
 
     def chat_model(self, name: str, connections: Connections | None = None) -> ChatModel:
         """The chat model of a name.
@@ -157,6 +174,26 @@ class Models:
                 self._local[name] = _ENGINES[engine](source, self._options(name), target.settings)
             return self._local[name]
 
+    def folder(self, text: str) -> Path:
+        """The folder of a local model: given as one, or named ``st:FOLDER`` or ``hf:ORG/NAME``.
+
+        A model of the hub is fetched if need be. The folder may not exist.
+
+        Raises:
+            ConfigError: A server or a custom back end is named.
+        """
+        provider, colon, _ = text.partition(":")
+        if not colon or provider not in self.directory.names() or Path(text).exists():
+            inside = self.root is not None and self._inside(text)
+            return (self.root or Path()) / text if inside else Path(text).expanduser()
+        target = self.target(text)
+        if target.kind != "folder":
+            raise ConfigError(
+                f"{text!r} is not a local model",
+                hint="name a folder, st:FOLDER or hf:ORG/NAME",
+            )
+        return Path(self._located(target)[0]).expanduser()
+
     def trainable(self, name: str) -> str:
         """The folder of an embedding model's PyTorch weights, or its name on the hub.
 
@@ -184,6 +221,11 @@ class Models:
                 hint=f"set embed.model: st:{hub}, with model.safetensors in it, and ingest",
             )
         return source
+
+    def is_unproven(self, name: str) -> bool:
+        """True for a fine-tuned model that was kept although it is not proven better."""
+        _, _, place = name.partition(":")
+        return bool(place) and is_unproven((self.root or Path()) / place)
 
     def reranker(self, name: str) -> Reranker:
         """The local reranker of a name, opened once: a custom one, or a cross-encoder.
@@ -300,9 +342,14 @@ class Models:
         return self.backend(name) is not None or self.target(name).kind != "server"
 
     def _located(self, target: Target) -> tuple[str, str]:
-        """The source of a local model, and what opens it; one on the hub is fetched if need be."""
+        """The source of a local model, and what opens it; one on the hub is fetched if need be.
+
+        A static model that is named ``st:`` is opened as what it is.
+        """
         if target.name.provider != "hf":
-            return self._source(target), target.name.provider
+            source, engine = self._source(target), target.name.provider
+            static = engine == "st" and local_engine(Path(source).expanduser()) == "static"
+            return source, "static" if static else engine
         folder = self.hub.folder(target.name.name)
         return str(folder), local_engine(folder)
 

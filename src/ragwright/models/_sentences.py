@@ -41,6 +41,9 @@ _STOP = late_pattern(
     rf"|[。！？｡؟।！？]+[{_CLOSERS}]*"
 )
 _LAST_WORD = late_pattern(r"[^\s(\[«\"“]*$")
+_LONGEST_WORD = 64
+"""Characters before a stop mark that are looked at for an abbreviation."""
+
 _OPENERS = "\"'“‘«([{¿¡-–—*_ \u00a0\u202f"
 
 _FENCE = late_pattern(r"\s*(?:```|~~~)")
@@ -159,7 +162,8 @@ def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
         return True
     if mark[0] != "." or mark.startswith(".."):
         return False
-    last = _LAST_WORD.search(text, begin, stop.start())
+    # A search over a word takes the square of its length, and no abbreviation is longer.
+    last = _LAST_WORD.search(text, max(begin, stop.start() - _LONGEST_WORD), stop.start())
     word = last[0] if last else ""
     plain = word.casefold().lstrip("*_'’-–—")
     if _LABEL.match(text[begin : stop.end()]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import tempfile
@@ -205,6 +206,7 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
     """
     st = require("sentence_transformers", "torch", _WHAT)
     home = Path(source).expanduser()
+    _refuse_code(home)
     try:
         with no_progress_bars(_WHAT):
             model = getattr(st, kind)(
@@ -231,6 +233,35 @@ def open_quietly(kind: str, source: str, device: str) -> Any:
             hint="copy tokenizer.json (or vocab.txt) of the model into the folder",
         )
     return model
+
+
+def _refuse_code(home: Path) -> None:
+    """Refuse a folder whose files name classes other than those of the installed library.
+
+    Versions of sentence-transformers before 6 import them from the folder although remote code is
+    off: the folder's Python files would run.
+
+    Raises:
+        ConfigError: A file names such a class, or cannot be read.
+    """
+    for file in sorted([*home.rglob("modules.json"), *home.rglob("router_config.json")]):
+        try:
+            named = json.loads(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"the file cannot be read: {error}", where=str(file)) from error
+        entries = named if isinstance(named, list) else [named]
+        types = [entry.get("type") for entry in entries if isinstance(entry, dict)]
+        for entry in entries:
+            routed = entry.get("types") if isinstance(entry, dict) else None
+            types += routed.values() if isinstance(routed, dict) else []
+        for name in types:
+            if isinstance(name, str) and not name.startswith("sentence_transformers."):
+                raise ConfigError(
+                    f"the model wants to run code of its own: the class {name!r}",
+                    where=str(file),
+                    hint="if you trust it, open it in a module of yours, and name that under "
+                    "models: as backend",
+                )
 
 
 @contextmanager
@@ -291,7 +322,8 @@ def _pooling(model: Any) -> Pooling:
 
 def model_hash(model: Any) -> str:
     """Hash of layers and weights: of the files if they are in a folder, else of the tensors."""
-    folder = Path(str(getattr(model[0].auto_model.config, "_name_or_path", "") or ""))
+    config = getattr(getattr(model[0], "auto_model", None), "config", None)  # static: none
+    folder = Path(str(getattr(config, "_name_or_path", "") or ""))
     files = sorted([*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")])
     further = any(layer.state_dict() for layer in list(model)[1:])  # a Dense has its own file
     parts = [type(layer).__name__ for layer in model]

@@ -10,5 +10,5 @@ from ._measuring import (
     Measured as Measured,
     measure_served as measure_served,
 )
-from ._moves import Moved as Moved
+from ._moves import Moved as Moved, brief_model as brief_model
 from ._options import Measuring as Measuring

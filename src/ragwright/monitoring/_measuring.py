@@ -125,7 +125,7 @@ def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup
                 hint="use measures of answer and passages, such as Faithfulness or KPrecision",
             )
     check_setup(measures, setup)
-    check_models(project, measures, setup)
+    check_models(project.models, measures, setup)
     if options.daily_budget is not None:
         for name in sorted({name for one in measures for name in _models(one, setup)}):
             known = project.models.settings_of(name)

@@ -1,3 +1,4 @@
+from ._answers_under_way import EVERY as EVERY, AnswersUnderWay as AnswersUnderWay
 from ._findings import (
     Check as Check,
     index_findings as index_findings,
@@ -49,6 +50,7 @@ from ._settings import (
     SERVED_SECTIONS as SERVED_SECTIONS,
     Overrides as Overrides,
     Settings as Settings,
+    index_settings as index_settings,
     load_settings as load_settings,
     project_keys as project_keys,
     project_sections as project_sections,
@@ -62,9 +64,11 @@ from .building import (
     IngestForecast as IngestForecast,
     IngestProgress as IngestProgress,
     IngestReport as IngestReport,
+    Pace as Pace,
     Stamps as Stamps,
     clear_spools as clear_spools,
     forget_glossaries as forget_glossaries,
+    forget_stamps as forget_stamps,
     is_mined as is_mined,
     project_glossary as project_glossary,
     reading as reading,

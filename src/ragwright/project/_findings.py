@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from ..answer import compose
 from ..core import ConfigError, Persona, RagwrightError, counted, listed, writable
 from ..models import ExtractiveReranker, check_model
+from ..retrieve import find_pattern
 from ._again import doubtful_documents
 from ._project import Project
 
@@ -18,6 +19,9 @@ FindingState: TypeAlias = Literal["ok", "note", "fault"]
 
 _LITTLE_ROOM = 20_000_000
 """Free bytes below which the next refresh or draft may fail."""
+
+_MOST_READ = 5_000_000
+"""Characters of documents that are searched for entries: about a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +156,41 @@ def _index(project: Project) -> Iterator[Check]:
                 f"{listed(doubtful, 3)}",
                 "run: ragwright ingest",
             )
+        yield from _entries(project)
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in pairs:
         if other.key != pair.key:
             kept = len(project.store.content_hashes(other))
             yield Check("index", "note", f"also built under other settings: {kept} documents")
+
+
+def _entries(project: Project) -> Iterator[Check]:
+    """A pattern for `chunk.pattern` if the documents list codes and none is set."""
+    chunk = project.settings.chunk
+    if chunk.pattern or ":" in chunk.by:
+        return
+    found = find_pattern(_texts(project))
+    if found is not None:
+        quoted = found.pattern.replace("'", "''")
+        yield Check(
+            "chunks",
+            "note",
+            f"{counted(found.entries, 'code')} such as {found.example} have entries in "
+            f"{counted(found.documents, 'document')}, which are cut by {chunk.by}",
+            f"for a chunk per entry, write in ragwright.yaml: "
+            f"chunk: {{by: entries, pattern: '{quoted}'}}  (then: ragwright ingest)",
+        )
+
+
+def _texts(project: Project) -> Iterator[str]:
+    """Texts of the first stored documents."""
+    left = _MOST_READ
+    for document in project.store.documents(project.pair):
+        if left <= 0:
+            return
+        left -= len(document.text)
+        yield document.text[:_MOST_READ]
 
 
 def _generators(project: Project) -> set[str]:
@@ -193,6 +226,13 @@ def _models(project: Project) -> Iterator[Check]:
         )
     else:
         yield from _model(project, "search", model, "vectors")
+        if project.models.is_unproven(model):
+            yield Check(
+                "search",
+                "note",
+                f"{model}: fine-tuned, and not proven better than the model it was trained from",
+                "use that model, or compare the two again: ragwright compare --table tutorial",
+            )
     for name in sorted(_generators(project)):
         if name == ExtractiveReranker.name:
             yield Check("answers", "ok", "extractive: sentences are quoted, none is written")

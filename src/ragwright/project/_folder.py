@@ -28,7 +28,8 @@ sources:
 """
 
 _PERSONA = """\
-# A reader to write for. Rename the file and the name, then: ragwright ask "…" --personas support
+# An example of a reader to write for. Rename this file to support.yaml, then:
+# ragwright ask "…" --personas support
 name: support
 audience: people on a help desk who must answer while the customer waits
 technical_density: product names and error codes yes, internals no
@@ -242,7 +243,7 @@ def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, 
     listed = _listed(sources) or "  - docs/\n"
     texts = {
         folder.file: _TEMPLATE.format(sources=listed),
-        folder.personas / "support.yaml": _PERSONA,
+        folder.personas / "support.yaml.example": _PERSONA,
         folder.prompts / "own.yaml": _PROMPT,
         folder.testsets / "README.md": _TESTSETS,
     }

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, counted, replace_text
+from ..core import ConfigError, counted, plugin_folder, replace_text
 from ..engines import open_engine, settled_engine
-from ..ingest import ScanProgress
+from ..ingest import ScanProgress, SourceOptions
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
@@ -137,7 +137,7 @@ def _feeds(
     project: Project, sources: Sequence[str | Path], scans: ScanProgress
 ) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
-    entries = [SourceEntry(str(s)) for s in sources] or list(project.settings.sources)
+    entries = [_given(project, str(s)) for s in sources] or list(project.settings.sources)
     if not entries:
         raise ConfigError(
             "there is nothing to ingest",
@@ -146,6 +146,20 @@ def _feeds(
         )
     base = Path.cwd() if sources else project.folder.root
     return [_feed(project, entry, base, scans) for entry in entries], reading(entries, base)
+
+
+def _given(project: Project, source: str) -> SourceEntry:
+    """A source of the command line, with the fields of the configured sources that it lies in.
+
+    Without them, a folder that is read again by hand would lose the fields that filters need.
+    """
+    fields: dict[str, Any] = {}
+    path = Path(source).resolve()
+    for entry in project.settings.sources:
+        folder = (project.folder.root / entry.source).resolve()
+        if source == entry.source or path.is_relative_to(folder):
+            fields.update(entry.options.metadata)
+    return SourceEntry(source, options=SourceOptions(metadata=fields))
 
 
 def _feed(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
@@ -188,6 +202,7 @@ def _cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
         settings.models,
         bool(model) and project.models.is_local(model),
         tuple(str(Path(folder).absolute()) for folder in sys.path),
+        plugin_folder(),
     )
     sources = tuple((feed.source, feed.recipe) for feed in feeds)
     with (

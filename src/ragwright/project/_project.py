@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from .. import answer, flow, index, ingest, models, retrieve
-from ..core import StoreDamagedError, WorkLock, discard
+from ..core import Erasures, StoreDamagedError, WorkLock, discard
 from . import building
+from ._answers_under_way import AnswersUnderWay
 from ._folder import ProjectFolder
 from ._served import served_project
 from ._session import Session
@@ -66,6 +67,7 @@ class Project:
         self._base: Project = self
         self._variants: list[Project] = []
         self._attached: dict[type, Closing] = {}
+        self._erased = self.erasures.position
 
     @classmethod
     def open(cls, folder: str | Path = ".", session: Session | None = None) -> Self:
@@ -86,12 +88,16 @@ class Project:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            for one in self._family():
+                if "runner" in one.__dict__:
+                    one.runner.interrupt()
         self.close()
 
     def close(self) -> None:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
-        family = [self, *self._variants] if self._base is self else []
+        family = self._family()
         closed: set[int] = set()
         for name in ("runner", "views", "store", "replies", "spending", "runs", "shared_work"):
             for one in family:
@@ -102,6 +108,10 @@ class Project:
         while family and self._attached:
             self._attached.popitem()[1].close()
         self._variants = []
+
+    def _family(self) -> list[Project]:
+        """The project and its variants; empty for a variant, which closes nothing."""
+        return [self, *self._variants] if self._base is self else []
 
     def variant(self, settings: Settings, session: Session | None = None) -> Self:
         """The same project under other settings, sharing with this one all that those leave as is.
@@ -175,6 +185,11 @@ class Project:
     def work(self) -> WorkLock:
         """Held shared by all that reads text and stores what came of it, and by erasure alone."""
         return WorkLock(self.folder.data / "work")
+
+    @cached_property
+    def erasures(self) -> Erasures:
+        """What was erased: re-read by work that may store or show text that it read before."""
+        return Erasures(self.folder.data / "work" / "erasures")
 
     @cached_property
     def shared_work(self) -> SharedWork | None:
@@ -262,7 +277,8 @@ class Project:
         bound = self._bound()
         options = flow.RunnerOptions(
             concurrency=budget.concurrency,
-            jobs=session.jobs,
+            jobs=1 if session.background else session.jobs,
+            hold=AnswersUnderWay(self.folder.data).any if session.background else None,
             timeout=budget.timeout,
             reuse=session.reuse,
             attempt=session.attempt,
@@ -282,7 +298,20 @@ class Project:
         """While requests are made, nobody forgets what they may store."""
         shared = self.shared_work
         with self.work.working("requests"), shared.working() if shared else nullcontext():
+            self.drop_erased()
             yield
+
+    def drop_erased(self) -> None:
+        """Drop what is held in memory of an index from which something was erased since.
+
+        Searches of such a snapshot then fail with a SnapshotGoneError.
+        """
+        position = self.erasures.position
+        if position != self._erased:
+            self._erased = position
+            self.views.drop()
+            for runner in self.runners:
+                runner.forget_searches()
 
     @contextmanager
     def alone(self, what: str, *, hint: str = "") -> Iterator[None]:
@@ -387,8 +416,14 @@ class Project:
         """Personas by name: the shipped ones, overridden by the project's own."""
         if self._base is not self:
             return self._base.personas
-        own = answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
-        return {**answer.shipped_personas(), **own}
+        return {**answer.shipped_personas(), **self.own_personas}
+
+    @cached_property
+    def own_personas(self) -> Mapping[str, Persona]:
+        """Personas by name that are files of the project."""
+        if self._base is not self:
+            return self._base.own_personas
+        return answer.load_personas(self.folder.personas) if self.folder.personas.is_dir() else {}
 
     # -- answering questions -----------------------------------------------------------------
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Literal
+from urllib.parse import urlsplit
 
 from .. import measure
 from ..core import ConfigError, option
 from ._job_options import address_faults
+
+_PATH = re.compile(r"(?:/[\w.~-]+)+")
+_ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
 
 _OFFLINE = ("KPrecision(content+bigrams)",)
 """Measures of served answers where none are named."""
@@ -84,7 +90,20 @@ class ServeOptions:
         "Address under which readers reach the server, such as https://ask.example.org; links to "
         "sources begin with it. The address of each request where empty.",
     )
-    personas: tuple[str, ...] = option((), "Personas that are served; all of them where empty.")
+    root_path: str = option(
+        "",
+        "Path below which a proxy serves the pages and the API, such as /ragwright; the path of "
+        "`serve.public_url` where empty.",
+    )
+    cors: tuple[str, ...] = option(
+        (),
+        "Origins such as https://app.example.org whose pages may call the API from a browser; "
+        "none by default.",
+    )
+    personas: tuple[str, ...] = option(
+        (),
+        "Personas that are served, shipped ones too; those of the folder `personas` where empty.",
+    )
     configurations: Mapping[str, tuple[str, ...]] = option(
         dict,
         "Further configurations by name: lists of `key.path=value` that replace settings of the "
@@ -92,6 +111,11 @@ class ServeOptions:
     )
     source_links: bool = option(
         False, "End answers with links to their sources, for programs that show no annotations."
+    )
+    log: Literal["warnings", "requests", "json"] = option(
+        "warnings",
+        "What `ragwright serve` logs to standard error: faults; a line per request too; or both as "
+        "JSON.",
     )
     keep_answers: bool = option(
         True, "Store served answers among the outputs, for feedback and measurement."
@@ -117,9 +141,25 @@ class ServeOptions:
     max_body: int = option(4_000_000, "Most bytes of a request's body.", ge=1000)
 
     def __post_init__(self) -> None:
-        """Refuse to measure answers that are not stored."""
+        """Refuse to measure answers that are not stored, and what is no path or origin."""
+        if self.root_path and not _PATH.fullmatch(self.root_path):
+            raise ConfigError(
+                f"serve.root_path: {self.root_path!r} is not a path",
+                hint="begin with a slash and end without one, as in /ragwright",
+            )
+        for origin in self.cors:
+            if not _ORIGIN.fullmatch(origin):
+                raise ConfigError(
+                    f"serve.cors: {origin!r} is not an origin",
+                    hint="write scheme and host without a path, as in https://app.example.org",
+                )
         if self.measure.share and not self.keep_answers:
             raise ConfigError(
                 "serve.measure.share measures stored answers, and serve.keep_answers is false",
                 hint="set serve.keep_answers: true, or serve.measure.share: 0",
             )
+
+    @property
+    def prefix(self) -> str:
+        """Path before every address of the server, without a slash at its end; mostly empty."""
+        return self.root_path or urlsplit(self.public_url).path.rstrip("/")

@@ -19,6 +19,8 @@ class Session:
         filters: Hard filters in addition to the project's, such as ``party=D``.
         soft: Soft filters in addition to the project's, such as ``topic=health^3``.
         served: Use the served configuration instead of the project's present settings.
+        background: Give way to served answers: one request in flight per model, and none sent
+            while a server of the project works on an answer.
     """
 
     overrides: tuple[str, ...] = ()
@@ -30,3 +32,4 @@ class Session:
     filters: tuple[str, ...] = ()
     soft: tuple[str, ...] = ()
     served: bool = False
+    background: bool = False

@@ -6,19 +6,21 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from ..answer import AnswerOptions, PromptOptions
 from ..core import (
     ConfigError,
     Placed,
     build_options,
+    changed_options,
     described_options,
     option,
     overlaid,
     read_yaml,
     scalar,
     unknown_key,
+    well_formed,
 )
 from ..engines import EngineOptions
 from ..index import StoreOptions
@@ -116,6 +118,12 @@ SECTIONS: Mapping[str, type[Any]] = {
 }
 
 
+_EMPTY = ("", "~", "null", "Null", "NULL")
+"""What YAML reads as no value."""
+
+_INDEXED = ("chunk", "keyword", "embed")
+"""Sections with keys that an index is built by."""
+
 SERVED_SECTIONS = (
     "chunk",
     "keyword",
@@ -201,6 +209,9 @@ def settings_without_file(overrides: Sequence[str], keys: Sequence[str]) -> Sett
 def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
     """``retrieve.top_k=3`` as a key path and a value.
 
+    A key that holds a text gets it as it is written, with its blanks and colons; quotes around it
+    are those of YAML.
+
     Raises:
         ConfigError: There is no ``=`` or no key, or the value cannot be read.
     """
@@ -212,7 +223,21 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
             where="--set",
             hint="write --set retrieve.top_k=3",
         )
+    if _holds_text(path) and not value.startswith(("'", '"')) and value not in _EMPTY:
+        if well_formed(value) != value:
+            raise ConfigError("the value is not UTF-8", where=f"--set {text}")
+        return path, value
     return path, scalar(value, f"--set {text}")
+
+
+def _holds_text(path: tuple[str, ...]) -> bool:
+    """True if the option of a key is a text, or none."""
+    kind: Any = SECTIONS.get(path[0]) if path[0] != "models" else ModelSettings
+    for name in path[1:] if path[0] != "models" else path[-1:]:
+        if not dataclasses.is_dataclass(kind) or not isinstance(kind, type):
+            return False
+        kind = get_type_hints(kind).get(name)
+    return kind in (str, str | None)
 
 
 def settings_from(placed: Placed) -> Settings:
@@ -261,6 +286,16 @@ def project_keys() -> Iterator[tuple[str, str, Any, str]]:
     yield from described_options(LoaderOptions, ("sources", "[]"))
     yield from described_options(TableOptions, ("sources", "[]"))
     yield from described_options(JobOptions, ("jobs", "NAME"))
+
+
+def index_settings(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Section -> key -> value of what an index is built by, where it differs from the default."""
+    found: dict[str, dict[str, Any]] = {}
+    for section in _INDEXED:
+        changed = changed_options(getattr(settings, section))
+        built = {key for key, when, _, _ in described_options(SECTIONS[section]) if when == "index"}
+        found[section] = {key: value for key, value in changed.items() if key in built}
+    return found
 
 
 def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:

@@ -29,6 +29,11 @@ class SharedOptions:
         "ragwright",
         "Beginning of the names of its schemas; projects in one database need different ones.",
     )
+    patience: float = option(
+        30.0,
+        "Most seconds to wait for the database when it is away; `ragwright serve` waits at most 3.",
+        ge=0,
+    )
 
     def __post_init__(self) -> None:
         """Refuse other databases, passwords, and names that would have to be quoted."""
@@ -51,4 +56,6 @@ class SharedOptions:
 
     def place(self, file: Path) -> Place:
         """Where tables are kept: the shared database if there is one, else the file."""
-        return SharedPlace(self.address, self.schema) if self.address else file
+        if not self.address:
+            return file
+        return SharedPlace(self.address, self.schema, self.patience)

@@ -10,6 +10,7 @@ from ._answers import (
 from ._baseline import (
     baseline_json as baseline_json,
     baseline_table as baseline_table,
+    baselines_table as baselines_table,
 )
 from ._charts import (
     DARK as DARK,
@@ -17,6 +18,7 @@ from ._charts import (
     Chart as Chart,
     Theme as Theme,
     heat as heat,
+    heat_span as heat_span,
     themed as themed,
 )
 from ._curves import (
@@ -34,9 +36,11 @@ from ._diagnosis import (
     diagnosis_json as diagnosis_json,
     diagnosis_table as diagnosis_table,
     lost_rows_text as lost_rows_text,
+    lost_run_rows_text as lost_run_rows_text,
     run_diagnosis_json as run_diagnosis_json,
     run_diagnosis_table as run_diagnosis_table,
 )
+from ._distances import null_bands as null_bands
 from ._document import formatting as formatting, stylesheet as stylesheet
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import (
@@ -77,6 +81,8 @@ from ._text import (
 from ._trials import (
     BoardView as BoardView,
     TrialLike as TrialLike,
+    grade_text as grade_text,
+    graded_apart as graded_apart,
     leaderboard_table as leaderboard_table,
     trial_json as trial_json,
 )
@@ -91,3 +97,4 @@ from ._verdicts import (
     verdict_json as verdict_json,
     verdict_table as verdict_table,
 )
+from ._weak import failing_json as failing_json, failing_text as failing_text

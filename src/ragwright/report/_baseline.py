@@ -10,14 +10,16 @@ from typing import Any
 
 from ..core import counted
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
-from ._text import WIDTH, text_table
+from ._text import WIDTH, number, text_table
 
-_NAMES = {
+SET_NAMES = {
     "baseline": "S_b: the pairs",
     "experiment": "S_e: the experiment",
     "with_chunk": "answered from its chunk",
     "without_chunk": "answered without it",
 }
+"""What tables and charts call the sets of a baseline."""
+
 _HEAD = (
     "answers",
     "n",
@@ -47,9 +49,9 @@ def baseline_table(found: BaselineResult, width: int = WIDTH) -> str:
         f"The experiment changes {changed}."
     )
     said = [about, "", text_table(lines, right=range(1, len(_HEAD)), width=width), ""]
-    said.append(f"S_e against S_b: {_verdict(found.shift)}")
+    said.append(f"S_e against S_b: {shift_text(found.shift)}")
     if found.context is not None:
-        said.append(f"With the chunk against without it: {_verdict(found.context, pairs=False)}")
+        said.append(f"With the chunk against without it: {shift_text(found.context, pairs=False)}")
     said = [
         line if "\n" in line else "\n".join(textwrap.wrap(line, width) or [""]) for line in said
     ]
@@ -72,7 +74,38 @@ def baseline_json(found: BaselineResult) -> dict[str, Any]:
     }
 
 
-def _verdict(shift: DistanceShift, *, pairs: bool = True) -> str:
+def baselines_table(found: Sequence[BaselineResult], width: int = WIDTH) -> str:
+    """Experiments side by side, a line each: S_b, S_e, null baselines and the verdict."""
+    rows = [list(line) for line in (BOARD_HEAD, *map(board_line, found))]
+    return text_table(rows, right=range(2, len(BOARD_HEAD) - 1), width=width, whole=(0,))
+
+
+BOARD_HEAD = (
+    "run",
+    "experiment",
+    "n",
+    "S_b",
+    "S_e",
+    "shuffled",
+    "echoed",
+    "of the way",
+    "S_e against S_b",
+)
+"""Columns of :func:`board_line`; `of the way` is that from S_b to shuffled answers."""
+
+
+def board_line(one: BaselineResult) -> tuple[str, ...]:
+    """An experiment as a line of a table."""
+    answered = one.sets[1]
+    numbers = [_numbers(found) for found in one.sets[:2]]
+    cells = [number(numbers[0].get("mean")), number(numbers[1].get("mean"))]
+    cells += [number(numbers[1].get(key)) for key in ("shuffled", "echoed")]
+    way = "-" if one.way is None else f"{one.way:+.0%}"
+    return (one.run, one.label, str(len(answered.pairs)), *cells, way, one.shift.outcome)
+
+
+def shift_text(shift: DistanceShift, *, pairs: bool = True) -> str:
+    """The outcome in words, with its evidence."""
     said = f"{shift.outcome}."
     if pairs:
         said += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
@@ -101,8 +134,11 @@ def _numbers(one: DistanceSet) -> dict[str, Any]:
     }
     if found is None:
         return told
+    summary = one.summary
     return told | {
         "mean": _mean(found.own),
+        "low": summary.low,
+        "high": summary.high,
         "median": round(statistics.median(found.own), 6),
         "shuffled": _mean(found.shuffled),
         "echoed": _mean(found.echoed),
@@ -121,7 +157,7 @@ def _line(one: DistanceSet) -> list[str]:
     ranks = ["-", "-"]
     if one.distances is not None:
         ranks = [f"{told['mean_rank']:.1f} of {told['n']}", str(told["first"])]
-    return [_NAMES[one.name], str(told["n"]), *values, *ranks]
+    return [SET_NAMES[one.name], str(told["n"]), *values, *ranks]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ..measure import MeasureScale
 from ._relations import is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
@@ -208,6 +209,30 @@ def _told(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
         {"field": field, "title": title, **({"format": form} if form else {})}
         for field, title, form in fields
     ]
+
+
+_LEAST_SPAN = 0.1
+"""Least part of a measure's scale that the colours of a heat map run over."""
+
+
+def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float, float]:
+    """The values of the lightest and the strongest colour.
+
+    These are the least and the greatest mean, further apart where they differ by less than a tenth
+    of the measure's scale (or, without a highest value, a tenth of the greatest mean).
+    """
+    found = [*means]
+    low, high = min(found), max(found)
+    bottom, top = (scale.low, scale.high) if scale is not None else (None, None)
+    whole = top - bottom if top is not None and bottom is not None else abs(high)
+    missing = _LEAST_SPAN * (whole or 1.0) - (high - low)
+    if missing > 0:
+        low, high = low - missing / 2, high + missing / 2
+        # within the scale, where it has ends
+        up = max(0.0, bottom - low) if bottom is not None else 0.0
+        down = max(0.0, high - top) if top is not None else 0.0
+        low, high = low + up - down, high + up - down
+    return low, high
 
 
 def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:

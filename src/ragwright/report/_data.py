@@ -42,7 +42,10 @@ def summary_json(
 
 
 def comparison_json(found: Comparisons) -> dict[str, Any]:
-    """The document of ``compare --json``; every measure with its verdict and sentence."""
+    """The document of ``compare --json``; every measure with its verdict and sentence.
+
+    Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
+    """
     measures = {}
     for comparison in found.measures:
         fields = asdict(comparison)
@@ -76,7 +79,17 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
     ends = ("scale_low", "scale_high")
     rows: list[Sequence[Any]] = [
-        ["measure", *ends, *numbers, "no_gold", "unanswerable", "seed", *states]
+        [
+            "measure",
+            *ends,
+            *numbers,
+            "no_gold",
+            "unanswerable",
+            "counted",
+            "seed",
+            *states,
+            *_WITH_ABSTAINED,
+        ]
     ]
     for summary in summaries:
         rows.append(
@@ -86,11 +99,16 @@ def summary_csv(summaries: Iterable[Summary]) -> str:
                 *(getattr(summary, name) for name in numbers),
                 summary.no_gold,
                 summary.unanswerable,
+                " and ".join(summary.counted),
                 summary.seed,
                 *(summary.states.get(state, 0) for state in states),
+                *(getattr(summary, name) for name in _WITH_ABSTAINED),
             ]
         )
     return "".join(csv_lines(rows))
+
+
+_WITH_ABSTAINED = ("missed", "mean_with_abstained", "low_with_abstained", "high_with_abstained")
 
 
 def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
-from ..core import Score
-from ..experiment import DiagnosedRow, Diagnosis, GoldPlace, RunDiagnosis, StagePoints
+from ..core import ConfigError, Score
+from ..experiment import (
+    LOST_RULE,
+    RIGHT_RULE,
+    DiagnosedRow,
+    Diagnosis,
+    GoldPlace,
+    RunDiagnosis,
+    StagePoints,
+)
 from ..measure import Comparisons, Summary
 from ._data import comparison_json
 from ._text import WIDTH, interval, number, p_cell, text_table
@@ -49,16 +57,42 @@ def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> s
         blocks.append(_context_text(found.context, found.known, width))
     for value, part in found.parts.items():
         blocks.append("\n".join([value, *part.verdict, _losses_table(part, width)]))
-    tail = [f"run: {run}"] if run else []
+    tail = [fill(f"rule: {LOST_RULE}", width, subsequent_indent="  ")]
+    tail += [f"run: {run}"] if run else []
     tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
 def lost_rows_text(found: Diagnosis, lost: str) -> str:
     """The rows first lost at one place: question, gold, answer, and ranks of the gold."""
+    lost = _place_named(lost, LOST)
     rows = [row for row in found.rows if row.lost == lost]
     head = f"{len(rows)} of {len(found.rows)} rows: {LOST.get(lost, lost)}"
     return "\n\n".join([head, *map(_row_text, rows)])
+
+
+def lost_run_rows_text(found: RunDiagnosis, lost: str) -> str:
+    """The rows of a run lost at one place: question, gold and answer."""
+    lost = _place_named(lost, _RUN_PLACES)
+    rows = [row for row in found.rows if row.lost == lost]
+    blocks = [f"{len(rows)} of {len(found.rows)} rows: {_RUN_PLACES[lost]}"]
+    for row in rows:
+        lines = [f"{row.row_id}: {row.user_input}", f"  gold: {_cut(row.reference or '(none)')}"]
+        lines.append(f"  answer: {_cut(row.response or '(none)')}")
+        blocks.append("\n".join([*lines, *([f"  {row.reason}"] if row.reason else [])]))
+    return "\n\n".join(blocks)
+
+
+def _place_named(name: str, places: Mapping[str, str]) -> str:
+    """The place of a word of ``--rows``; ``none`` where nothing is lost.
+
+    Raises:
+        ConfigError: It is no place.
+    """
+    if name in places or name == "none":
+        return "" if name == "none" else name
+    known = ", ".join(place or "none" for place in places)
+    raise ConfigError(f"no row can be lost at {name!r}", where="--rows", hint=f"one of: {known}")
 
 
 def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
@@ -72,6 +106,7 @@ def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
         "stage": found.stage,
         "points": [_points_json(points) for points in found.points],
         "losses": {lost or "none": count for lost, count in found.losses.items()},
+        "rule": LOST_RULE,
         "rows": [_row_json(row) for row in found.rows],
         "context": None if found.context is None else comparison_json(found.context),
         "known": None if found.known is None else asdict(found.known),
@@ -91,16 +126,22 @@ def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
 
 def run_diagnosis_table(found: RunDiagnosis, *, width: int = WIDTH) -> str:
     """Verdict of a run's diagnosis, and the rows of each place by their ids."""
-    blocks = ["\n".join(fill(line, width) for line in found.verdict)]
+    blocks = ["\n".join(fill(line, width) for line in found.verdict), _run_places(found, width)]
+    for value, part in found.parts.items():
+        blocks.append("\n".join([value, *part.verdict, _run_places(part, width)]))
+    tail = [fill(f"rule: {RIGHT_RULE}", width, subsequent_indent="  "), f"run: {found.run}"]
+    tail += [fill(f"note: {note}", width) for note in found.notes]
+    return "\n\n".join([*blocks, "\n".join(tail)])
+
+
+def _run_places(found: RunDiagnosis, width: int) -> str:
     rows = [["lost", "rows", "which"]]
     for place, words in _RUN_PLACES.items():
         ids = [row.row_id for row in found.rows if row.lost == place]
         if ids:
             more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
             rows.append([words, str(len(ids)), ", ".join(ids[:_SHOWN]) + more])
-    blocks.append(text_table(rows, right=(1,), width=width))
-    tail = [f"run: {found.run}", *(fill(f"note: {note}", width) for note in found.notes)]
-    return "\n\n".join([*blocks, "\n".join(tail)])
+    return text_table(rows, right=(1,), width=width)
 
 
 def run_diagnosis_json(found: RunDiagnosis) -> dict[str, Any]:
@@ -109,7 +150,16 @@ def run_diagnosis_json(found: RunDiagnosis) -> dict[str, Any]:
         "verdict": list(found.verdict),
         "stage": found.stage or None,
         "losses": {place or "none": count for place, count in found.losses.items()},
+        "rule": RIGHT_RULE,
         "rows": [asdict(row) for row in found.rows],
+        "parts": {
+            value: {
+                "verdict": list(part.verdict),
+                "stage": part.stage or None,
+                "losses": {place or "none": count for place, count in part.losses.items()},
+            }
+            for value, part in found.parts.items()
+        },
         "notes": list(found.notes),
         "run": found.run,
     }
@@ -221,6 +271,8 @@ def _points_json(points: StagePoints) -> dict[str, Any]:
         "recovered": asdict(points.recovered),
         "first": asdict(points.first),
         "rows": points.rows,
+        "beyond": points.beyond,
+        "beyond_rows": points.beyond_rows,
         "proven": points.proven,
     }
 

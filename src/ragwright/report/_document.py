@@ -16,8 +16,16 @@ from ._charts import DARK, LIGHT, Chart
 from ._elements import Html, joined, tag
 from ._headline import Headline
 from ._pack import STATES, Packed
-from ._page import board_sections, chart_sections, head_section, navigation, rows_section
+from ._page import (
+    board_sections,
+    chart_sections,
+    head_section,
+    navigation,
+    rows_section,
+    weak_section,
+)
 from ._subject import Subject
+from ._weak import Weak
 
 _LIBRARIES = ("vega.min.js", "vega-lite.min.js", "vega-embed.min.js")
 
@@ -30,6 +38,7 @@ class Document:
     verdict: Headline
     charts: Sequence[Chart]
     packed: Packed
+    weak: Weak = Weak()
 
 
 def stylesheet() -> str:
@@ -63,11 +72,12 @@ def html_document(found: Document) -> str:
     body = tag(
         "body",
         tag("a", "Skip to the rows", href="#browse", class_="skip"),
-        navigation(found.charts, subject),
+        navigation(found.charts, subject, found.weak),
         tag(
             "main",
             head_section(subject, found.verdict),
             board_sections(subject),
+            weak_section(found.weak),
             chart_sections(found.charts),
             rows_section(subject, found.packed.left_out, subject.measures),
         ),

@@ -8,15 +8,18 @@ from ..experiment import Ablation, Curve, Diagnosis, PartResult
 from ._ablation import HEADS
 from ._charts import Chart, bars, curve, intervals
 from ._diagnosis import LOST
+from ._distances import distance_charts
 from ._relations import between
 from ._subject import Subject
 from ._text import number, p_cell
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
-    """Every chart of an ablation, of capability suites and of a diagnosis."""
+    """Every chart of an ablation, of baselines, of capability suites and of a diagnosis."""
     if subject.ablation is not None:
         yield from _ablation(subject.ablation)
+    if subject.baselines:
+        yield from distance_charts(subject.baselines, subject.about)
     for at, one in enumerate(subject.curves):
         if any(point.mean is not None for point in one.points):
             yield _curve(at, one)

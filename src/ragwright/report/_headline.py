@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..core import MeasureError, ScoreState, counted
 from ..experiment import StudyVerdict
 from ..measure import Comparison, Comparisons, Summary, compare_rows, p_text
+from ._baseline import shift_text
 from ._relations import value_text
 from ._subject import FACT_NAMES, Entry, Subject
 from ._text import with_scale
@@ -42,6 +43,8 @@ def headline_of(subject: Subject) -> Headline:
             return Headline(parts[0], said=(*parts[1:], *_state(subject)))
     if not any(entry.rows for entry in subject.entries):
         return Headline("Nothing was measured.", said=_state(subject))
+    if subject.baselines:
+        return _distances(subject)
     found = _study(subject) if subject.kind == "study" else _runs(subject)
     return Headline(
         found.text,
@@ -64,8 +67,36 @@ def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
 
 def values_of(entry: Entry) -> str:
     """The settings of an entry as text."""
-    shown = [f"{key} = {value_text(value)}" for key, value in entry.values.items()]
-    return ", ".join(shown) or "the current settings"
+    shown = ", ".join(f"{key} = {value_text(value)}" for key, value in entry.shown.items())
+    if entry.values or not shown:
+        return shown or "the current settings"
+    return f"the current settings ({shown})"
+
+
+_STATE_OF = {"smaller": "better", "about equal": "plain", "larger": "worse"}
+
+
+def _distances(subject: Subject) -> Headline:
+    """The verdict of a baseline; of two, that of comparing their answers."""
+    found = subject.baselines[: subject.about]
+    if len(found) == 1:
+        shift = found[0].shift
+        sides = subject.entries[:2]
+        return Headline(
+            f"S_e against S_b: {shift.outcome}.",
+            _STATE_OF.get(shift.outcome, "open"),
+            (shift_text(shift).removeprefix(f"{shift.outcome}. "), *_state(subject)),
+            compared(subject, *sides),
+            (sides[0].label, sides[1].label),
+        )
+    each = tuple(f"{one.label}: {shift_text(one.shift)}" for one in found)
+    if len({one.embedder for one in found}) > 1:
+        text = "The two have different embedding models: their distances cannot be compared."
+        ways = [f"{one.label} {one.way:+.0%}" for one in found if one.way is not None]
+        share = f"Of the way from S_b to shuffled answers: {', '.join(ways)}." if ways else ""
+        return Headline(text, "open", (*([share] if share else []), *each))
+    told = _runs(subject)
+    return Headline(told.text, told.state, (*told.said, *each), told.comparisons, told.names)
 
 
 def _study(subject: Subject) -> Headline:
@@ -126,7 +157,7 @@ def _study(subject: Subject) -> Headline:
 def _sentence(verdict: StudyVerdict) -> str:
     """The result of the confirm split in a sentence."""
     first = verdict.confirmations[0]
-    found = first.confirmed
+    found = None if first.confirmed is None else first.confirmed.deciding
     if found is None or found.difference is None:
         return f"{first.trial}: no question of the confirm split has a score under both settings."
     seen = f"{_by(found)} {first.objective} on {found.n} held-out questions"
@@ -146,15 +177,16 @@ def _selection(verdict: StudyVerdict) -> Iterable[str]:
     )
     if verdict.confirmations:
         found = verdict.confirmations[0].confirmed
-        if found is not None and (more := found.more()):
-            yield f"About {more} are needed to prove a difference of this size."
+        outlook = "" if found is None else found.deciding.outlook("question")
+        if verdict.confirmations[0].outcome == "no change proven" and outlook:
+            yield f"{outlook[0].upper()}{outlook[1:]}."
 
 
 def _lead(found: Comparisons | None, a: Entry, b: Entry, name: str) -> str:
     one = None
     if found is not None:
         one = next((one for one in found.measures if one.measure == name), None)
-    if one is not None and one.difference is not None:
+    if one is not None and one.deciding.difference is not None:
         return f" by {_by(one)} of {name}"
     before, after = a.value(name), b.value(name)
     if before is None or after is None:
@@ -175,7 +207,7 @@ def _runs(subject: Subject) -> Headline:
                 said=tuple(_states(entry)),
             )
         lead = scored[0]
-        name = with_scale(lead.measure, lead.scale)
+        name = with_scale(lead.measure, lead.scale, lead.counted)
         return Headline(
             f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
             said=("One run cannot show an improvement: compare two with `ragwright report A B`.",),
@@ -225,6 +257,7 @@ def _states(entry: Entry) -> Iterable[str]:
 
 
 def _by(one: Comparison) -> str:
+    one = one.deciding
     sure = f" (95 % interval {one.low:+.4f} to {one.high:+.4f})" if one.low is not None else ""
     return f"{one.difference:+.4f}{sure}"
 
@@ -239,12 +272,20 @@ def _mean(entry: Entry, name: str) -> str:
     if summary is None:
         value = entry.value(name)
         return "unknown" if value is None else f"{value:.4g}"
-    sure = f" ({summary.low:.4f} to {summary.high:.4f})" if summary.low is not None else ""
+    mean, low, high = summary.deciding
+    sure = f" ({low:.4f} to {high:.4f})" if low is not None else ""
     lost = summary.lost
     if not lost:
-        return f"{summary.mean:.4f}{sure} on {counted(summary.n, 'row')}"
+        return f"{mean:.4f}{sure} on {counted(summary.n, 'row')}"
     total = summary.n + sum(lost.values())
-    return f"{summary.mean:.4f}{sure} on {summary.n} of {total} rows; the others: {_counts(lost)}"
+    rows = f"{summary.n} of {total} rows; the others: {_counts(lost)}"
+    scale = summary.scale
+    if not summary.missed or scale is None or summary.mean_with_abstained is None:
+        return f"{mean:.4f}{sure} on {rows}"
+    return (
+        f"{mean:.4f}{sure} with abstentions counted as {scale.worst:g}, {summary.mean:.4f} on "
+        f"{rows}"
+    )
 
 
 def _unanswered(entry: Entry, lead: Summary | None = None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from ..core import counted
 from ..measure import Summary
@@ -11,8 +11,10 @@ from ._elements import Html, Inside, joined, table, tag
 from ._headline import Headline, values_of
 from ._relations import between, value_text
 from ._subject import FACT_NAMES, Board, Entry, Subject
-from ._text import number, with_scale
+from ._text import mean_cells, mean_heads, number, with_scale
+from ._trials import grade_text, graded_apart
 from ._views import sensitivity
+from ._weak import ROW_HEAD, SLICE_HEAD, Weak, row_line, slice_line
 
 _SHOWN = 25
 """Lines of a leaderboard that are not folded."""
@@ -63,7 +65,9 @@ def _confirmed(subject: Subject) -> Html | None:
         for name, side in (("tune split", one.tune), ("confirm split", one.confirmed)):
             if side is None:
                 continue
-            p = one.p if side is one.confirmed else None
+            held = side is one.confirmed
+            p = one.p if held else None
+            side = side.deciding
             rows.append(
                 (
                     f"{one.trial} on {name}",
@@ -73,7 +77,7 @@ def _confirmed(subject: Subject) -> Html | None:
                     between(side.low, side.high),
                     number(p),
                     str(side.n),
-                    one.outcome if side is one.confirmed else "",
+                    one.outcome if held else "",
                 )
             )
     head = ("", "current", "trial", "difference", "95 % interval", "p, corrected", "rows", "")
@@ -115,17 +119,18 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     measures = list(dict.fromkeys([*_goal_measures(subject), *subject.measures]))
     facts = [name for name in FACT_NAMES if any(entry.facts.get(name) for entry in entries)]
     span = _span(measures, entries)
-    named = [
-        tag("th", _sorter(with_scale(m, subject.scale(m))), scope="col", class_="num")
-        for m in measures
-    ]
+    texts = [with_scale(m, subject.scale(m), subject.counted(m)) for m in measures]
+    people = {name for entry in entries for name in entry.people}
+    apart = graded_apart(entries)
+    named = [_heads(text, m, people) for text, m in zip(texts, measures, strict=True)]
     # The ordering columns come first: on a phone the others are off screen.
     heads = [
         tag("th", tag("span", "place", class_="hidden"), scope="col", class_="num"),
         tag("th", _sorter("trial"), scope="col"),
-        *named[:1],
+        *(head for heads in named[:1] for head in heads),
         *(tag("th", _sorter(key), scope="col") for key in keys),
-        *named[1:],
+        *(head for heads in named[1:] for head in heads),
+        *(_grade_head(name) for name in apart),
         tag("th", _sorter("rows"), scope="col", class_="num"),
         *(tag("th", _sorter(FACT_NAMES[name]), scope="col", class_="num") for name in facts),
     ]
@@ -134,10 +139,13 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
         cells: list[Inside] = [tag("td", str(place), class_="num quiet")]
         link = tag("a", entry.id, href=f"#trial={entry.id}", title="See its rows")
         cells.append(tag("th", link, " ", _marks(subject, board, entry), scope="row"))
-        cells += [_measure_cell(entry.summary(m), span) for m in measures[:1]]
-        values = (entry.values.get(key, "") for key in keys)
-        cells += [tag("td", value_text(value), dir="auto") for value in values]
-        cells += [_measure_cell(entry.summary(m), None) for m in measures[1:]]
+        for m in measures[:1]:
+            cells += [_measure_cell(entry.summary(m), span), *_grade_cells(entry, [m], people)]
+        values = [value_text(entry.shown[key]) if key in entry.shown else "" for key in keys]
+        cells += [tag("td", value, dir="auto") for value in values]
+        for m in measures[1:]:
+            cells += [_measure_cell(entry.summary(m), None), *_grade_cells(entry, [m], people)]
+        cells += _grade_cells(entry, apart, people)
         cells.append(tag("td", str(entry.rows), class_="num"))
         cells += [_fact_cell(entry, name) for name in facts]
         chosen = "best" if place == 1 else "stands" if entry.id == subject.incumbent else None
@@ -165,6 +173,27 @@ def _board(subject: Subject, board: Board, at: int) -> Html:
     )
 
 
+def _heads(text: str, measure: str, people: Container[str]) -> list[Html]:
+    """The heading of a measure, and that of people's grades by it."""
+    head = tag("th", _sorter(text), scope="col", class_="num")
+    return [head, _grade_head(measure)] if measure in people else [head]
+
+
+def _grade_head(measure: str) -> Html:
+    return tag("th", _sorter(f"people: {measure}"), scope="col", class_="num")
+
+
+def _grade_cells(entry: Entry, measures: Iterable[str], people: Container[str]) -> list[Html]:
+    """People's grades by those of the measures that people graded in any trial."""
+    found = []
+    for measure in measures:
+        if measure in people:
+            grade = entry.people.get(measure)
+            value = "" if grade is None else repr(grade.mean)
+            found.append(tag("td", grade_text(entry, measure), class_="num", data_v=value))
+    return found
+
+
 def _marks(subject: Subject, board: Board, entry: Entry) -> Iterable[Html]:
     if entry.id == subject.incumbent:
         yield tag("span", "current", class_="tag")
@@ -186,51 +215,54 @@ def _span(measures: Sequence[str], entries: Sequence[Entry]) -> tuple[float, flo
     if not measures:
         return None
     found = [entry.summary(measures[0]) for entry in entries]
-    ends = [
-        end
-        for one in found
-        if one is not None
-        for end in (one.low, one.high, one.mean)
-        if end is not None
-    ]
+    ends = [end for one in found if one is not None for end in one.deciding if end is not None]
     return (min(ends), max(ends)) if ends and max(ends) > min(ends) else None
 
 
 def _measure_cell(one: Summary | None, span: tuple[float, float] | None) -> Html:
     """Mean, interval, and n and coverage if not all rows are scored."""
-    if one is None or one.mean is None:
+    mean, low, high = (None, None, None) if one is None else one.deciding
+    if one is None or mean is None:
         return tag("td", "-", class_="num", data_v="")
-    sure = between(one.low, one.high)
+    sure = between(low, high)
     partly = (
-        tag("span", f"n {one.n}, {one.coverage:.0%} scored", class_="gap")
+        tag("span", f"n {one.n}, {one.coverage:.0%} scored{_of_answered(one)}", class_="gap")
         if one.coverage < 1
         else None
     )
     return tag(
         "td",
-        tag("b", number(one.mean)),
+        tag("b", number(mean)),
         _strip(one, span) if span is not None else None,
         tag("span", sure, class_="ci"),
         partly,
         class_="num",
-        data_v=f"{one.mean:.6f}",
+        data_v=f"{mean:.6f}",
     )
+
+
+def _of_answered(one: Summary) -> str:
+    """The mean of the answered rows, where abstentions count as the worst value beside it."""
+    if not one.missed or one.mean is None or one.mean_with_abstained is None:
+        return ""
+    return f", {number(one.mean)} on these; {one.missed} abstained = worst"
 
 
 def _strip(one: Summary, span: tuple[float, float]) -> Html:
     """The interval drawn on the common axis."""
     low, high = span
-    assert one.mean is not None
+    mean, start, end = one.deciding
+    assert mean is not None
 
     def at(value: float) -> str:
         return f"{3 + 74 * (value - low) / (high - low):.1f}"
 
     whisker = ""
-    if one.low is not None and one.high is not None:
-        whisker = f'<path d="M{at(one.low)} 5H{at(one.high)}"/>'
+    if start is not None and end is not None:
+        whisker = f'<path d="M{at(start)} 5H{at(end)}"/>'
     return Html(
         f'<svg class="strip" viewBox="0 0 80 10" width="80" height="10" aria-hidden="true">'
-        f'{whisker}<circle cx="{at(one.mean)}" cy="5" r="3"/></svg>'
+        f'{whisker}<circle cx="{at(mean)}" cy="5" r="3"/></svg>'
     )
 
 
@@ -258,7 +290,10 @@ def _without_result(subject: Subject) -> Html | None:
 def _measures(subject: Subject) -> Iterable[Inside]:
     """Means, intervals, n, coverage and states of one run, or of two below each other."""
     several = len(subject.entries) > 1
-    head = ("measure", *(("run",) if several else ()), "mean", "95 % interval", "median", "sd")
+    missed = any(
+        (s := e.summary(m)) and s.missed for m in subject.measures for e in subject.entries
+    )
+    head = ("measure", *(("run",) if several else ()), *mean_heads(missed), "median", "sd")
     head = (*head, "n", "coverage", "without a score")
     rows = []
     for measure in subject.measures:
@@ -271,13 +306,12 @@ def _measures(subject: Subject) -> Iterable[Inside]:
                 for name, count in one.states.items()
                 if count and name != "scored"
             )
-            named = with_scale(measure, one.scale)
+            named = with_scale(measure, one.scale, one.counted)
             rows.append(
                 (
                     named,
                     *((entry.label or entry.id,) if several else ()),
-                    number(one.mean),
-                    between(one.low, one.high),
+                    *mean_cells(one, missed),
                     number(one.median),
                     number(one.sd),
                     str(one.n),
@@ -285,8 +319,8 @@ def _measures(subject: Subject) -> Iterable[Inside]:
                     states or "none",
                 )
             )
-    shift = int(several)
-    yield table(head, rows, caption="Measures", right=[at + shift for at in (1, 2, 3, 4, 5, 6)])
+    right = range(1 + several, len(head) - 1)
+    yield table(head, rows, caption="Measures", right=right)
     facts = [(entry, entry.facts) for entry in subject.entries if entry.facts]
     names = [name for name in FACT_NAMES if any(found.get(name) for _, found in facts)]
     if names:
@@ -304,6 +338,33 @@ def _measures(subject: Subject) -> Iterable[Inside]:
             caption="What an answer took",
             right=range(1, len(names) + 1),
         )
+
+
+def weak_section(weak: Weak) -> Html:
+    """Slices far below the other rows, and the lowest rows; nothing where there are none."""
+    parts: list[Inside] = []
+    if weak.slices:
+        parts += [
+            tag(
+                "p",
+                "Rows with this value score lower than the others: more than chance explains "
+                "(corrected for every slice that was looked at).",
+                class_="note",
+            ),
+            table(
+                SLICE_HEAD,
+                [slice_line(one) for one in weak.slices],
+                caption="Weak slices",
+                right=range(2, 7),
+            ),
+        ]
+    if weak.rows:
+        lines = [row_line(one) for one in weak.rows]
+        parts += [
+            tag("h3", "Lowest rows"),
+            table(ROW_HEAD, lines, caption="Lowest rows", right=[2]),
+        ]
+    return _section("weak", "Where it fails", *parts) if parts else Html("")
 
 
 def chart_sections(charts: Sequence[Chart]) -> Html:
@@ -397,11 +458,12 @@ def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
     )
 
 
-def navigation(charts: Sequence[Chart], subject: Subject) -> Html:
+def navigation(charts: Sequence[Chart], subject: Subject, weak: Weak) -> Html:
     """Links to the sections that there are."""
     names = [
         ("leaderboard", "Leaderboard") if subject.kind == "study" else ("measures", "Measures")
     ]
+    names += [("weak", "Where it fails")] if weak.slices or weak.rows else []
     names += [(s, t) for s, t in SECTIONS.items() if any(c.section == s for c in charts)]
     if any(entry.rows for entry in subject.entries):
         names.append(("browse", "Rows"))

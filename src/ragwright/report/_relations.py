@@ -82,7 +82,9 @@ def is_numeric(values: Sequence[Any]) -> bool:
 
 
 def value_text(value: Any) -> str:
-    """A swept value as text."""
+    """A swept value as text; no value is ``none``."""
+    if value is None or value == "":
+        return "none"
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "none"
     if isinstance(value, bool):

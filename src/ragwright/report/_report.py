@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,13 @@ from ._text import text_table
 from ._trials import trial_json
 from ._verdicts import verdict_json
 from ._views import relation_charts, row_charts, setting_charts
+from ._weak import Weak, weak_json, weak_of, weak_text
 
 SIZE = 15.0
 """Default limit of a report in megabytes."""
+
+_NAMED = 3
+"""Weak slices that the headline names."""
 
 _PICTURE_WIDTH = 640
 _FIXED = 900_000
@@ -45,7 +49,9 @@ class Report:
     @cached_property
     def headline(self) -> Headline:
         """The headline."""
-        return headline_of(self.subject)
+        found = headline_of(self.subject)
+        worst = [f"Weak: {one.text}." for one in self.weak.slices[:_NAMED]]
+        return replace(found, said=(*found.said, *worst)) if worst else found
 
     @cached_property
     def charts(self) -> tuple[Chart, ...]:
@@ -58,6 +64,11 @@ class Report:
             *relation_charts(subject),
         )
         return tuple(_with_names(found))
+
+    @cached_property
+    def weak(self) -> Weak:
+        """Slices and rows that fail."""
+        return weak_of(self.subject)
 
     @cached_property
     def packed(self) -> Packed:
@@ -74,10 +85,13 @@ class Report:
 
     def html(self) -> str:
         """One HTML file that loads nothing."""
-        return html_document(Document(self.subject, self.headline, self.charts, self.packed))
+        return html_document(
+            Document(self.subject, self.headline, self.charts, self.packed, self.weak)
+        )
 
     def json(self) -> dict[str, Any]:
-        """``{"title", "kind", "verdict", "entries", "boards", "comparison", "charts", "notes"}``.
+        """``{"title", "kind", "verdict", "entries", "boards", "comparison", "charts", "weak",
+        "notes"}``.
 
         A chart is ``{"title", "note", "spec", "table"}`` under its name; the spec is Vega-Lite.
         """
@@ -105,6 +119,7 @@ class Report:
                 }
                 for chart in self.charts
             },
+            "weak": weak_json(self.weak.slices, self.weak.rows),
             "notes": list(subject.notes),
         }
 
@@ -117,7 +132,7 @@ class Report:
             ["place", "entry", "state", *keys, "measure", *numbers, *facts, "judge"]
         ]
         for place, judge, entry in _placed(subject):
-            values = [_joined(entry.values.get(key, "")) for key in keys]
+            values = [_joined(entry.shown.get(key, "")) for key in keys]
             for one in entry.summaries:
                 row = [place, entry.id, entry.state, *values, one.measure]
                 row += [getattr(one, name) for name in numbers]
@@ -127,6 +142,8 @@ class Report:
     def text(self) -> str:
         """Verdict and charts' tables as plain text, for a terminal."""
         blocks = ["\n".join((self.headline.text, *self.headline.said))]
+        if weak := weak_text(self.weak.slices, self.weak.rows):
+            blocks.append(weak)
         for chart in self.charts:
             blocks.append(f"{chart.title}\n{text_table([chart.head, *chart.rows])}")
         return "\n\n".join(blocks)

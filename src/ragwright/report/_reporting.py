@@ -12,6 +12,7 @@ from typing import Any
 
 from ..core import Score, StoreError, TestsetError, Usage, counted, value_hash
 from ..experiment import (
+    BASELINE,
     Curve,
     DiagnosedRow,
     Evaluation,
@@ -21,17 +22,22 @@ from ..experiment import (
     StudyVerdict,
     TrialResult,
     capability_curves,
+    changed_settings,
     clusters_of_results,
+    counting_note,
     diagnosed_of,
     diagnosis_of,
     evaluation_of,
     find_run,
+    grade_means,
     has_result,
     leaderboard,
     objective_scores,
     objectives_of,
     pareto_front,
+    read_grades,
     result_of,
+    score_of,
     selection_of,
     stored_ablation,
     stored_evaluation,
@@ -42,9 +48,10 @@ from ..flow import Run, RunRow, Runs
 from ..measure import parse_measures
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
+from ._baseline_subject import baseline_subject
 from ._subject import Board, Entry, Goal, Subject
 
-_KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", TRIAL)
+_KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", BASELINE, TRIAL)
 """Kinds of runs that a report can be about."""
 
 _SETTING = "judge."
@@ -90,6 +97,8 @@ def report_subject(
         return reader.diagnosis(first)
     if first.kind == ABLATE:
         return reader.ablation(first)
+    if all(run.kind == BASELINE for run in found):
+        return baseline_subject(runs, found)
     return reader.pair(found)
 
 
@@ -150,7 +159,9 @@ class _Reader:
             if any(map(_system, found)):
                 facts["system"] = " and ".join(systems)
             title = f"{entries[0].label} and {entries[1].label}, side by side"
+            facts |= _changed(found)
         notes = [f"run {run.id} is {run.state}" for run in found if run.state != "complete"]
+        notes += self._counting_notes(found)
         return Subject(
             title,
             "pair" if kind == "pair" else "run",
@@ -163,6 +174,11 @@ class _Reader:
             notes=tuple(notes),
             clusters=self._clusters(entries[0].run) if kind == "pair" else {},
         )
+
+    def _counting_notes(self, runs: Iterable[Run]) -> list[str]:
+        """Runs of earlier versions that counted documents where gold is spans."""
+        root = self.folder.root
+        return [note for run in runs if (note := counting_note(run.id, run.manifest, root))]
 
     def _evaluated(self, run: Run) -> Entry:
         if run.kind == SWEEP:
@@ -209,7 +225,11 @@ class _Reader:
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
         manifests = {one.id: one for one in self.runs.list(TRIAL)}
-        entries = [self._trial(trial, manifests) for trial in trials]
+        grades = read_grades(self.folder.root)
+        entries = [
+            replace(self._trial(trial, manifests), people=grade_means(grades, self.runs, trial.run))
+            for trial in trials
+        ]
         boards = _boards(trials, entries, objectives)
         incumbent = next((trial for trial in trials if not trial.number), None)
         first = set(boards[0].entries) if boards else set()
@@ -232,6 +252,9 @@ class _Reader:
             self._verdict(run, ranked, objectives[0]),
             self._openings(run),
             stopped or _stopped(run),
+            notes=tuple(
+                self._counting_notes(manifests[t.run] for t in trials if t.run in manifests)
+            ),
             clusters=self._clusters(incumbent.run) if incumbent is not None else {},
         )
 
@@ -249,6 +272,7 @@ class _Reader:
             trial.run,
             "" if run is None else _judge(run),
             partial(self._rows, trial.run) if run is not None else _nothing,
+            trial.current,
         )
 
     def _chosen(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -444,6 +468,13 @@ def _facts(run: Run, rows: int) -> dict[str, str]:
     return {label: text for label, text in found.items() if text}
 
 
+def _changed(found: Sequence[Run]) -> dict[str, str]:
+    """The settings on which two runs differ, in words; empty where none does."""
+    sides = [Evaluation(run.id, (), (), manifest=run.manifest) for run in found[:2]]
+    texts = [change.text for change in changed_settings(*sides)]
+    return {"settings that differ": ", ".join(texts)} if texts else {}
+
+
 def _stopped(run: Run) -> str:
     if run.state == "stopped":
         return "the run was stopped (a budget, or by hand)"
@@ -471,13 +502,7 @@ def _light(body: Mapping[str, Any]) -> RowResult:
     made = body.get("made")
     how = None if made is None else Made((), Usage(**made["usage"]), made["context_tokens"])
     scores = tuple(
-        Score(
-            score["measure"],
-            score["state"],
-            score["value"],
-            no_gold=score.get("no_gold", False),
-            unanswerable=score.get("unanswerable", False),
-        )
+        replace(score_of(score, body.get("row")), reason="", detail="", parts={})
         for score in body["scores"]
     )
     return RowResult(body["row_id"], (), scores, None, how)

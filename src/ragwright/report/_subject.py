@@ -10,7 +10,15 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from ..experiment import Ablation, Curve, Diagnosis, RowResult, StudyVerdict
+from ..experiment import (
+    Ablation,
+    BaselineResult,
+    Curve,
+    Diagnosis,
+    GradeMean,
+    RowResult,
+    StudyVerdict,
+)
 from ..measure import MeasureScale, Summary
 
 SubjectKind: TypeAlias = Literal["run", "pair", "study"]
@@ -33,6 +41,8 @@ class Entry:
         summaries: One a measure.
         label: Display name; the id if empty.
         values: Swept key -> value; empty for the current settings.
+        current: Of the current settings, the value of each swept key, where it is known.
+        people: Measure -> people's grades of its answers, where there are any.
         state: How it ended; ``done`` if there are results.
         rows: Rows it was measured on.
         facts: Mean per answer of ``cost``, ``seconds`` and ``context_tokens``, those known.
@@ -53,12 +63,19 @@ class Entry:
     run: str = ""
     judge: str = ""
     read: Callable[[bool], Iterable[RowResult]] = no_rows
+    current: Mapping[str, Any] = field(default_factory=dict)
+    people: Mapping[str, GradeMean] = field(default_factory=dict)
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """Swept key -> value, those of the current settings included."""
+        return self.values or self.current
 
     def value(self, name: str) -> float | None:
-        """Mean of a measure, or a fact; None where there is none."""
+        """Mean of a measure with abstentions at the worst value, or a fact; None without."""
         if name in FACT_NAMES:
             return self.facts.get(name)
-        return next((s.mean for s in self.summaries if s.measure == name), None)
+        return next((s.deciding[0] for s in self.summaries if s.measure == name), None)
 
     def summary(self, measure: str) -> Summary | None:
         """The summary of a measure."""
@@ -111,6 +128,9 @@ class Subject:
         diagnosis: Diagnosis of lost points.
         notes: What the reader should know.
         clusters: Row id -> cluster of rows that are not independent; empty if all are.
+        baselines: Distances beside those of given pairs: those the report is about, then the other
+            experiments of the project.
+        about: How many of the baselines the report is about.
     """
 
     title: str
@@ -130,6 +150,8 @@ class Subject:
     diagnosis: Diagnosis | None = None
     notes: tuple[str, ...] = ()
     clusters: Mapping[str, Hashable] = field(default_factory=dict)
+    baselines: tuple[BaselineResult, ...] = ()
+    about: int = 1
 
     def entry(self, name: str) -> Entry | None:
         """The entry with an id."""
@@ -162,6 +184,12 @@ class Subject:
             if found is not None and found.scale is not None:
                 return found.scale
         return None
+
+    def counted(self, measure: str) -> tuple[str, ...]:
+        """What a measure of retrieval counted in any entry: ``spans``, ``documents``."""
+        found = [entry.summary(measure) for entry in self.entries]
+        kinds = {what for one in found if one is not None for what in one.counted}
+        return tuple(sorted(kinds, reverse=True))
 
     def upward(self, name: str) -> bool:
         """True if higher is better for a measure or fact."""

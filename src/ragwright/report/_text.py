@@ -13,7 +13,15 @@ from ..core import counted
 if TYPE_CHECKING:
     from ..core import Score
     from ..experiment import RowResult
-    from ..measure import Calibration, Comparisons, Estimate, GateOutcome, MeasureScale, Summary
+    from ..measure import (
+        Calibration,
+        Comparison,
+        Comparisons,
+        Estimate,
+        GateOutcome,
+        MeasureScale,
+        Summary,
+    )
 
 WIDTH = 100
 """Most characters of a line if possible: a terminal, a log, a mail."""
@@ -92,14 +100,15 @@ def summary_table(
     Below: the states of rows without a score, the bounds of the mean with them at the ends of the
     scale, and the histograms of judged measures.
     """
-    rows = [["measure", "mean", "95 % interval", "median", "sd", "n", "coverage"]]
+    summaries = tuple(summaries)
+    missed = any(s.missed for s in summaries)
+    rows = [["measure", *mean_heads(missed), "median", "sd", "n", "coverage"]]
     below: dict[str, list[str]] = {}
     for s in summaries:
         rows.append(
             [
-                with_scale(s.measure, s.scale),
-                number(s.mean),
-                interval(s.low, s.high),
+                with_scale(s.measure, s.scale, s.counted),
+                *mean_cells(s, missed),
                 number(s.median),
                 number(s.sd),
                 str(s.n),
@@ -108,10 +117,27 @@ def summary_table(
         )
         for sentence in _beside_the_mean(s):
             below.setdefault(sentence, []).append(s.measure)
-    lines = [text_table(rows, right=(1, 3, 4, 5, 6), width=width)]
+    right = (at for at, head in enumerate(rows[0]) if head not in ("measure", _INTERVAL))
+    lines = [text_table(rows, right=tuple(right), width=width)]
     lines += [_line(f"{', '.join(measures)}: {said}", width) for said, measures in below.items()]
     lines += [f"run: {run}"] if run else []
     return "\n".join([*lines, *(_line(f"note: {note}", width) for note in notes)])
+
+
+_INTERVAL = "95 % interval"
+
+
+def mean_heads(missed: bool) -> tuple[str, ...]:
+    """Heads of the columns of a mean: two means where systems abstained on rows with gold."""
+    if not missed:
+        return "mean", _INTERVAL
+    return "mean, abstained = worst", _INTERVAL, "mean of answered"
+
+
+def mean_cells(s: Summary, missed: bool) -> tuple[str, ...]:
+    """A summary's cells under :func:`mean_heads`."""
+    mean, low, high = s.deciding
+    return number(mean), interval(low, high), *((number(s.mean),) if missed else ())
 
 
 def _beside_the_mean(s: Summary) -> Iterator[str]:
@@ -125,6 +151,12 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
         yield f"without a score: {', '.join(missing)}{bounds}"
     if s.no_gold:
         yield f"without gold, not counted: {s.no_gold} of {sum(s.states.values())} rows"
+    if s.missed and s.scale is not None and s.scale.worst is not None:
+        yield (
+            f"{counted(s.missed, 'abstention counts', 'abstentions count')} as "
+            f"{s.scale.worst:g} in the first mean (the rows have gold); the other columns are of "
+            "the answered rows"
+        )
     if s.unanswerable:
         yield f"abstained on unanswerable rows, not counted: {s.unanswerable}"
     if s.histogram:
@@ -153,20 +185,21 @@ def _scored(score: Score | None) -> str:
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
     """One line per slice and measure, with mean, interval and n."""
-    rows = [[by, "measure", "mean", "95 % interval", "n", "coverage"]]
+    missed = any(s.missed for summaries in parts.values() for s in summaries)
+    rows = [[by, "measure", *mean_heads(missed), "n", "coverage"]]
     for value, summaries in parts.items():
         rows += [
             [
                 value or "(none)",
-                with_scale(s.measure, s.scale),
-                number(s.mean),
-                interval(s.low, s.high),
+                with_scale(s.measure, s.scale, s.counted),
+                *mean_cells(s, missed),
                 str(s.n),
                 f"{s.coverage:.1%}",
             ]
             for s in summaries
         ]
-    return text_table(rows, right=(2, 4, 5), width=width)
+    right = (2, *range(4, len(rows[0])))
+    return text_table(rows, right=right, width=width)
 
 
 def unequal_depths(found: Comparisons) -> list[str]:
@@ -191,24 +224,18 @@ def comparison_table(
 ) -> str:
     """B compared with A, measure by measure, with a sentence for each."""
     a, b = names
-    rows = [["measure", a, b, f"{b} - {a}", "95 % interval", "p (Holm)", "wins/ties/losses", "n"]]
+    missed = any(c.with_abstained is not None for c in found.measures)
+    rows = [["measure", a, b, f"{b} - {a}", _INTERVAL, "p (Holm)", "wins/ties/losses", "n"]]
+    rows[0] += ["both answered", "coverage"] if missed else []
     for c in found.measures:
-        rows.append(
-            [
-                with_scale(c.measure, c.scale),
-                number(c.mean_a),
-                number(c.mean_b),
-                "-" if c.difference is None else f"{c.difference:+.4f}",
-                interval(c.low, c.high),
-                p_cell(c.p_holm),
-                f"{c.wins}/{c.ties}/{c.losses}",
-                str(c.n),
-            ]
-        )
+        rows.append([*comparison_cells(c), *(_answered(c) if missed else ())])
     lines = [
-        text_table(rows, right=(1, 2, 3, 5, 7), width=width),
         *(_line(c.text, width) for c in found.measures),
+        "",
+        text_table(rows, right=(1, 2, 3, 5, 7, *((8, 9) if missed else ())), width=width),
     ]
+    if missed:
+        lines.append(_line(ABSTAINED_AT_WORST, width))
     for c in found.measures:
         if c.only_a or c.only_b:
             lines.append(
@@ -230,6 +257,31 @@ def comparison_table(
         lines.append(f"measures of only one run, left out: {_some(found.missing)}")
         lines += [_line(f"note: {note}", width) for note in unequal_depths(found)]
     return "\n".join(lines)
+
+
+ABSTAINED_AT_WORST = (
+    "An abstention on a row with gold counts as the worst value of the measure. Both answered: the "
+    "difference on the rows that both answered, which are the coverage."
+)
+
+
+def comparison_cells(c: Comparison) -> list[str]:
+    """Measure, both means, difference, interval, p, wins and rows of what decides."""
+    one = c.deciding
+    return [
+        with_scale(c.measure, c.scale, c.counted),
+        number(one.mean_a),
+        number(one.mean_b),
+        signed(one.difference),
+        interval(one.low, one.high),
+        p_cell(one.p_holm),
+        f"{one.wins}/{one.ties}/{one.losses}",
+        str(one.n),
+    ]
+
+
+def _answered(c: Comparison) -> tuple[str, str]:
+    return signed(c.difference), f"{c.coverage:.1%}"
 
 
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
@@ -286,21 +338,29 @@ def calibration_table(found: Calibration, width: int = WIDTH) -> str:
     return "\n".join(lines)
 
 
-def with_scale(measure: str, scale: MeasureScale | None) -> str:
+def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:
     """A measure with its scale: others use some of its names for another one.
 
-    It also says where lower is better, and what ragas calls a measure of the same definition.
+    It also says what a measure of retrieval counted (spans, documents), where lower is better, and
+    what ragas calls a measure of the same definition.
     """
     if scale is None:
         return measure
     theirs = measuring.name_in_ragas(measure)
     said = f"; {theirs} in ragas" if theirs else ""
-    return f"{measure} ({scale}{'' if scale.higher_is_better else ', lower is better'}{said})"
+    direction = "" if scale.higher_is_better else ", lower is better"
+    what = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
+    return f"{measure} ({scale}{what}{direction}{said})"
 
 
 def number(value: float | None) -> str:
     """Four digits, or a dash if undefined."""
     return "-" if value is None else f"{value:.4f}"
+
+
+def signed(value: float | None) -> str:
+    """Four digits with a sign, or a dash if undefined."""
+    return "-" if value is None else f"{value:+.4f}"
 
 
 def p_cell(value: float | None) -> str:

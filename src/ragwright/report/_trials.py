@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -60,20 +60,37 @@ def leaderboard_table(
     keys = _telling(board)
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
-    heads = [with_scale(summary.measure, summary.scale) for summary in measures]
+    missed = {s.measure for trial in board for s in trial.summaries if s.missed}
+    people = {name for trial in board for name in trial.people}
+    heads = [
+        head
+        for one in measures
+        for head in (*_heads(one, one.measure in missed), *_graded([one.measure], people))
+    ]
+    apart = graded_apart(board)  # people graded a measure that no judge scored
+    heads += _graded(apart, people)
     rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
     hidden = 0
     for place, trial in enumerate(board, 1):
         if place > how.most and trial.values:
             hidden += 1
             continue
-        values = [_shown(trial.values[key]) if key in trial.values else "" for key in keys]
-        if not trial.values and keys:
+        values = [_shown(trial.shown[key]) if key in trial.shown else "" for key in keys]
+        if not trial.shown and keys:  # a run of an older version
             values = ["current", *values[1:]]
         took = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
-        cells = [_cell(summary, how.objectives) for summary in trial.summaries]
+        cells = [
+            cell
+            for one in trial.summaries
+            for cell in (
+                *_cells(one, how.objectives, one.measure in missed),
+                *([grade_text(trial, one.measure)] if one.measure in people else []),
+            )
+        ]
+        cells += [grade_text(trial, name) for name in apart]
         mark = f"{place}*" if trial.id in how.front else str(place)
-        rows.append([mark, trial.id, *values, *cells, str(trial.rows), *took])
+        name = trial.id if trial.values else f"{trial.id} current"
+        rows.append([mark, name, *values, *cells, str(trial.rows), *took])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
     lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has results"]
     if hidden:
@@ -85,14 +102,43 @@ def leaderboard_table(
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
 
-def _cell(summary: Summary, objectives: Sequence[str]) -> str:
+def _heads(summary: Summary, missed: bool) -> list[str]:
+    """A column for the mean; with abstentions another one for the mean of the answered rows."""
+    name = with_scale(summary.measure, summary.scale, summary.counted)
+    scale = summary.scale
+    if not missed or scale is None or scale.worst is None:
+        return [name]
+    return [f"{name}, abstained = {scale.worst:g}", f"{summary.measure}, answered rows only"]
+
+
+def _graded(measures: Iterable[str], people: Container[str]) -> list[str]:
+    """Headings of the columns of people's grades."""
+    return [f"people: {name}" for name in measures if name in people]
+
+
+def graded_apart(board: Iterable[TrialLike]) -> list[str]:
+    """Measures that people graded and that the trials were not scored by."""
+    trials = list(board)
+    scored = {one.measure for trial in trials for one in trial.summaries}
+    return sorted({name for trial in trials for name in trial.people} - scored)
+
+
+def grade_text(trial: TrialLike, measure: str) -> str:
+    """Mean of people's grades with their number, ``3.8 (12)``; ``-`` without."""
+    grade = trial.people.get(measure)
+    return "-" if grade is None else f"{grade.mean:.3g} ({grade.n})"
+
+
+def _cells(summary: Summary, objectives: Sequence[str], missed: bool) -> list[str]:
     """Mean, for an objective with its interval, and the coverage if rows are missing."""
-    if summary.mean is None:
-        return "-"
-    shown = f"{summary.mean:.3f}"
-    if summary.measure in objectives and summary.low is not None and summary.high is not None:
-        shown = f"{shown} [{summary.low:.2f}, {summary.high:.2f}]"
-    return shown if summary.coverage == 1 else f"{shown} ({summary.coverage:.0%})"
+    mean, low, high = summary.deciding
+    shown = "-" if mean is None else f"{mean:.3f}"
+    if summary.measure in objectives and low is not None and high is not None:
+        shown = f"{shown} [{low:.2f}, {high:.2f}]"
+    covered = "" if summary.coverage == 1 or mean is None else f" ({summary.coverage:.0%})"
+    if len(_heads(summary, missed)) == 1:
+        return [f"{shown}{covered}"]
+    return [shown, "-" if summary.mean is None else f"{summary.mean:.3f} ({summary.coverage:.0%})"]
 
 
 def _telling(board: Sequence[TrialLike]) -> list[str]:
@@ -111,7 +157,8 @@ def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) ->
     lines = []
     for name in objectives:
         mine = [(t, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1]
-        counted = [f"{t.id} {s.worst:.3f}" for t, s in mine if s.worst is not None]
+        shown = [(t, s) for t, s in mine if s.accounted < 1]
+        counted = [f"{t.id} {s.worst:.3f}" for t, s in shown if s.worst is not None]
         if counted:
             few = ", ".join(counted[:_FEW]) + (", …" if len(counted) > _FEW else "")
             lines.append(f"ordered by {name}, unscored rows counted as the worst value: {few}")
@@ -150,7 +197,7 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
-    """A trial as a JSON object: id, values, state, rows, measures, facts, reason."""
+    """A trial as a JSON object: id, values, state, rows, measures, grades, facts, reason."""
     measures = {}
     for summary in trial.summaries:
         fields = asdict(summary)
@@ -158,9 +205,11 @@ def trial_json(trial: TrialLike) -> dict[str, Any]:
     return {
         "id": trial.id,
         "values": dict(trial.values),
+        "current": dict(trial.current),
         "state": trial.state,
         "rows": trial.rows,
         "measures": measures,
+        "people": {name: asdict(grade) for name, grade in trial.people.items()},
         "facts": dict(trial.facts),
         "reason": trial.reason,
         "run": trial.run,
@@ -174,6 +223,8 @@ def _values(values: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None or value == "":
+        return "none"
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

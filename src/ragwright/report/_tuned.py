@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._text import text_table
+from ._text import text_table, with_scale
 
 if TYPE_CHECKING:
     from ..training import Tuned, TunedTable
 
-_COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict")
+_COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
 
 def tuned_headline(found: Tuned) -> str:
@@ -27,6 +27,8 @@ def tuned_headline(found: Tuned) -> str:
     change = f"{held.measure} {held.mean_a:.3f} -> {held.mean_b:.3f} on {held.n} held-out questions"
     if found.path is None:
         return f"no {part} was written: it is not proven better ({change})"
+    if not found.proven:
+        return f"the {part} is kept, although it is not proven better: {change}"
     return f"the {part} is better: {change}"
 
 
@@ -48,7 +50,8 @@ def tuned_table(found: Tuned, width: int = 100) -> str:
     if held is not None:
         ends = "" if held.low is None else f"{held.low:+.3f} to {held.high:+.3f}"
         figures = (f"{held.mean_a:.3f}", f"{held.mean_b:.3f}", f"{held.difference:+.3f}")
-        rows.append(["held-out", str(held.n), held.measure, *figures, ends])
+        named = with_scale(held.measure, held.scale, held.counted)
+        rows.append(["held-out", str(held.n), named, *figures, ends])
     tables = [text_table(rows, right=(1, 3, 4, 5), width=width)]
     tables += [_further(table, width) for table in found.tables if table.rows]
     return "\n\n".join(tables)
@@ -80,11 +83,12 @@ def tuned_use(found: Tuned, root: Path) -> str:
     text = f"{key}: {value}"
     for section in reversed(sections):
         text = f"{section}: {{{text}}}"
-    return f"to use it, write in ragwright.yaml: {text}"
+    remark = "" if found.proven else "   # not proven better"
+    return f"to use it, write in ragwright.yaml: {text}{remark}"
 
 
 def tuned_json(found: Tuned) -> dict[str, Any]:
-    """The outcome as JSON: ``written, headline, training, held_out, notes`` and further tables."""
+    """The outcome as JSON: ``proven, written, headline, training, held_out`` and further tables."""
     one, held = found.training, found.comparison
     figures = {
         "questions": one.questions,
@@ -96,6 +100,7 @@ def tuned_json(found: Tuned) -> dict[str, Any]:
     }
     return {
         "part": found.part,
+        "proven": found.proven,
         "written": None if found.path is None else str(found.path),
         "setting": found.setting,
         "value": found.value or (None if found.path is None else str(found.path)),

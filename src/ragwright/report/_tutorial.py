@@ -17,7 +17,7 @@ _HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "ground
 def tutorial_table(found: TutorialTable, width: int = 100) -> str:
     """Means with 95 % intervals and n; below each row its difference from base."""
     measures = [summary.measure for summary in found.rows[0].summaries]
-    lines = [["", *(_HEADS.get(measure, measure) for measure in measures)]]
+    lines = [["", *map(_head, found.rows[0].summaries)]]
     for row in found.rows:
         if row.skipped:
             lines.append([row.name, f"skipped: {row.skipped}", *[""] * (len(measures) - 1)])
@@ -27,6 +27,12 @@ def tutorial_table(found: TutorialTable, width: int = 100) -> str:
             known = {one.measure: one for one in row.comparisons}
             lines.append(["  against base", *(_change(known.get(name)) for name in measures)])
     return text_table(lines, width=max(width, 60))
+
+
+def _head(one: Summary) -> str:
+    """A measure, and whether it counted spans or documents."""
+    named = _HEADS.get(one.measure, one.measure)
+    return f"{named} ({' and '.join(one.counted)})" if one.counted else named
 
 
 def _cell(one: Summary) -> str:
@@ -54,7 +60,7 @@ def tutorial_json(found: TutorialTable) -> dict[str, Any]:
 
 
 def _row_json(row: TutorialRow) -> dict[str, Any]:
-    numbers = ("mean", "low", "high", "n", "coverage")
+    numbers = ("mean", "low", "high", "n", "coverage", "counted")
     return {
         "name": row.name,
         "settings": list(row.settings),

@@ -58,6 +58,7 @@ def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
 
 
 def _cells(found: Comparison, p: float | None) -> list[str]:
+    found = found.deciding
     shown = found.p if p is None else p
     return [
         str(found.n),

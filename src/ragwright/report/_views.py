@@ -10,7 +10,7 @@ from typing import Any
 from ..core import Score
 from ..experiment import RowResult
 from ..measure import Comparisons, Summary, aggregate
-from ._charts import Chart, bars, dots, front, heat, intervals, ordered_values
+from ._charts import Chart, bars, dots, front, heat, heat_span, intervals, ordered_values
 from ._headline import values_of
 from ._relations import (
     Relation,
@@ -86,7 +86,7 @@ def relation_charts(subject: Subject) -> Iterator[Chart]:
 
 def row_charts(subject: Subject, found: Comparisons | None) -> Iterator[Chart]:
     """Charts of the rows of the entries in focus: differences, personas, histograms."""
-    if found is not None and any(one.difference is not None for one in found.measures):
+    if found is not None and any(one.deciding.difference is not None for one in found.measures):
         yield _difference_chart(subject, found)
     entries = [entry for entry in subject.focus if entry.rows]
     if not entries:
@@ -177,7 +177,7 @@ def _heat_chart(
             at = value_text(trial.values[down]), value_text(trial.values[across])
             cells.setdefault(at, []).append(value)
     means = {at: fmean(found) for at, found in cells.items()}
-    low, high = min(means.values()), max(means.values())
+    low, high = heat_span(subject.scale(goal), means.values())
     upward = subject.upward(goal)
     drawn, rows = [], []
     for y in map(value_text, values[down]):
@@ -185,7 +185,7 @@ def _heat_chart(
             if (y, x) not in means:
                 continue
             mean = means[y, x]
-            share = (mean - low) / (high - low) if high > low else 0.5
+            share = (mean - low) / (high - low)
             told = f"{mean:.4f} over {len(cells[y, x])} trials"
             shade = share if upward else 1 - share
             drawn.append({"x": x, "y": y, "shade": shade, "text": f"{mean:.3f}", "told": told})
@@ -193,7 +193,9 @@ def _heat_chart(
     yield Chart(
         "heat",
         f"{goal} by {down} and {across}",
-        "The stronger the colour, the better; a cell is the mean over its trials.",
+        f"The stronger the colour, the better; a cell is the mean over its trials. The colours run "
+        f"from {low:.3f} to {high:.3f}: never over less than a tenth of the scale, so that small "
+        "differences look small.",
         heat(drawn, x=across, y=down),
         (down, across, f"mean {goal}", "trials"),
         tuple(rows),
@@ -306,10 +308,10 @@ def _relation_chart(
 
 def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
     points, rows = [], []
-    for one in found.measures:
+    for one in (comparison.deciding for comparison in found.measures):
         if one.difference is None:
             continue
-        named = with_scale(one.measure, one.scale)
+        named = with_scale(one.measure, one.scale, one.counted)
         low = one.difference if one.low is None else one.low
         high = one.difference if one.high is None else one.high
         told = between(one.low, one.high)
@@ -334,7 +336,7 @@ def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
         "differences",
         f"{second.label or second.id} against {against}, measure by measure",
         "Difference of the means on the rows both have, with its 95 % interval. An interval that "
-        "contains 0 proves no change.",
+        "contains 0 proves no change. An abstention on a row with gold counts as the worst value.",
         intervals(points, x="difference"),
         (
             "measure",
@@ -361,21 +363,23 @@ def _persona_charts(subject: Subject, entries: Sequence[Entry]) -> Iterator[Char
         for persona, summaries in parts.items():
             named = persona or "(no persona)"
             for one in summaries:
-                if one.mean is None:
+                mean, low, high = one.deciding
+                if mean is None:
                     continue
                 shade = _shade(subject, one)
-                told = f"{one.mean:.4f} ({between(one.low, one.high)}), n = {one.n}"
-                text = f"{one.mean:.2f}"
+                told = f"{mean:.4f} ({between(low, high)}), n = {one.n}"
+                text = f"{mean:.2f}"
                 cells.append(
                     {"x": one.measure, "y": named, "shade": shade, "text": text, "told": told}
                 )
-                told = between(one.low, one.high)
-                rows.append((named, one.measure, number(one.mean), told, str(one.n)))
+                told = between(low, high)
+                rows.append((named, one.measure, number(mean), told, str(one.n)))
         name = entry.label or entry.id
         yield Chart(
             f"personas-{entry.id}",
             f"Results per persona: {name}",
-            "Mean of each measure per persona; the colour shows the position on the measure's "
+            "Mean of each measure per persona, abstentions on rows with gold counted as the worst "
+            "value; the colour shows the position on the measure's "
             "scale.",
             heat(cells, x="", y=""),
             ("persona", "measure", "mean", "95 % interval", "n"),
@@ -389,7 +393,7 @@ def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
     for measure in subject.measures:
         counted = _counted(entries, measure)
         values = list(dict.fromkeys(value for counts in counted for value in counts))
-        if len(values) < 2:
+        if len(values) < 2 or set(values) <= {"0", "1"}:  # the mean says all of a 0/1 measure
             continue
         values.sort(key=lambda value: float(value.split(" ")[0]))
         drawn = [
@@ -456,10 +460,10 @@ def _by_persona(
 
 
 def _shade(subject: Subject, one: Summary) -> float:
-    scale = one.scale
-    if scale is None or scale.high is None or one.mean is None or scale.high <= scale.low:
+    scale, mean = one.scale, one.deciding[0]
+    if scale is None or scale.high is None or mean is None or scale.high <= scale.low:
         return 0.3
-    share = (one.mean - scale.low) / (scale.high - scale.low)
+    share = (mean - scale.low) / (scale.high - scale.low)
     share = min(1.0, max(0.0, share))
     return share if scale.higher_is_better else 1 - share
 

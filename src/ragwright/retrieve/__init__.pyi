@@ -10,6 +10,12 @@ from ._channels import candidates as candidates
 from ._conditions import parse_filter as parse_filter, parse_soft_filter as parse_soft_filter
 from ._databases import Databases as Databases, SqlHandler as SqlHandler
 from ._entities import leads as leads, named as named, uncovered as uncovered
+from ._entries import (
+    Entry as Entry,
+    EntryPattern as EntryPattern,
+    find_pattern as find_pattern,
+    read_entries as read_entries,
+)
 from ._expand import expand_hits as expand_hits, merge_hits as merge_hits
 from ._explain import explain as explain, nearest_sentences as nearest_sentences
 from ._fusion import convex as convex, rrf as rrf
@@ -49,8 +55,14 @@ from ._rerank import (
 from ._route import (
     Route as Route,
     RouteScene as RouteScene,
+    courtesy as courtesy,
     route as route,
     route_by_rules as route_by_rules,
+)
+from ._route_units import (
+    Unit as Unit,
+    UnitPhrase as UnitPhrase,
+    read_units as read_units,
 )
 from ._search import retrieve as retrieve
 from ._select import (

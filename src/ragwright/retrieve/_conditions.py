@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from ..core import Filter, FilterError
+from ..core import Filter, FilterError, prefix_filter
 from ._options import SoftFilterOptions
 
 _BOUNDS = re.compile(r"(?P<low>.*[^./|])?\.\.(?P<high>[^./|].*)?", re.DOTALL)
@@ -16,7 +16,8 @@ def parse_filter(text: str) -> Filter:
     """A hard filter from a text.
 
     ``field=value``, ``field=value|value`` for any of several, ``field=low..high`` for inclusive
-    bounds, one of which may be missing; other uses of ``|`` or ``..`` are plain values. ``!=`` in
+    bounds, one of which may be missing, ``field=start*`` for values that begin so; other uses of
+    ``|``, ``..`` or ``*`` are plain values. ``!=`` in
     place of ``=`` excludes: hits must not match. Values are compared as text, so that ``2021`` also
     matches the number, and ``true`` the boolean.
 
@@ -29,12 +30,15 @@ def parse_filter(text: str) -> Filter:
     if not (field and sign and value):
         raise FilterError(
             f"cannot read {text!r} as a filter",
-            hint="write field=value, field=value|value or field=low..high; != excludes",
+            hint="write field=value, field=value|value, field=low..high or field=start*; != "
+            "excludes",
         )
     bounds = _BOUNDS.fullmatch(value) if value.count("..") == 1 and "|" not in value else None
     low, high = (bounds["low"] or "", bounds["high"] or "") if bounds else ("", "")
     if low.strip() or high.strip():
         return Filter(field, (), low.strip() or None, high.strip() or None, exclude)
+    if value.endswith("*") and "|" not in value and len(value) > 1:
+        return prefix_filter(field, value[:-1], exclude=exclude)
     values = tuple(one.strip() for one in value.split("|") if one.strip())
     return Filter(field, values, exclude=exclude)
 

@@ -1,10 +1,10 @@
 """A glossary mined from documents without a model: it reads the places where texts define codes.
 
-Six places, the most reliable first: a heading (or title) that holds one code, with the sentence
+Seven places, the most reliable first: a heading (or title) that holds one code, with the sentence
 below it; a row of a table whose first cell is a code, also where blanks alone part its columns; a
-line ``CODE: meaning`` or ``CODE - meaning``; a line that is a code, with the sentence below it; a
-sentence ``CODE means …``; a long form beside its short form, checked letter by letter (Schwartz and
-Hearst, 2003).
+line ``CODE: meaning`` or ``CODE - meaning``; an entry of a list of codes, with its title; a line
+that is a code, with the sentence below it; a sentence ``CODE means …``; a long form beside its
+short form, checked letter by letter (Schwartz and Hearst, 2003).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from ..core import Document
 from ..models import is_code, words
+from ._entries import LEAST_ENTRIES, Entry, read_entries
 from ._glossary import RULES, Glossary, Meaning
 
 _LONGEST = 240
@@ -36,6 +37,9 @@ _READ = 2_000
 
 _ALSO = 50
 """Most further documents with the same meaning that are kept."""
+
+_LISTED = 3
+"""Codes of one shape from which lines that begin with them are a list."""
 
 _LONE_WORDS = 3
 """Words of a line that is a code, such as "Error code E42"."""
@@ -138,6 +142,7 @@ def _definitions(document: Document) -> Iterator[_Definition]:
     """Every definition of a document, in the order of its lines."""
     lines = _lines(document)
     yield from _under_title(document, lines)
+    yield from _in_entries(document)
     for number, line in enumerate(lines):
         if line.heading:
             yield from _under_heading(lines, number)
@@ -163,6 +168,30 @@ def _definitions(document: Document) -> Iterator[_Definition]:
                 start, _ = _span(line, means, "meaning")
                 yield means["code"], text, "sentence", start, start + len(text)
         yield from _acronyms(line)
+
+
+def _in_entries(document: Document) -> Iterator[_Definition]:
+    """The codes of a list of entries, with their titles, or without those their first sentences.
+
+    Headings and lines with a separator are read where they stand.
+    """
+    entries = read_entries(document.text, least=_LISTED)
+    codes = {shape: {e.code for e in entries if e.shape == shape} for shape in _shapes(entries)}
+    for entry in entries:
+        weak = not is_code(entry.code, written=True)
+        if entry.form in ("heading", "line") or (weak and len(codes[entry.shape]) < LEAST_ENTRIES):
+            continue
+        below = document.text[entry.body : entry.end]
+        text = entry.title or _sentence(below)
+        if not _is_worded(text):
+            continue
+        at = entry.body + max(0, below.find(text))
+        rule = "below" if entry.form == "alone" else "line"
+        yield entry.code, text, rule, at, at + len(text)
+
+
+def _shapes(entries: Iterable[Entry]) -> set[str]:
+    return {entry.shape for entry in entries}
 
 
 def _lines(document: Document) -> list[_Line]:

@@ -13,6 +13,7 @@ from ..models import Analyzer, AnalyzerOptions, ExtractiveReranker, detect_langu
 from . import _route_rules as rules
 from ._asking import StructuredQuestion, asked, json_object, object_schema, one_line
 from ._options import RouteOptions
+from ._route_units import read_units
 from ._tables import Database
 
 RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
@@ -95,6 +96,26 @@ def _dearest(ruled: Route, scene: RouteScene) -> Route:
     return Route("sql", ruled.reason, True, True, largest, instead=("corpus",))
 
 
+_COURTESIES = frozenset({"it is a thank-you", "it is a farewell", "it is small talk"})
+
+
+def courtesy(message: str) -> Route | None:
+    """The route of a message that is a greeting, thanks, a farewell or small talk and no more.
+
+    Of what :func:`route_by_rules` answers without documents, these need no earlier turn to be
+    understood; a remark such as "yes" does.
+    """
+    text = " ".join(message.replace("’", "'").split())
+    if len(text) > rules.LONGEST:
+        return None
+    greeted = rules.GREETING.match(text)
+    rest = text[greeted.end() :] if greeted else text
+    if greeted and not words(rest):
+        return Route("none", f"it is a greeting: {text[:60]!r}")
+    found = rules.matched(rules.CHAT, rest)
+    return Route("none", _because(found)) if found and found[0] in _COURTESIES else None
+
+
 def route_by_rules(question: str, scene: RouteScene) -> Route:
     """The route by the question's own words: deterministic, offline, no request.
 
@@ -126,6 +147,10 @@ def _looked_up(text: str, scene: RouteScene) -> Route:
     found = rules.matched(rules.UNITS, text)
     if found:
         return Route("corpus", _because(found))
+    asked = read_units(text)
+    if asked is not None:
+        what = "counts documents or passages" if asked.counts else "asks for documents or passages"
+        return Route("corpus", f"it {what}")
     named = next(_named(text, scene.databases), None)
     if named is not None and scene.chats:
         database, why = named

@@ -65,9 +65,12 @@ GREETING = late_pattern(
 CHAT: tuple[Rule, ...] = (
     _rule(
         r"^\W*(?:(?:many |ok |okay |great |perfect |super ){0,3}(?:thanks?|thank you|thx|cheers)"
-        r"(?:[\s,]+(?:a lot|very much|so much|again)){0,3}(?:[\s,]+for .{0,40})?"
-        r"|merci(?: (?:beaucoup|bien|à vous|à toi|infiniment)){0,3}(?: pour .{0,40})?"
-        r"|danke(?: (?:schön|sehr|dir|ihnen)){0,3}|vielen dank|(?:muchas )?gracias)\W*$",
+        r"(?:[\s,]+(?:a lot|very much|so much|again)){0,3}(?:[\s,]+for [^?!.;:]{0,40})?"
+        r"(?:[\s,.!]+(?:that|this|it)(?: (?:is|was)|'s)? (?:helps|helped|works|worked|all"
+        r"|(?:very |really |most )?(?:helpful|useful|great|perfect|clear|kind)))?"
+        r"|merci(?: (?:beaucoup|bien|à vous|à toi|infiniment)){0,3}(?: pour [^?!.;:]{0,40})?"
+        r"|(?:danke(?: (?:schön|sehr|dir|ihnen)){0,3}|vielen dank)(?: für [^?!.;:]{0,40})?"
+        r"|(?:muchas |mil )?gracias(?: por [^?!.;:]{0,40})?)\W*$",
         "it is a thank-you",
     ),
     _rule(
@@ -152,7 +155,11 @@ CORPUS: tuple[Rule, ...] = (
         "it asks for all of something",
     ),
     _rule(
-        r"^\W*who (?:are|were) (?:all )?(?:the|its|their) \w+(?:s|people|men|women)\b"
+        r"^\W*(?:who|what) (?:are|were) (?:all )?(?:the|its|their) (?:characters|roles|speakers)\b"
+        r"|^\W*quel(?:le)?s sont (?:tou(?:s|tes) )?les (?:personnages|acteurs|rôles)\b"
+        r"|^\W*wer (?:tritt auf|spielt mit)\b|^\W*welche (?:figuren|personen|rollen) "
+        r"(?:gibt es|treten auf|kommen vor)\b|^\W*cuáles son los (?:personajes|papeles)\b"
+        r"|^\W*who (?:are|were) (?:all )?(?:the|its|their) \w+(?:s|people|men|women)\b"
         r"|^\W*qui (?:sont|étaient|furent) (?:tous )?(?:les|ses|leurs)\b"
         r"|^\W*quelles (?:sont|étaient) (?:toutes )?les (?:personnes|participantes|autrices)\b"
         r"|^\W*wer (?:sind|waren) (?:alle |die)\b|^\W*quiénes (?:son|eran|fueron) (?:todos )?los\b",

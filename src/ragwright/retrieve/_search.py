@@ -21,6 +21,7 @@ from ._expand import expand_hits
 from ._idle import idle_exclusions
 from ._iterate import iterate
 from ._meanings import visible_glossary
+from ._opening import with_opening
 from ._options import RerankOptions, RetrieveOptions
 from ._query import query_variants
 from ._ranker import Shares
@@ -119,6 +120,7 @@ def _finished(
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)
     hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
+    hits = yield from with_opening(found.query, hits, target, options.filters)
     hits = _fitting(hits, target, options.context_tokens)
     hits = through.kept(hits)
     if options.expand.by:

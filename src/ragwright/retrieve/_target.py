@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
 from ..models import Tokenizer, TokenSource
@@ -134,6 +134,26 @@ class Retrieved:
     def document_ids(self) -> tuple[str, ...]:
         """Documents of the hits, each once, at the rank of its best chunk."""
         return tuple(dict.fromkeys(hit.document_id for hit in self.hits))
+
+    def __len__(self) -> int:
+        """Number of hits."""
+        return len(self.hits)
+
+    def __bool__(self) -> bool:
+        """True, also without hits: it is the result of a search, not a list."""
+        return True
+
+    def __iter__(self) -> Iterator[Hit]:
+        """The hits, best first."""
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, at: int | slice) -> Hit | tuple[Hit, ...]:
+        """The hit at a position from 0, or those of a slice."""
+        return self.hits[at]
 
     def __repr__(self) -> str:
         """The query, the number of hits and the best one."""

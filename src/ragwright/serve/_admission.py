@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import counted
+from ..drafting import scope_name
 from ..flow import Message, TraceEntry, metered
 from ..retrieve import parse_filter, parse_soft_filter
 from ._errors import ApiError, ClientGoneError
@@ -16,9 +17,11 @@ from ._errors import ApiError, ClientGoneError
 if TYPE_CHECKING:
     from fastapi import Request
 
+    from ..core import Hit
     from ..workbench import Asking, Workbench
     from ._keys import ServeKey
-    from ._service import Lane, Opened, Service
+    from ._opened import Opened
+    from ._service import Lane, Service
     from ._wire import Extras
 
 T = TypeVar("T")
@@ -90,6 +93,7 @@ class Admitted:
         bench: The project under the configuration, kept open for it.
         deadline: When its time is up, by the clock of the event loop.
         trace: Takes an entry for each request of the runner, where traces are on.
+        erased: The last erasure that what it searches knows of.
     """
 
     service: Service
@@ -100,6 +104,7 @@ class Admitted:
     bench: Workbench
     deadline: float
     trace: list[TraceEntry] | None = None
+    erased: int = 0
 
     def asking(self, extras: Extras | None = None, history: Sequence[Message] = ()) -> Asking:
         """How its questions are asked: the key's filters and scope, then the request's own filters.
@@ -123,6 +128,28 @@ class Admitted:
     def left(self) -> float:
         """Seconds that it has left."""
         return max(0.0, self.deadline - asyncio.get_running_loop().time())
+
+    def refuse_erased(self, asking: Asking, hits: Sequence[Hit]) -> None:
+        """Refuse to show or store an answer if what it was made from was erased meanwhile.
+
+        That is a passage's document or the key's tenant; any erasure where it is not known what
+        the answer was made from, or where earlier answers were part of it.
+
+        Raises:
+            ApiError: 503; asked again, it is answered from what is left.
+        """
+        erasures = self.bench.project.erasures
+        if erasures.position == self.erased:
+            return
+        unknown = not hits or bool(asking.sources)
+        names = [scope_name(asking.scope), *(hit.document_id for hit in hits)]
+        if unknown or erasures.touch(self.erased, names):
+            raise ApiError(
+                503,
+                "a document that this answer was made from has been deleted meanwhile; ask again",
+                "erased",
+                retry_after=1.0,
+            )
 
     async def result(self, work: Awaitable[T]) -> T:
         """The result of its work, which is cancelled when its client goes away.
@@ -159,6 +186,7 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
             waited = await stack.enter_async_context(service.turns[wanted.lane].turn())
         if waited:
             await _within_budget(service, caller)
+        await service.after_erasures(opened)
         trace = None
         if wanted.operation:
             headers = {} if wanted.request is None else wanted.request.headers
@@ -167,7 +195,8 @@ async def admitted(service: Service, caller: Caller, wanted: Wanted) -> AsyncIte
             )
             trace = stack.enter_context(tracing)
         stack.enter_context(metered(service.meter(caller.key)))
-        yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace)
+        erased = opened.erased
+        yield Admitted(service, caller, wanted, opened, persona, bench, deadline, trace, erased)
 
 
 async def _within_rate(service: Service, caller: Caller) -> None:

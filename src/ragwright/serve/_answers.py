@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,14 @@ from ..answer import Marks, marks_of_answer
 from ..core import Answer, RagwrightError, Usage
 from ..drafting import Drafting, NewBatch, NewOutput
 from ..flow import Message
+from ..monitoring import brief_model
 from ._errors import ApiError
 from ._links import citation_json, linked
 
 if TYPE_CHECKING:
     from ..drafting import DraftBatch, DraftRequest
     from ..workbench import Asking, Workbench
-    from ._admission import Admitted
+    from ._admission import Admitted, Caller
     from ._wire import ChatMessage
 
 log = logging.getLogger("ragwright.serve")
@@ -86,7 +88,11 @@ async def delivered(
     """Count an answer and store it among the outputs, under a new id where it has no name yet.
 
     What cannot be stored is logged and does not fail the request: the answer is there.
+
+    Raises:
+        ApiError: 503; a document that it was made from was erased meanwhile.
     """
+    work.refuse_erased(asking, answer.hits)
     made = marks or marks_of_answer(answer, linked(work.caller.base))
     done = Delivered(name or new_id(), answer, made)
     if work.service.metrics is not None:
@@ -104,6 +110,7 @@ def _keep(work: Admitted, done: Delivered, asking: Asking) -> None:
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
     with work.bench.project.work.working("serve"):
+        work.refuse_erased(asking, done.answer.hits)  # nobody can erase while it is stored
         number = outputs.add(_batch(done, asking, work.caller.name, work.opened.name), origin)
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
 
@@ -173,6 +180,47 @@ async def drafted(work: Admitted, request: DraftRequest, how: Drafting) -> Draft
         name = f"{batch.number}.{number}"
         await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
     return batch
+
+
+_ADDRESS = re.compile(r"\bhttps?://[^\s#]+#")
+
+
+def for_caller(answer: Answer, caller: Caller) -> Answer:
+    """An answer as a caller may see it: readers learn no address or folder of a model."""
+    if caller.owner:
+        return answer
+    return replace(
+        answer,
+        model=brief_model(answer.model),
+        route_reason=_ADDRESS.sub("", answer.route_reason),
+        notes=tuple(_ADDRESS.sub("", note) for note in answer.notes),
+    )
+
+
+def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
+    """The turns of a conversation up to an answer that was served before.
+
+    Of answers before the last one only the questions are stored.
+
+    Raises:
+        ApiError: The caller was not served such an answer.
+    """
+    outputs, caller = work.bench.outputs, work.caller
+    known = outputs.named(name)
+    if known is None or (not caller.owner and known[1] != caller.name):
+        raise ApiError(404, "the answer that this question follows is not stored", "not_found")
+    output = outputs.get(known[0])
+    asked = [*output.request.get("asked_before", ()), output.request["question"]]
+    return (*(Message("user", text) for text in asked), Message("assistant", output.text))
+
+
+_READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)
+
+
+def standalone(answer: Answer) -> str:
+    """The question as it was looked up, which differs where it follows earlier turns."""
+    found = next((m for note in answer.notes if (m := _READ_AS.fullmatch(note))), None)
+    return found[1] if found else answer.question
 
 
 def answering(bench: Workbench, persona: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..core import near
 from ..drafting import DraftRequest, Feedback
 from ..flow import embed
+from ..monitoring import brief_model
 from ..report import batch_json, hit_json, summary_json
 from ..testsets import Testset, rows_of
 from ._admission import Admitted, Caller, Wanted, admitted
@@ -35,7 +36,8 @@ from ._wire import (
 
 if TYPE_CHECKING:
     from ..flow import Vector
-    from ._service import Opened, Service
+    from ._opened import Opened
+    from ._service import Service
 
 router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
 
@@ -64,11 +66,11 @@ async def healthz() -> str:
 
 @router.get("/readyz", response_class=PlainTextResponse)
 async def readyz(service: Serves) -> Response:
-    """Say whether every configuration can answer."""
-    fault = service.ready
-    if fault is None:
+    """Say whether every configuration can answer: index, disk, shared database and models."""
+    faults = await service.readiness.faults()
+    if not faults:
         return PlainTextResponse("ready")
-    return PlainTextResponse(f"not ready: {fault.what}", 503)
+    return PlainTextResponse(f"not ready: {', '.join(sorted(faults))}", 503)
 
 
 @router.get("/v1/models")
@@ -156,11 +158,16 @@ def _vector(one: Vector, form: str) -> list[float] | str:
 async def feedback(body: FeedbackRequest, service: Serves, caller: Calls) -> dict[str, Any]:
     """Store what a reader says of an answer or of a draft."""
     async with admitted(service, caller, Wanted(lane="searches")) as work:
-        said = await asyncio.to_thread(_respond, work, body)
+        said = await asyncio.to_thread(respond_to, work, body)
     return {"id": body.id, "output": said.output, "at": said.at}
 
 
-def _respond(work: Admitted, body: FeedbackRequest) -> Feedback:
+def respond_to(work: Admitted, body: FeedbackRequest) -> Feedback:
+    """Store what a caller says of an answer that it was given.
+
+    Raises:
+        ApiError: 404, there is no such answer, or another key asked for it.
+    """
     outputs, caller = work.bench.outputs, work.caller
     found = outputs.named(body.id)
     if found is None or (not caller.owner and found[1] != caller.name):
@@ -175,13 +182,20 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     """Write texts from records."""
     wanted = _draft_request(body.model_extra or {})
     async with admitted(service, caller, Wanted(body.model, "drafts", "drafts", request)) as work:
-        how = drafting(work, _drafting_models(work.opened, body.models))
+        how = replace(
+            drafting(work, _drafting_models(work.opened, body.models)),
+            examples=body.examples,
+            pool=body.pool,
+        )
         batch = await drafted(work, wanted, how)
     shown = batch_json(batch)
     for number, text in enumerate(shown["texts"], 1):
         text["id"] = f"{batch.number}.{number}"
     if not caller.owner:
         del shown["prompts"]
+        shown["models"] = [brief_model(name) for name in shown["models"]]
+        for text in shown["texts"]:
+            text["model"] = brief_model(text["model"])
     return JSONResponse(shown)
 
 
@@ -197,7 +211,7 @@ def _drafting_models(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 def _draft_request(values: dict[str, Any]) -> DraftRequest:
-    known = {field.name for field in fields(DraftRequest)}
+    known = {*(field.name for field in fields(DraftRequest)), *DraftsRequest.model_fields}
     for name in values:
         if name not in known:
             raise ApiError(400, f"unknown field {name!r}; {near(name, known)}", param=name)

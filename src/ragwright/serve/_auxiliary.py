@@ -1,4 +1,4 @@
-"""Calls that chat programs make beside the conversation: titles, tags, follow-up questions.
+"""Calls that chat programs make beside the conversation: titles, tags, follow-ups, completions.
 
 They ask about the conversation itself, so nothing is retrieved and nothing is stored for them.
 """
@@ -15,7 +15,7 @@ from ..core import Usage
 from ..flow import Flow, Message, chat
 from ..models import ExtractiveReranker
 
-Purpose: TypeAlias = Literal["title", "tags", "follow_ups", "query", "other"]
+Purpose: TypeAlias = Literal["title", "tags", "follow_ups", "query", "completion", "other"]
 
 _PURPOSES: Sequence[tuple[Purpose, re.Pattern[str]]] = (
     ("title", re.compile(r"\btitle\b", re.IGNORECASE)),
@@ -23,6 +23,8 @@ _PURPOSES: Sequence[tuple[Purpose, re.Pattern[str]]] = (
     ("follow_ups", re.compile(r"\bfollow[- ]?up", re.IGNORECASE)),
     ("query", re.compile(r"\bquer(?:y|ies)\b", re.IGNORECASE)),
 )
+_COMPLETES = re.compile(r"\bauto-?complet(?:e|es|ion)\b", re.IGNORECASE)
+_BEGUN = re.compile(r"<text>.*</text>", re.DOTALL)
 _TITLE = re.compile(
     r"\s*(?:please )?(?:provide|generate|write|create|give me|suggest)\b[^\n]{0,200}\btitle\b",
     re.IGNORECASE,
@@ -47,10 +49,13 @@ class AuxiliaryReply:
 def purpose_of(messages: Sequence[Message]) -> Purpose | None:
     """What the last message asks for beside the conversation; None for a question like any other.
 
-    Known are the prompts of Open WebUI and LibreChat. Both hold a transcript of the conversation;
-    a text that does not is a question, also where it speaks of titles.
+    Known are the prompts of Open WebUI and LibreChat. They hold a transcript of the conversation,
+    or the beginning of a text to complete; what holds neither is a question, also where it speaks
+    of titles.
     """
     text = messages[-1].content.lstrip()
+    if text.startswith(_TASK) and _COMPLETES.search(text[:_TASK_LENGTH]) and _BEGUN.search(text):
+        return "completion"
     if text.startswith(_TASK) and "<chat_history>" in text and "</chat_history>" in text:
         task = text[len(_TASK) :][:_TASK_LENGTH]
         return next((name for name, known in _PURPOSES if known.search(task)), "other")
@@ -71,7 +76,8 @@ def auxiliary_reply(
 def _by_rule(messages: Sequence[Message], purpose: Purpose) -> str:
     if purpose == "title":
         return json.dumps({"title": _title(messages)}, ensure_ascii=False)
-    empty: dict[Purpose, dict[str, list[str]]] = {
+    empty: dict[Purpose, dict[str, list[str] | str]] = {
+        "completion": {"text": ""},
         "tags": {"tags": []},
         "follow_ups": {"follow_ups": []},
         "query": {"queries": []},

@@ -14,11 +14,19 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from ..answer import Marks, PlacedMark, marks_for_hits, marks_of_answer
+from ..answer import CONVERSATION, Marks, PlacedMark, marks_for_hits, marks_of_answer
 from ..core import Answer, Usage
 from ..flow import Message
 from ._admission import Admitted, Wanted, admitted, while_connected
-from ._answers import answered, answering, delivered, new_id, turns_of
+from ._answers import (
+    answered,
+    answering,
+    delivered,
+    for_caller,
+    new_id,
+    standalone,
+    turns_of,
+)
 from ._auxiliary import AuxiliaryReply, Purpose, auxiliary_reply, purpose_of
 from ._errors import api_error
 from ._links import citation_json, closest_spans, link_lines, linked
@@ -126,7 +134,7 @@ async def _whole(completion: Completion) -> Response:
         "chat.completion",
         {"message": message, "finish_reason": answer.finish, "logprobs": None},
         usage=usage_json(answer.usage),
-        ragwright=details_json(answer, marks),
+        ragwright=details_json(for_caller(answer, work.caller), marks),
     )
     return JSONResponse(frame | {"id": done.id})
 
@@ -178,14 +186,14 @@ class _Stream:
                 else:  # no model wrote it: the whole answer is one piece
                     marks = marks_of_answer(answer, link)
                     said = marks.text
+                self._work.refuse_erased(self._completion.asking, self._stream.context or ())
                 if said:
                     yield _event(self._delta(said, marks.marks[begin:]))
                 self._next = asyncio.ensure_future(anext(self._pieces, None))
             async for event in self._end(marks):
                 yield event
         except Exception as error:
-            narrowed = self._work.caller.narrowed
-            yield _event(api_error(error, narrowed=narrowed).body())
+            yield _event(api_error(error, self._work.caller).body())
 
     async def _silence(self) -> AsyncIterator[bytes]:
         """Comments until the next piece is there.
@@ -204,6 +212,7 @@ class _Stream:
     async def _end(self, marks: Marks) -> AsyncIterator[bytes]:
         completion, answer = self._completion, self._stream.answer
         assert answer is not None
+        self._work.refuse_erased(completion.asking, answer.hits)
         begin = len(marks.marks)
         rest = marks.feed("", last=True)
         if completion.links:
@@ -211,7 +220,8 @@ class _Stream:
         if rest:
             yield _event(self._delta(rest, marks.marks[begin:]))
         await delivered(self._work, answer, completion.asking, name=completion.id, marks=marks)
-        yield _event(self._chunk({}, answer.finish, ragwright=details_json(answer, marks)))
+        details = details_json(for_caller(answer, self._work.caller), marks)
+        yield _event(self._chunk({}, answer.finish, ragwright=details))
         options = completion.body.stream_options
         if options is not None and options.include_usage:
             usage = completion.frame("chat.completion.chunk", {}, usage=usage_json(answer.usage))
@@ -238,7 +248,7 @@ async def _auxiliary(completion: Completion, purpose: Purpose) -> Response:
     flow = auxiliary_reply(messages, purpose, answering(work.bench, work.persona))
     runner = work.bench.project.runner
     reply: AuxiliaryReply = await work.result(
-        runner.arun(flow, scope=asking.scope, trace=asking.trace)
+        runner.arun(flow, scope=asking.scope, trace=asking.trace, sources=(CONVERSATION,))
     )
     usage = usage_json(reply.usage)
     if not completion.body.stream:
@@ -266,6 +276,7 @@ def details_json(answer: Answer, marks: Marks) -> dict[str, Any]:
         "abstained": answer.abstained,
         "citations": [citation_json(span) for span in marks.spans],
         "closest": [citation_json(span) for span in closest_spans(answer, marks.link)],
+        "read_as": standalone(answer),
         "route": answer.route,
         "route_reason": answer.route_reason,
         "model": answer.model,

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ._keys import ServeKey
     from ._service import Service
 
-OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout"})
+OPEN = frozenset({"/healthz", "/readyz", "/login", "/logout", "/session"})
 """Paths that never need a key; nor do the files that pages load."""
 
-COOKIE = "ragwright_key"
-"""Cookie that holds the key of a reader of the pages."""
+COOKIE = "ragwright_session"
+"""Cookie that holds the session of a reader of the pages; the key itself stays here."""
 
-_ASKING = frozenset({"/", "/ask/why"})
-"""Pages that ask, and so may cost money, though they are read by GET."""
+_ASKING = frozenset({"/ask/why"})
+"""Parts of pages that search, and so may cost money, though they are read by GET."""
 
 _OWN_SITES = frozenset({"same-origin", "none"})
 
@@ -41,6 +41,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def session_key(service: Service, request: Request) -> ServeKey | None:
+    """The key of a reader who signed in, None without a session or after the key was revoked."""
+    name = request.cookies.get(COOKIE, "")
+    key = service.sessions.key(name) if name else None
+    return None if key is None else service.keys.of_hash(key)
 
 
 class Door:
@@ -97,21 +104,30 @@ class Door:
             secret = request.headers.get("x-api-key", "")
         elif kind.lower() != "bearer":
             secret = ""
-        secret = secret or request.cookies.get(COOKIE, "")
-        found = self._service.keys.find(secret.strip()) if secret else None
+        found = self._find(secret, request)
         if found is None:
             said = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
             raise ApiError(401, said, "invalid_api_key")
         return found
 
+    def _find(self, secret: str, request: Request) -> ServeKey | None:
+        if secret:
+            return self._service.keys.find(secret.strip())
+        return session_key(self._service, request)
+
     def _same_site(self, request: Request) -> None:
         """Refuse what a browser sends for a page of another site."""
         site = request.headers.get("sec-fetch-site", "none")
-        if request.url.path in _ASKING and request.url.query and site not in _OWN_SITES:
-            raise ApiError(403, "questions from another site are refused", "cross_origin")
+        if request.url.path in _ASKING and request.url.query:
+            # Browsers tell no site to plain http hosts. No other site can send this header.
+            ours = "hx-request" in request.headers or "authorization" in request.headers
+            if not ours or site not in _OWN_SITES:
+                raise ApiError(403, "questions from another site are refused", "cross_origin")
         if request.method in _SAFE:
             return
         origin = request.headers.get("origin")
+        if origin in self._service.options.cors:
+            return
         other = origin is not None and not _names(origin, request.headers.get("host", ""))
         if (other or site == "cross-site") and request.headers.get("authorization") is None:
             raise ApiError(

@@ -6,7 +6,7 @@ import logging
 import math
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -29,11 +29,15 @@ from ..core import (
     RagwrightError,
     RateLimitedError,
     RetrieveError,
+    SnapshotGoneError,
     StoppedError,
     StoreBusyError,
     StoreError,
+    StoreFullError,
+    StoreUnreachableError,
     TestsetError,
 )
+from ._logs import request_id
 
 log = logging.getLogger("ragwright.serve")
 
@@ -133,21 +137,51 @@ _STATES: Sequence[tuple[type[RagwrightError], int, str]] = (
     (MeasureError, 400, "invalid_measure"),
     (TestsetError, 400, "invalid_rows"),
     (StoreBusyError, 503, "busy"),
+    (StoreUnreachableError, 503, "database_away"),
+    (StoreFullError, 507, "disk_full"),
+    (SnapshotGoneError, 503, "busy"),
     (StoreError, 500, "store_error"),
     (MissingExtraError, 501, "not_installed"),
     (ConfigError, 400, "invalid_value"),
 )
-_PASSING = frozenset({"model_overloaded", "stopping", "busy"})
+_PASSING = frozenset({"model_overloaded", "stopping", "busy", "database_away"})
 
 
-def api_error(error: Exception, *, narrowed: bool = False) -> ApiError:
-    """The answer to a client for an error; an unexpected one is logged under a number.
+class Recipient(Protocol):
+    """Who reads an error: what it may say depends on their key."""
 
-    ``narrowed`` is for a key with filters: what other keys may see is not named then.
+    @property
+    def owner(self) -> bool:
+        """True where it may see everything of the project."""
+
+    @property
+    def narrowed(self) -> bool:
+        """True where filters narrow what it may see."""
+
+
+_FOR_READERS = {
+    "model_overloaded": "the model that answers is overloaded",
+    "model_timeout": "the model that answers took too long",
+    "model_error": "the model that answers failed",
+    "model_not_configured": "the model that answers is not configured",
+    "database_error": "the database behind this question failed",
+    "database_away": "the database of this server cannot be reached",
+    "disk_full": "the disk of this server is full",
+    "store_error": "the index of this server cannot be used",
+    "not_installed": "this server lacks a package that the request needs",
+}
+"""What a key of a reader is told instead of addresses, paths and settings, by code."""
+
+
+def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
+    """The answer to a client for an error.
+
+    What is the server's fault is logged whole. Readers learn no address, path or setting from it,
+    and a key with filters nothing of what other keys may see.
     """
     if isinstance(error, ApiError):
         return error
-    if narrowed and isinstance(error, FilterError):
+    if caller is not None and caller.narrowed and isinstance(error, FilterError):
         said = "no passage that this key may see meets the filters"
         return ApiError(400, said, "invalid_filter")
     if isinstance(error, TimeoutError):
@@ -155,15 +189,21 @@ def api_error(error: Exception, *, narrowed: bool = False) -> ApiError:
     for kind, status, code in _STATES:
         if isinstance(error, kind):
             said = f"{error.what}; {error.hint}" if error.hint else error.what
+            if status >= 500:
+                log.warning("%s: %s", code, error)
+                if caller is not None and not caller.owner and code in _FOR_READERS:
+                    said = f"{_FOR_READERS[code]}; the server's log says more"
+                    if request_id():
+                        said += f" (request {request_id()})"
             return ApiError(status, said, code, retry_after=2.0 if code in _PASSING else None)
-    number = secrets.token_hex(6)
+    number = request_id() or secrets.token_hex(6)
     log.error("request failed (%s)", number, exc_info=error)
     return ApiError(500, f"internal error {number}: see the server's log", "internal_error")
 
 
-def error_reply(error: Exception, *, narrowed: bool = False) -> JSONResponse:
-    """The HTTP reply for an error; ``narrowed`` as for :func:`api_error`."""
-    made = api_error(error, narrowed=narrowed)
+def error_reply(error: Exception, caller: Recipient | None = None) -> JSONResponse:
+    """The HTTP reply for an error; see :func:`api_error`."""
+    made = api_error(error, caller)
     return JSONResponse(made.body(), made.status, made.advice())
 
 
@@ -171,7 +211,7 @@ def install_errors(app: FastAPI) -> None:
     """Answer every error of an app in OpenAI's shape."""
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
-        return error_reply(error, narrowed=request.state.caller.narrowed)
+        return error_reply(error, request.state.caller)
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)

@@ -108,6 +108,10 @@ class ServeKeys:
         """The key that a client sent, None where it is unknown."""
         return self._known().get(_hashed(secret))
 
+    def of_hash(self, found: str) -> ServeKey | None:
+        """The key with this hash, None where it was revoked."""
+        return self._known().get(found)
+
     def add(self, key: ServeKey) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
 

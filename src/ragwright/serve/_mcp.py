@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools import Tool
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .. import __version__
 from ..answer import citation
-from ..core import Citation, RagwrightError
+from ..core import Citation, near
 from ._admission import Admitted, Caller, Wanted, admitted
-from ._answers import answered
+from ._answers import answered, for_caller
 from ._errors import ApiError, api_error, error_reply
 from ._links import citation_json, closest_spans, source_url
 from ._reading import VisibleSource, list_sources, visible_source
 from ._service import Service, Serving
+from ._wire import Extras
 
 if TYPE_CHECKING:
     from ._service import Lane
 
+TopK: TypeAlias = Annotated[int, Field(description="Most passages.", ge=1, le=50)]
+Filters: TypeAlias = Annotated[
+    list[str],
+    Field(description="Conditions on fields, each `field=value`, such as `language=en`."),
+]
 Query: TypeAlias = Annotated[str, Field(description="A question or keywords.", max_length=10_000)]
 Question: TypeAlias = Annotated[str, Field(description="A whole question.", max_length=10_000)]
 PersonaName: TypeAlias = Annotated[str, Field(description="Whom to write for; may be left out.")]
@@ -39,6 +50,9 @@ After: TypeAlias = Annotated[str, Field(description="The `next` of the page befo
 Limit: TypeAlias = Annotated[int, Field(description="Most documents.", ge=1, le=200)]
 
 _HITS = 8
+_SNIPPET = 300
+"""Most characters of a passage that a search shows; `fetch` has the rest."""
+
 _FETCHED = 20_000
 """Most characters of one fetch: a large document is read piece by piece."""
 
@@ -64,6 +78,7 @@ class Found(BaseModel):
     id: str = Field(description="Give it to `fetch`.")
     title: str
     url: str
+    snippet: str = Field(description="Beginning of the passage.")
 
 
 class SearchResults(BaseModel):
@@ -110,15 +125,23 @@ class _Tools:
         self._service = service
         self._alone = alone
 
-    async def search(self, query: Query, ctx: Context[Any, Any]) -> SearchResults:
-        """Find the passages that answer a query best; read one with `fetch`."""
+    async def search(
+        self,
+        query: Query,
+        ctx: Context[Any, Any],
+        top_k: TopK = _HITS,
+        filters: Filters = [],  # noqa: B006
+    ) -> SearchResults:
+        """Find the passages that answer a query best, each with a snippet; read on with `fetch`."""
         async with self._admitted(ctx, "searches", "search") as work:
-            found = await work.result(work.bench.aretrieve(query, _HITS, work.asking()))
+            asking = work.asking(Extras(filters=filters))
+            found = await work.result(work.bench.aretrieve(query, top_k, asking))
         results = [
             Found(
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
                 title=" > ".join(dict.fromkeys((hit.title or hit.document_id, *hit.headings))),
                 url=self._url(work, citation(hit.rank, hit), hit.text),
+                snippet=_snippet(hit.text),
             )
             for hit in found.hits
         ]
@@ -126,18 +149,27 @@ class _Tools:
 
     async def fetch(self, id: SourceId, ctx: Context[Any, Any]) -> Fetched:  # noqa: A002
         """Read a passage with the text around it, or a document from its beginning."""
-        place = _SPAN.fullmatch(id)
         async with self._admitted(ctx, "searches") as work:
-            asking = work.asking()
-            found = await work.result(visible_source(work.bench, asking, id))
-            if found is not None:
-                place = None
-            elif place is not None:
-                found = await work.result(visible_source(work.bench, asking, place["document"]))
+            return await self._read(work, id)
+
+    async def _read(self, work: Admitted, name: str) -> Fetched:
+        place = _SPAN.fullmatch(name)
+        asking = work.asking()
+        found = await work.result(visible_source(work.bench, asking, name))
+        if found is not None:
+            place = None
+        elif place is not None:
+            found = await work.result(visible_source(work.bench, asking, place["document"]))
         if found is None:
-            raise ToolError(f"unknown source {id!r}; use an id from a result of `search`")
-        span = (int(place["start"]), int(place["end"])) if place else None
-        return self._fetched(work, found, id, span)
+            raise ToolError(f"unknown source {name!r}; use an id from a result of `search`")
+        length = len(found.document.text)
+        span = (int(place["start"]), min(int(place["end"]), length)) if place else None
+        if span is not None and not span[0] < span[1]:
+            raise ToolError(
+                f"{name!r} names no passage: the document has {length} characters; use an id from "
+                "a result of `search`"
+            )
+        return self._fetched(work, found, name, span)
 
     async def ask(
         self, question: Question, ctx: Context[Any, Any], persona: PersonaName = ""
@@ -146,7 +178,10 @@ class _Tools:
         async with self._admitted(ctx, "answers", "chat") as work:
             known = work.opened.personas
             if persona and persona not in known:
-                raise ToolError(f"no persona {persona!r}; known: {', '.join(known)}")
+                listed = (
+                    f"known: {', '.join(known)}" if known else "this server has none: leave it out"
+                )
+                raise ToolError(f"no persona {persona!r}; {listed}")
             [done] = await answered(work, question, [persona], work.asking())
         answer, marks = done.answer, done.marks
         spans = [
@@ -169,7 +204,7 @@ class _Tools:
             "abstained": answer.abstained,
             "citations": spans,
             "closest": near,
-            "notes": list(answer.notes),
+            "notes": list(for_caller(answer, work.caller).notes),
         }
         text = TextContent(type="text", text="\n\n".join([marks.text, *lines]))
         return CallToolResult(content=[text], structured_content=body)
@@ -196,8 +231,10 @@ class _Tools:
         try:
             async with admitted(self._service, caller, Wanted("", lane, operation)) as work:
                 yield work
-        except (RagwrightError, ApiError, TimeoutError) as error:
-            raise ToolError(api_error(error, narrowed=caller.narrowed).message) from None
+        except ToolError:
+            raise
+        except Exception as error:  # an unexpected one is logged under a number
+            raise ToolError(api_error(error, caller).message) from None
 
     def _url(self, work: Admitted, cited: Citation, quote: str) -> str:
         """Where a reader opens a passage; without a server the source's own address."""
@@ -206,7 +243,7 @@ class _Tools:
             return source_url(base, cited.document_id, cited.start, cited.end, quote)
         if cited.source.startswith(("http://", "https://")):
             return cited.source
-        return (self._service.folder.root.resolve() / cited.source).as_uri()
+        return Path(os.path.normpath(self._service.folder.root.resolve() / cited.source)).as_uri()
 
     def _fetched(
         self, work: Admitted, found: VisibleSource, name: str, span: tuple[int, int] | None
@@ -249,26 +286,84 @@ def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
     return (begin, end) if begin < end else (first, last)
 
 
+def _snippet(text: str) -> str:
+    """The beginning of a passage on one line, cut at a blank."""
+    return shorten(text, _SNIPPET, placeholder=" …") if " " in text else text[:_SNIPPET]
+
+
+class _Server(MCPServer[Any]):
+    """A server that says what is wrong with a call in sentences that an agent can act on."""
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        context: Context[Any, Any] | None = None,
+    ) -> Any:
+        """Call a tool.
+
+        Raises:
+            ToolError: What is wrong with the call, or what the tool failed with.
+        """
+        tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
+        if name not in tools:
+            raise ToolError(f"no tool {name!r}; {near(name, tools)}")
+        known = tools[name]["properties"]
+        for given in arguments:
+            if given not in known:
+                raise ToolError(f"{name} has no parameter {given!r}; {near(given, known)}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                raise ToolError(_invalid(name, cause)) from None
+            raise ToolError(str(cause or error)) from None
+
+
+def _invalid(name: str, error: ValidationError) -> str:
+    """What is wrong with the arguments of a call, as one sentence a parameter."""
+    found = []
+    for one in error.errors(include_url=False, include_input=False):
+        where = ".".join(map(str, one["loc"]))
+        if one["type"] == "missing":
+            found.append(f"{name} needs the parameter {where!r}")
+        else:
+            found.append(f"{where}: {one['msg'][:1].lower()}{one['msg'][1:]}")
+    return "; ".join(found)
+
+
 def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:
     """The tools over a service, which must be started before one is called.
 
     ``alone`` is who calls where there is no HTTP request; without it such calls are refused.
     """
-    server: MCPServer[Any] = MCPServer(
+    tools = _Tools(service, alone)
+    offered = [
+        Tool.from_function(tool, title=title, annotations=_READ_ONLY)
+        for tool, title in (
+            (tools.search, "Search the documents"),
+            (tools.fetch, "Read a passage or a document"),
+            (tools.ask, "Answer a question from the documents"),
+            (tools.list_sources, "List the documents"),
+        )
+    ]
+    for tool in offered:
+        tool.parameters["additionalProperties"] = False
+    handlers = list(logging.getLogger().handlers)
+    server = _Server(
         "ragwright",
         title=f"ragwright: {service.name}",
         instructions=_INSTRUCTIONS.format(name=service.name),
         version=__version__,
+        tools=offered,
         log_level="WARNING",
     )
-    tools = _Tools(service, alone)
-    for tool, title in (
-        (tools.search, "Search the documents"),
-        (tools.fetch, "Read a passage or a document"),
-        (tools.ask, "Answer a question from the documents"),
-        (tools.list_sources, "List the documents"),
-    ):
-        server.add_tool(tool, title=title, annotations=_READ_ONLY)
+    # The library sets the program's logging up to draw tracebacks, which takes half a second each
+    # while all other requests wait.
+    logging.getLogger().handlers[:] = handlers
     return server
 
 

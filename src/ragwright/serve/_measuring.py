@@ -86,7 +86,8 @@ class BackgroundMeasuring:
         if not self._mine or not outputs.scores.has_work(daily_budget):
             return
         laid = [word for text in self._overrides for word in ("--set", text)]
-        words = [*PROGRAM, "outputs", "measure", "--quiet", "--project", str(self._root), *laid]
+        words = [*PROGRAM, "outputs", "measure", "--background", "--quiet"]
+        words += ["--project", str(self._root), *laid]
         end = run_step(StepPlan(words, self._root), self._stop)
         if end.state == "failed":
             self._warn(end.output.rpartition("\n")[2])

@@ -75,20 +75,28 @@ async def visible_source(
 
 
 async def list_sources(
-    bench: Workbench, asking: Asking, after: str, most: int
+    bench: Workbench, asking: Asking, after: str, most: int, containing: str = ""
 ) -> tuple[list[ListedSource], int | None]:
-    """Documents by id, behind one of them; how many there are where that costs nothing."""
+    """Documents by id, behind one of them; how many there are where that costs nothing.
+
+    ``containing`` is text that their ids contain, ignoring case.
+    """
     project = bench.project
     filters = (*project.settings.retrieve.filters, *asking.filters)
     if not filters:
-        return await asyncio.to_thread(_all_sources, bench, after, most)
-    found = await project.runner.arun(_documents(asking, filters, after, most), scope=asking.scope)
+        return await asyncio.to_thread(_all_sources, bench, after, most, containing)
+    found = await project.runner.arun(
+        _documents(asking, filters, after, most, containing), scope=asking.scope
+    )
     return found, None
 
 
-def _all_sources(bench: Workbench, after: str, most: int) -> tuple[list[ListedSource], int]:
+def _all_sources(
+    bench: Workbench, after: str, most: int, containing: str
+) -> tuple[list[ListedSource], int]:
     store = bench.project.store
-    names = sorted(store.sources(bench.project.pair))
+    wanted = containing.casefold()
+    names = sorted(n for n in store.sources(bench.project.pair) if wanted in n.casefold())
     behind = names[bisect_right(names, after) :][:most]
     return [_listed(store.document(name), name) for name in behind], len(names)
 
@@ -109,7 +117,7 @@ def _chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
 
 
 def _documents(
-    asking: Asking, filters: Sequence[Filter], after: str, most: int
+    asking: Asking, filters: Sequence[Filter], after: str, most: int, containing: str
 ) -> Flow[list[ListedSource]]:
     """The documents behind ``after`` that have a chunk that meets the filters."""
     target = _searched(asking)
@@ -123,6 +131,8 @@ def _documents(
     for at in range(low, len(ids), _PAGE):
         for hit in (yield from lookup(target.snapshot, ids[at : at + _PAGE])).hits:
             name = hit.document_id
+            if containing.casefold() not in name.casefold():
+                continue
             found.setdefault(name, ListedSource(name, hit.title, hit.source))
         if len(found) > most:
             break

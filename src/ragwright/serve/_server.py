@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import multiprocessing
+import multiprocessing.connection
 import os
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,10 +24,12 @@ from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
 from .. import __version__
-from ..core import ConfigError, StoreError
+from ..core import ConfigError, StoreError, import_plugins_from, plugin_folder, spawning
 from . import _api, _mcp, _metrics
 from ._door import Door, is_loopback
 from ._errors import documented, install_errors
+from ._logs import LogForm, Logged, log_to_stderr
+from ._outside import BelowPath, OtherOrigins
 from ._service import Service, Serving
 from .pages import page_routes
 
@@ -101,7 +107,8 @@ def make_app(serving: Serving) -> ASGIApp:
         return Response(body, media_type=media_type)
 
     app.mount("/mcp", agents)
-    return _metrics.Measured(Door(app, service), metrics)
+    door = OtherOrigins(Door(app, service), service)
+    return Logged(_metrics.Measured(BelowPath(door, service), metrics))
 
 
 def serve(serving: Serving, listening: Listening) -> None:
@@ -121,9 +128,20 @@ def serve(serving: Serving, listening: Listening) -> None:
                 f"{host} can be reached from other machines, but no key has been made",
                 hint="make one: ragwright keys add NAME   (or listen on 127.0.0.1)",
             )
+        if not is_loopback(host) and not service.options.public_url.startswith("https://"):
+            log.warning(
+                "%s is served without TLS: keys, questions and answers can be read on the way. "
+                "Put a proxy with TLS in front of it and set serve.public_url to its https "
+                "address, or listen on 127.0.0.1.",
+                host,
+            )
     finally:
         service.ledger.close()
-    with _listening(host, port) as listener, _told_workers(serving, listening.workers):
+    log_to_stderr(service.options.log)
+    with (
+        _listening(host, port) as listener,
+        _told_workers(serving, listening.workers, service.options.log),
+    ):
         if listening.started is not None:
             shown = f"[{host}]" if ":" in host else host
             listening.started(f"http://{shown}:{listener.getsockname()[1]}")
@@ -132,7 +150,7 @@ def serve(serving: Serving, listening: Listening) -> None:
             "ragwright.serve:worker_app" if many else make_app(serving),
             factory=many,
             workers=listening.workers,
-            log_level="warning",
+            log_config=None,
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=_PATIENCE,
@@ -145,10 +163,23 @@ def serve(serving: Serving, listening: Listening) -> None:
             if workers.failed:
                 raise StoreError("a worker did not start", hint="the log above says why")
         else:
-            server = uvicorn.Server(config)
+            server = _Server(config)
             server.run([listener])
             if not server.started:
                 raise StoreError("the server did not start", hint="the log above says why")
+
+
+class _Server(uvicorn.Server):
+    """A server that ends with exit code 0 after SIGTERM, which is how services are stopped."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals; uvicorn raises them again at the end, SIGTERM too."""
+        with super().capture_signals():
+            yield
+            self._captured_signals = [
+                number for number in self._captured_signals if number != signal.SIGTERM
+            ]
 
 
 class _Workers(Multiprocess):
@@ -175,6 +206,13 @@ class _Workers(Multiprocess):
             elif (process.exitcode or 0) > 0:  # one that a signal killed is started again
                 self.failed = True
                 self.should_exit.set()
+        for process in self.processes:
+            if not process.process.is_alive() and not self.should_exit.is_set():
+                log.warning(
+                    "worker %s ended with exit code %s; another one is started",
+                    process.pid,
+                    process.exitcode,
+                )
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
         for gone in before - {process.pid for process in self.processes}:
@@ -183,10 +221,27 @@ class _Workers(Multiprocess):
 
 def worker_app() -> ASGIApp:
     """The app of a worker process; what it serves is in the environment."""
+    os.environ.pop("PYTHONSAFEPATH", None)  # for the start of this process alone
+    threading.Thread(target=_end_with_parent, name="ragwright-parent", daemon=True).start()
     body: dict[str, Any] = json.loads(os.environ[_SERVING])
+    log_to_stderr(body["log"])
+    import_plugins_from(body["plugins"])
     return make_app(
         Serving(Path(body["folder"]), tuple(body["overrides"]), bool(body["own"]), body["watch"])
     )
+
+
+def _end_with_parent() -> None:
+    """End this worker at once when the process that started it has ended, however it ended.
+
+    A worker that is left alone would keep the port, with nobody to stop or replace it. Answers
+    under way are cut off, as they would be if a single process were killed.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        multiprocessing.connection.wait([parent.sentinel])
+        log.warning("worker %d ends: the process that started it has ended", os.getpid())
+        os._exit(1)
 
 
 @contextlib.contextmanager
@@ -211,16 +266,18 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextlib.contextmanager
-def _told_workers(serving: Serving, count: int) -> Iterator[None]:
+def _told_workers(serving: Serving, count: int, log_form: LogForm) -> Iterator[None]:
     """What worker processes need to know; removed at the end."""
     if count == 1:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="ragwright-metrics-") as folder:
-        body = {**asdict(serving), "folder": str(serving.folder.resolve())}
+        body = {**asdict(serving), "folder": str(serving.folder.resolve()), "log": log_form}
+        body["plugins"] = plugin_folder()
         os.environ |= {_SERVING: json.dumps(body), _metrics.FOLDER: folder}
         try:
-            yield
+            with spawning():
+                yield
         finally:
             for name in (_SERVING, _metrics.FOLDER):
                 os.environ.pop(name, None)

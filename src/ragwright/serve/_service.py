@@ -10,25 +10,35 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
-from ..core import ConfigError, Filter, RagwrightError, RetrieveError, Usage, near
-from ..drafting import Origin, origin_of
+from ..core import ConfigError, RagwrightError, Usage, near
+from ..drafting import origin_of
 from ..flow import Meter
-from ..project import ProjectFolder, Served, ServeOptions, Session, load_settings
-from ..workbench import Asking, Workbench
+from ..project import (
+    EVERY,
+    AnswersUnderWay,
+    ProjectFolder,
+    Served,
+    ServeOptions,
+    Session,
+    load_settings,
+)
+from ..workbench import Workbench
 from ._errors import ApiError
 from ._keys import ServeKey, ServeKeys
 from ._ledger import Ledger
 from ._measuring import BackgroundMeasuring
+from ._opened import Opened
+from ._readiness import Readiness
+from ._sessions import Sessions
 from ._traces import Tracing
 from ._turns import Turns
 
 if TYPE_CHECKING:
-    from ..retrieve import Target
     from ._metrics import Metrics
 
 log = logging.getLogger("ragwright.serve")
@@ -50,8 +60,9 @@ T = TypeVar("T")
 Lane: TypeAlias = Literal["answers", "searches", "drafts"]
 """Kinds of work that take turns apart, so that the slow ones cannot hold up the others."""
 
-UNLIMITED = "budget.max_cost=null"
-"""``budget.max_cost`` bounds a command; a server is bounded by the day."""
+OF_A_SERVER = ("budget.max_cost=null", "shared.patience=3")
+"""What a server lays over the settings: ``budget.max_cost`` bounds a command, a server is bounded
+by the day; and no reader waits long for a shared database that is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,53 +85,6 @@ class Serving:
     body: float = 60.0
 
 
-@dataclass(slots=True)
-class Opened:
-    """A configuration that is open, and how many requests use it.
-
-    Attributes:
-        name: Its name in ids of models.
-        bench: The project under it.
-        number: Number of the served configuration, None where it is the project's own.
-        origin: What stored answers say of where they come from.
-        target: What is searched; None where nothing is ingested, see ``fault``.
-        fault: Why there is no target.
-    """
-
-    name: str
-    bench: Workbench
-    number: int | None
-    origin: Origin
-    target: Target | None = None
-    fault: RagwrightError | None = None
-    users: int = 0
-    retired: bool = False
-    idle: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def personas(self) -> tuple[str, ...]:
-        """Personas that are served, in the order of their names."""
-        project = self.bench.project
-        wanted = project.settings.serve.personas
-        return tuple(name for name in sorted(project.personas) if not wanted or name in wanted)
-
-    def searched(self) -> Target:
-        """What is searched now.
-
-        Raises:
-            RagwrightError: Nothing is.
-        """
-        if self.target is None:
-            raise self.fault or RetrieveError("nothing has been ingested yet")
-        return self.target
-
-    def asking(self, key: ServeKey | None) -> Asking:
-        """How a key's requests are asked: its filters and its scope, on what is searched now."""
-        filters: tuple[Filter, ...] = () if key is None else key.conditions
-        scope = "" if key is None else key.scope
-        return Asking(scope=scope, filters=filters, target=self.searched())
-
-
 class Service:
     """Serves a project: opens its configurations, watches for newer ones, hands them out.
 
@@ -132,10 +96,13 @@ class Service:
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
         self.keys = ServeKeys(self.folder)
+        self.sessions = Sessions(self.folder)
         self.ledger = Ledger(self.folder)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow(self.options)
         self.tracing = Tracing()
+        self.readiness = Readiness(lambda: list(self._open.values()), self.using)
+        self._answering = AnswersUnderWay(self.folder.data)
         self.metrics: Metrics | None = None
         self.started = int(time.time())
         self._open: Mapping[str, Opened] = {}
@@ -143,7 +110,9 @@ class Service:
         self._failed: tuple[object, float, float] = (None, 0.0, 0.0)
         self._slow = ThreadPoolExecutor(_THREADS, thread_name_prefix="ragwright-slow")
         self._pages = ThreadPoolExecutor(PAGE_THREADS, thread_name_prefix="ragwright-pages")
+        self._aiming = asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
+        self._noting: asyncio.Task[None] | None = None
         self._measuring: BackgroundMeasuring | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -175,6 +144,7 @@ class Service:
         options, self._open = await asyncio.to_thread(self._opened)
         self._follow(options)
         self._watcher = asyncio.create_task(self._watch())
+        self._noting = asyncio.create_task(self._note_answers())
         self._measuring = BackgroundMeasuring(
             self.folder, self.serving.overrides, lambda: self.options, self.main
         )
@@ -183,10 +153,11 @@ class Service:
         """Finish what is under way and close everything."""
         if self._measuring is not None:
             await self._measuring.close()
-        if self._watcher is not None:
-            self._watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watcher
+        for task in (self._watcher, self._noting):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         for opened in self._open.values():
             self._retire(opened)
         self._open = {}
@@ -280,11 +251,6 @@ class Service:
 
         return Meter(note, priced=own is not None or self.options.daily_budget is not None)
 
-    @property
-    def ready(self) -> RagwrightError | None:
-        """None where every configuration can answer, else why one cannot."""
-        return next((one.fault for one in self._open.values() if one.target is None), None)
-
     # -- opening, on a thread of its own ---------------------------------------------------
 
     def _wanted(self, options: ServeOptions) -> dict[str, tuple[str, ...]]:
@@ -320,7 +286,7 @@ class Service:
             ConfigError: Its settings are wrong, or no question could be answered under them.
         """
         change = None if self.serving.own else Served(self.folder).current()
-        session = Session((UNLIMITED, *laid, *self.serving.overrides), served=change is not None)
+        session = Session((*OF_A_SERVER, *laid, *self.serving.overrides), served=change is not None)
         try:
             bench = Workbench.open(self.folder.root, session)
             try:
@@ -335,8 +301,15 @@ class Service:
         return bench, change.number if change is not None else None
 
     def _aim(self, opened: Opened) -> None:
-        """Search the newest state of the index from now on, once it is whole and open."""
+        """Search the newest state of the index from now on, once it is whole and open.
+
+        After an erasure that is at once: no answer may begin from what was erased.
+        """
         project = opened.bench.project
+        erased = project.erasures.position
+        if erased != opened.erased:
+            opened.target = None
+            project.drop_erased()
         try:
             if opened.target is not None:
                 if project.folder.ingest_marker.exists():
@@ -344,11 +317,18 @@ class Service:
                 if project.store.snapshot(project.pair) == opened.target.snapshot:
                     return
             opened.target, opened.fault = project.target(), None
+            opened.erased = erased
         except RagwrightError as error:
             if opened.target is None:
                 opened.fault = error
             else:
                 log.warning("the new index cannot be opened: %s", error.what)
+
+    async def after_erasures(self, opened: Opened) -> None:
+        """Search what is left, where something was erased from the project since."""
+        if opened.bench.project.erasures.position != opened.erased:
+            async with self._aiming:
+                await asyncio.to_thread(self._aim, opened)
 
     # -- watching --------------------------------------------------------------------------
 
@@ -361,13 +341,21 @@ class Service:
             files += [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
         return [(file, _stamp(file)) for file in sorted(files)]
 
+    async def _note_answers(self) -> None:
+        """Tell work in the background, in any process, that answers are under way."""
+        while True:
+            if self.turns["answers"].taken or self.turns["drafts"].taken:
+                await asyncio.to_thread(self._answering.note)
+            await asyncio.sleep(EVERY)
+
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.serving.watch)
             try:
                 await self._look()
                 for opened in list(self._open.values()):
-                    await asyncio.to_thread(self._aim, opened)
+                    async with self._aiming:
+                        await asyncio.to_thread(self._aim, opened)
             except Exception as error:
                 said = str(error) if isinstance(error, RagwrightError) else repr(error)
                 log.warning("still serving what was served before: %s", said)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..core import require
+from ..core import RagwrightError, require
 from ..flow import (
     Chat,
     ChatReply,
@@ -88,8 +88,14 @@ class Tracing:
             context=propagate.extract(headers),
             kind=SpanKind.SERVER,
             attributes=attributes,
+            record_exception=False,  # its message may repeat the prompt
+            set_status_on_exception=False,
         ) as span:
-            yield _Entries(self._tracer, span, self._content)
+            try:
+                yield _Entries(self._tracer, span, self._content)
+            except Exception as error:
+                _failed(span, error, self._content)
+                raise
 
 
 class _Entries(list[TraceEntry]):
@@ -105,7 +111,7 @@ class _Entries(list[TraceEntry]):
 
     def append(self, entry: TraceEntry, /) -> None:
         """Make a span of an entry; called on the runner's thread when its request has ended."""
-        from opentelemetry.trace import SpanKind, Status, StatusCode
+        from opentelemetry.trace import SpanKind
 
         end = time.time_ns()
         name, attributes = _described(entry, self._content)
@@ -117,9 +123,17 @@ class _Entries(list[TraceEntry]):
             start_time=end - int(entry.seconds * 1e9),
         )
         if entry.error is not None:
-            span.set_attribute("error.type", type(entry.error).__name__)
-            span.set_status(Status(StatusCode.ERROR, entry.error.what))
+            _failed(span, entry.error, self._content)
         span.end(end)
+
+
+def _failed(span: Span, error: Exception, content: bool) -> None:
+    """Mark a span as failed: model servers repeat the prompt in what they say of an error."""
+    from opentelemetry.trace import Status, StatusCode
+
+    said = error.what if isinstance(error, RagwrightError) else str(error)
+    span.set_attribute("error.type", type(error).__name__)
+    span.set_status(Status(StatusCode.ERROR, said if content else None))
 
 
 def _exporting() -> Any:

@@ -18,6 +18,11 @@ class Turns:
         self._taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def taken(self) -> int:
+        """How many requests are worked on now."""
+        return self._taken
+
     def limit(self, at_once: int, waiting: int) -> None:
         """Set the limits; requests that have or wait for a turn keep their place."""
         self._at_once, self._most = at_once, waiting
@@ -51,7 +56,8 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._waiting.remove(turn)
+                with contextlib.suppress(ValueError):  # passed over at the same moment
+                    self._waiting.remove(turn)
             else:  # it came at the same moment
                 self._taken -= 1
                 self._pass_on()

@@ -138,11 +138,20 @@ class FeedbackRequest(Body):
 
 
 class DraftsRequest(Body):
-    """``POST /v1/drafts``; the fields are those of ``ragwright draft``."""
+    """``POST /v1/drafts``; the fields are those of ``ragwright draft``.
+
+    Attributes:
+        model: Configuration that is asked.
+        models: Models that write, among those of the project file.
+        examples: Examples in a prompt, in place of ``answer.draft.examples``.
+        pool: Records that examples are taken from, in place of ``answer.draft.pool``.
+    """
 
     model_config = ConfigDict(extra="allow")
     model: str = ""
     models: list[str] = Field(default_factory=list, max_length=16)
+    examples: int | None = Field(default=None, ge=1, le=200)
+    pool: int | None = Field(default=None, ge=1, le=1000)
 
 
 class ScoreRequest(Body):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 import pytest
 
+from ..core import MeasureError
 from ..experiment import Evaluation, Questions, evaluate
-from ..measure import GateOptions, MeasureSetup, gate, parse_rule
-from ..report import gate_table, summary_table
+from ..measure import GateOptions, GateRule, MeasureSetup, gate, parse_rule
+from ..report import failing_text, gate_table, summary_table
 
 
 class RagGate(Protocol):
@@ -36,6 +38,8 @@ def hold(
 ) -> Evaluation:
     """Score rows by the measures of the rules, and fail the running test unless all are met.
 
+    The message names the rows and the slices that fail; a rule that cannot be read is one line.
+
     Args:
         rows: Answered rows, or questions for ``system``: a file, objects, a data frame.
         rules: ``TokenF1>=0.6``, ``Recall@5>=0.8``.
@@ -46,14 +50,26 @@ def hold(
         least: Least number of scored rows; a mean of fewer is not trusted, and fails too.
 
     Raises:
-        MeasureError: A rule cannot be read, or its measure needs a model that is not set.
+        MeasureError: A measure needs a model that is not set.
         SystemCallError: The system fails on the first rows.
     """
-    parsed = [parse_rule(rule) for rule in rules]
+    parsed = [_parsed(rule) for rule in rules]
     measures = list(dict.fromkeys(rule.measure for rule in parsed))
     found = evaluate(rows, measures, setup, system=system)
     outcome = gate(found.summaries, parsed, GateOptions(floor, least=least))
     if outcome.state != "passed":
         table = summary_table(found.summaries, notes=found.notes)
-        pytest.fail(f"{gate_table(outcome)}\n\n{table}", pytrace=False)
+        weak = failing_text(found.results, outcome)
+        blocks = [block for block in (gate_table(outcome), weak, table) if block]
+        pytest.fail("\n\n".join(blocks), pytrace=False)
     return found
+
+
+def _parsed(rule: str) -> GateRule:
+    """A rule; one that cannot be read fails the test in one line."""
+    try:
+        return parse_rule(rule)
+    except MeasureError as error:
+        meant = re.match("did you mean [^?]*[?]", error.hint or "")
+        hint = meant[0] if meant else error.hint
+        pytest.fail(f"rule {rule!r}: {error.what}; {hint}", pytrace=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..core import Row, TestsetError
+from ..core import Row, TestsetError, appending
 from ..measure import clopper_pearson, krippendorff, resampled
 from .rows import objects_of
 from .suites import gold_answer
@@ -163,30 +164,36 @@ class ReviewLog:
         """The last decision of a person that is in force."""
         return next((one for one in reversed(self.decisions()) if one.by == by), None)
 
-    def add(
+    @contextmanager
+    def adding(
         self, row: str, by: str, decision: str, before: Mapping[str, Any], after: Mapping[str, Any]
-    ) -> None:
-        """Add a decision.
+    ) -> Iterator[None]:
+        """Add a decision, which stays in the log only if the block ends without error.
 
         Raises:
             TestsetError: The log cannot be written.
         """
         body = {"row": row, "by": by, "at": _now(), "decision": decision}
-        self._append([{**body, "before": dict(before), "after": dict(after)}])
+        with self._appending({**body, "before": dict(before), "after": dict(after)}):
+            yield
 
-    def undo(self, last: Decision) -> None:
-        """Note that a decision is undone.
+    @contextmanager
+    def undoing(self, last: Decision) -> Iterator[None]:
+        """Note that a decision is undone, as :meth:`adding` does.
 
         Raises:
             TestsetError: The log cannot be written.
         """
-        self._append([{"row": last.row, "by": last.by, "at": _now(), "decision": "undone"}])
+        body = {"row": last.row, "by": last.by, "at": _now(), "decision": "undone"}
+        with self._appending(body):
+            yield
 
-    def _append(self, bodies: Sequence[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(body, ensure_ascii=False) + "\n" for body in bodies)
+    @contextmanager
+    def _appending(self, body: Mapping[str, Any]) -> Iterator[None]:
+        text = json.dumps(body, ensure_ascii=False) + "\n"
         try:
-            with self.path.open("ab") as file:
-                file.write(text.encode("utf-8", "backslashreplace"))
+            with appending(self.path, text.encode("utf-8", "backslashreplace")):
+                yield
         except OSError as error:
             raise TestsetError(
                 f"the decision cannot be logged: {error.strerror}", where=str(self.path)

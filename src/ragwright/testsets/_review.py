@@ -160,10 +160,11 @@ class TestsetReview:
             now = self._present(row)
             made = reviewed(now, status, self.by, question=question, answer=answer)
             # The log first: what is in the file and not in the log could not be undone.
-            self._log.add(
-                made.id, self.by, str(made.metadata["review"]), _changeable(now), _changeable(made)
-            )
-            self._store(made)
+            # Where the file cannot be written, the decision goes from the log again.
+            review = str(made.metadata["review"])
+            changes = _changeable(now), _changeable(made)
+            with self._log.adding(made.id, self.by, review, *changes):
+                self._store(made)
         return made
 
     def undo(self) -> Row | None:
@@ -180,13 +181,28 @@ class TestsetReview:
             restored = None if now is None else _restored(now, last)
             if restored is None:
                 raise _changed(last.row, self.path)
-            self._log.undo(last)
-            self._store(restored)
+            with self._log.undoing(last):
+                self._store(restored)
         return restored
 
+    def apply_sheet(self, sheet: str | Path) -> SheetOutcome:
+        """Store the decisions of a filled-in sheet; see :func:`read_review_sheet`.
+
+        Decisions that other processes store meanwhile are kept.
+
+        Raises:
+            TestsetError: As :func:`read_review_sheet`, or the testset cannot be written.
+            StoreBusyError: Another process holds the folder.
+        """
+        with self._alone():
+            outcome = read_review_sheet(sheet, self.rows, self.by)
+            self._write({row.id: row for row in outcome.rows})
+        return outcome
+
     def _load(self) -> None:
-        self._rows = {row.id: row for row in read_rows(self.path)}
+        # The hash first: a write between the two lines then counts as unknown and is read again.
         self._known = _content(self.path)
+        self._rows = {row.id: row for row in read_rows(self.path)}
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -204,7 +220,9 @@ class TestsetReview:
         return now
 
     def _store(self, made: Row) -> None:
-        rows = {**self._rows, made.id: made}
+        self._write({**self._rows, made.id: made})
+
+    def _write(self, rows: dict[str, Row]) -> None:
         write_rows(rows.values(), self.path)
         self._rows = rows
         self._known = _content(self.path)

@@ -57,6 +57,24 @@ def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
     return found
 
 
+def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
+    """Row id -> name of the cluster that is kept in one fold of a cross-validation.
+
+    As :func:`split_clusters`; where that gives fewer than ``least`` clusters (a manual of one
+    file), rows are kept together that share a gold passage or a question: rows with overlapping
+    gold spans, and rows whose gold is the same document without a place in it.
+    """
+    found = split_clusters(rows)
+    if len(set(found.values())) >= least:
+        return found
+    passage_at = _passages(rows)
+    ties = {}
+    for row in rows:
+        places = [passage_at[span.document_id, span.start] for span in row.reference_spans]
+        ties[row.id] = (*(places or _documents(row)), _question(row))
+    return joined(ties)
+
+
 def assign_splits(rows: Sequence[Row], *, share: float = CONFIRM_SHARE) -> dict[str, str]:
     """Row id -> ``tune`` or ``confirm``, the same on every machine.
 
@@ -112,8 +130,28 @@ def known_split(split: str) -> Split:
 
 def _ties(row: Row) -> tuple[str, ...]:
     """Keys that link a row to others: its gold documents, then its question."""
-    documents = tuple(f"document\x00{name}" for name in gold_documents(row))
-    return (*documents, f"question\x00{' '.join(row.user_input.casefold().split())}")
+    return (*_documents(row), _question(row))
+
+
+def _documents(row: Row) -> tuple[str, ...]:
+    return tuple(f"document\x00{name}" for name in gold_documents(row))
+
+
+def _question(row: Row) -> str:
+    return f"question\x00{' '.join(row.user_input.casefold().split())}"
+
+
+def _passages(rows: Iterable[Row]) -> dict[tuple[str, int], str]:
+    """Document and start of a gold span -> key of the passage; overlapping spans are one."""
+    spans = {(s.document_id, s.start, s.end) for row in rows for s in row.reference_spans}
+    found: dict[tuple[str, int], str] = {}
+    document, first, reach = "", 0, 0
+    for name, start, end in sorted(spans):
+        if name != document or start >= reach:
+            document, first, reach = name, start, end
+        reach = max(reach, end)
+        found[name, start] = f"document\x00{name}:{first}"
+    return found
 
 
 def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:

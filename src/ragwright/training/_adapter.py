@@ -12,8 +12,8 @@ from ..core import ConfigError, text_hash
 from ..flow import embed, gather
 from ..project import at_work
 from ..retrieve import Adapter
-from ..testsets import Testset, gold_chunks, project_testset, split_clusters, with_current_gold
-from ._adapter_fit import AdapterFit, Matrix, fit_adapter
+from ..testsets import Testset, fold_clusters, gold_chunks, project_testset, with_current_gold
+from ._adapter_fit import FOLDS, AdapterFit, Matrix, fit_adapter
 from ._tuned import HoldOut, TrainingFigures, Tuned, held_out, held_out_card
 
 if TYPE_CHECKING:
@@ -31,11 +31,13 @@ class AdapterTuning:
         output: File to write, relative to the project folder; empty names one in ``adapters/``.
         measure: Ranking measure that decides on the held-out questions.
         seed: Seed of folds and intervals.
+        cluster: What held-out questions share that are not independent.
     """
 
     output: str = ""
     measure: str = "MRR@10"
     seed: int = 0
+    cluster: str = ""
 
 
 @at_work("tune")
@@ -79,7 +81,7 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
     trial = project.folder.cache / f"adapter-{digest}.npz"
     adapter.save(trial)
     try:
-        rule = HoldOut(testset, options.measure, options.seed)
+        rule = HoldOut(testset, options.measure, options.seed, options.cluster)
         comparison, opened = held_out(project, [f"retrieve.adapter={json.dumps(str(trial))}"], rule)
     finally:
         trial.unlink(missing_ok=True)
@@ -140,6 +142,6 @@ def _fitted(project: Project, rows: Testset, seed: int) -> AdapterFit:
         replies = view.dense(np.asarray(given / lengths, np.float32), _DEPTH)
         return [[chunk for chunk, _ in reply] for reply in replies]
 
-    cluster_of = split_clusters(rows.rows)
+    cluster_of = fold_clusters(rows.rows, FOLDS)
     clusters = [cluster_of[row.id] for row in kept]
     return fit_adapter(queries, passages, gold, clusters, ranked, seed)

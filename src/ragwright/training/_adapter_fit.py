@@ -73,7 +73,7 @@ def fit_adapter(
     if len(names) < 2:
         raise TestsetError(
             "all training questions share their gold: none is left to check an adapter on",
-            hint="add questions that other documents answer",
+            hint="add questions that other passages or documents answer",
         )
     before = _reciprocal(ranked(queries), gold)
     folds = (np.random.default_rng(seed).permutation(len(names)) % FOLDS)[cluster]

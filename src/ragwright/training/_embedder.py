@@ -47,6 +47,8 @@ class EmbedderTuning:
             could do.
         resume: Continue an interrupted training of the same pairs and settings.
         on_step: Called after each step with the number of steps done and of all.
+        keep: Write the model even where it is not proven better, and mark it so.
+        cluster: What held-out questions share that are not independent.
     """
 
     sources: tuple[str, ...] = ()
@@ -59,11 +61,16 @@ class EmbedderTuning:
     merge: bool = True
     resume: bool = False
     on_step: Report | None = None
+    keep: bool = False
+    cluster: str = ""
 
 
 @at_work("tune")
 def tune_embedder(project: Project, testset: str = "", how: EmbedderTuning | None = None) -> Tuned:
     """Fine-tune the embedding model, and write it if it wins on held-out questions.
+
+    With ``how.keep`` it is written in any case; its card then says that it is not proven better,
+    and so do `doctor` and every evaluation with it.
 
     Args:
         project: The project; ``embed.model`` is the model to start from.
@@ -93,8 +100,10 @@ def tune_embedder(project: Project, testset: str = "", how: EmbedderTuning | Non
         trained = train(model, rule, kept, unseen, options.training, work)
         found = _result(project, options, kept, unseen, trained)
         found = replace(found, notes=(*questions.notes, *found.notes))
-        if trained.after > trained.before:
-            others = _others(project, questions, options) if options.merge else None
+        gained = trained.after > trained.before
+        if gained or options.keep:
+            merged = options.merge and gained
+            others = _others(project, questions, options) if merged else None
             if others is not None:
                 asked = (unseen, others)
                 found = _with_merged(found, merge(model, rule, start, asked, options.training))
@@ -142,8 +151,12 @@ def _checked(project: Project, options: EmbedderTuning) -> str:
     return source
 
 
-def _target(project: Project, options: EmbedderTuning, name: str = "") -> Path:
-    return project.folder.root / (options.output or f"models/tuned-{name}")
+def _target(
+    project: Project, options: EmbedderTuning, name: str = "", *, proven: bool = True
+) -> Path:
+    """The folder to write; its own name says where a model is not proven better."""
+    kind = "tuned" if proven else "unproven"
+    return project.folder.root / (options.output or f"models/{kind}-{name}")
 
 
 def _workplace(project: Project, pairs: Sequence[Pair], options: EmbedderTuning) -> Workplace:
@@ -168,7 +181,7 @@ def _result(
         len(kept),
         "MRR@10, dense",
         trained.before,
-        trained.after,
+        trained.unseen if options.keep else trained.after,
         f"{len(unseen.questions)} unseen",
         settings,
     )
@@ -237,7 +250,7 @@ def _judged(
     compared: list[tuple[str, Comparison]] = []
     opened: tuple[str, ...] = ()
     for name in (questions.held_out, *options.also):
-        rule = HoldOut(name, options.measure, options.training.seed)
+        rule = HoldOut(name, options.measure, options.training.seed, options.cluster)
         comparison, notes = held_out(project, over, rule)
         compared.append((Path(name).name, comparison))
         opened = opened or notes
@@ -249,14 +262,15 @@ def _judged(
         *(_worse(name, one) for name, one in others if (one.difference or 0.0) < 0),
     )
     found = replace(found, comparison=decides, tables=tables, notes=notes)
-    if decides.verdict != "better":
+    if not (found.proven or options.keep):
         # The store would keep the vectors of a model that is gone.
         project.store.remove(sorted(project.store.content_hashes(variant.pair)), variant.pair)
         return found
     if not onnx:
         found = replace(found, notes=(*found.notes, *_exported(trial)))
     write_card(trial, _about(found, options), compared, trained.curve)
-    target = _target(project, options, text_hash(variant.pair.embedder)[:8])
+    digest = text_hash(variant.pair.embedder)[:8]
+    target = _target(project, options, digest, proven=found.proven)
     if not options.output:  # named by its weights: an equal training has made the same model
         shutil.rmtree(target, ignore_errors=True)
     return _placed(project, found, trial, provider, target)

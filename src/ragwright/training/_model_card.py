@@ -11,9 +11,10 @@ from typing import Any
 
 from ..core import replace_text
 from ..measure import Comparison
+from ..models import CARD, card_head
 from ._trainer import Point
 
-CARD, CURVE = "README.md", "training.csv"
+CURVE = "training.csv"
 
 
 def write_card(
@@ -24,13 +25,18 @@ def write_card(
 ) -> None:
     """Write ``README.md`` and the loss curve into a model's folder.
 
+    A model that the first comparison does not prove better is marked so.
+
     Args:
         folder: The model's folder.
         about: What it was trained on and how, by name.
         compared: Held-out questions by name, with the model against the one before.
         curve: Loss and MRR@10 of unseen questions by step.
     """
-    lines = ["# A fine-tuned embedding model", ""]
+    proven = compared[0][1].verdict == "better"
+    lines = [*card_head(proven=proven), "# A fine-tuned embedding model", ""]
+    if not proven:
+        lines += ["**Not proven better** than the model it was trained from: kept on request.", ""]
     lines += [f"- {name}: {value}" for name, value in about.items()]
     lines += ["", "## Held-out questions, before and after", ""]
     lines += ["| questions | n | measure | before | after | difference | 95 % interval | verdict |"]

@@ -26,13 +26,13 @@ from ..retrieve import (
 )
 from ..testsets import (
     Testset,
+    fold_clusters,
     gold_chunks,
     graded_documents,
     project_testset,
-    split_clusters,
     with_current_gold,
 )
-from ._ranker_fit import SETTINGS, RankedQuestion, RankerFit, fit_ranker
+from ._ranker_fit import FOLDS, SETTINGS, RankedQuestion, RankerFit, fit_ranker
 from ._tuned import HoldOut, TrainingFigures, Tuned, TunedTable, held_out, held_out_card
 
 if TYPE_CHECKING:
@@ -50,12 +50,14 @@ class RankerTuning:
         measure: Ranking measure that decides on the held-out questions.
         depth: Hits of the search that it orders.
         seed: Seed of folds, trees and intervals.
+        cluster: What held-out questions share that are not independent.
     """
 
     output: str = ""
     measure: str = "MRR@10"
     depth: int = 50
     seed: int = 0
+    cluster: str = ""
 
 
 @at_work("tune")
@@ -98,7 +100,7 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
     trial = project.folder.cache / f"ranker-{digest}.json"
     ranker.save(trial)
     try:
-        rule = HoldOut(testset, options.measure, options.seed)
+        rule = HoldOut(testset, options.measure, options.seed, options.cluster)
         comparison, opened = held_out(project, [f"retrieve.ranker={json.dumps(str(trial))}"], rule)
     finally:
         trial.unlink(missing_ok=True)
@@ -142,7 +144,7 @@ def _questions(
         expand=ExpandOptions(),
         iterate=IterateOptions(),
     )
-    clusters = split_clusters(rows.rows)
+    clusters = fold_clusters(rows.rows, FOLDS)
 
     def each(row: Row) -> Flow[tuple[RankedQuestion, str] | None]:
         gold = yield from gold_chunks(row, target)

@@ -113,7 +113,7 @@ def fit_ranker(questions: Sequence[RankedQuestion], seed: int = 0) -> RankerFit:
         if not rest:
             raise TestsetError(
                 "all training questions share their gold: none is left to check a ranker on",
-                hint="add questions that other documents answer",
+                hint="add questions that other passages or documents answer",
             )
         trees, _ = _boosted(rest, seed)
         held += [(one, trees) for one in questions if fold_of[one.cluster] == fold]

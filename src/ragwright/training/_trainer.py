@@ -78,6 +78,8 @@ class Trained:
         step: The step of that checkpoint; 0 if none was better than before.
         stopped: Why training ended before its last step; empty if it did not.
         resumed: The step that it continued from; 0 if it began anew.
+        unseen: MRR@10 of the unseen questions by the weights that the model has now; below
+            ``before`` where no checkpoint was better.
     """
 
     curve: tuple[Point, ...]
@@ -86,6 +88,7 @@ class Trained:
     step: int
     stopped: str = ""
     resumed: int = 0
+    unseen: float = 0.0
 
 
 Report = Callable[[int, int], None]
@@ -151,7 +154,8 @@ def _outcome(state: Any, fault: str, how: TrainingOptions) -> Trained:
     searched = {point.step: point.unseen for point in curve if point.unseen is not None}
     before = searched.get(0, 0.0)
     step = 0 if state.best_model_checkpoint is None else state.best_global_step
-    if searched.get(step, 0.0) <= before:  # the trainer does not count the start
+    unseen = searched.get(step, before)
+    if unseen <= before:  # the trainer does not count the start
         step = 0
     if fault and not step:
         raise TrainingError(
@@ -160,7 +164,8 @@ def _outcome(state: Any, fault: str, how: TrainingOptions) -> Trained:
         )
     if not fault and state.global_step < state.max_steps:
         fault = f"unseen questions did not gain in {how.patience} evaluations"
-    return Trained(curve, before, searched.get(step, before), step, fault)
+    after = searched.get(step, before)
+    return Trained(curve, before, after, step, fault, unseen=unseen)
 
 
 def _points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:

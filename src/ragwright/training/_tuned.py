@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..core import TestsetError
-from ..experiment import Evaluating, Evaluation, compare_evaluations, evaluate_testset
+from ..experiment import (
+    Evaluating,
+    Evaluation,
+    clusters_of_results,
+    compare_evaluations,
+    evaluate_testset,
+)
 from ..measure import Comparison
 from ..project import Project, load_settings
 from ..testsets import project_testset
@@ -57,7 +63,8 @@ class Tuned:
     Attributes:
         part: What was trained: ``adapter``, ``ranker``, ``embedder``.
         setting: The key of ragwright.yaml that puts it to use, for example ``retrieve.adapter``.
-        path: The file or folder that was written; None where it is not proven better.
+        path: The file or folder that was written; None where it is not proven better, unless it was
+            to be kept.
         base: What it is built on, for example the name of the embedding model.
         training: What the training questions say.
         comparison: The search with it against the search without, on held-out questions; None
@@ -77,6 +84,11 @@ class Tuned:
     notes: tuple[str, ...] = ()
     value: str = ""
 
+    @property
+    def proven(self) -> bool:
+        """True if held-out questions prove it better."""
+        return self.comparison is not None and self.comparison.verdict == "better"
+
 
 @dataclass(frozen=True, slots=True)
 class HoldOut:
@@ -86,11 +98,13 @@ class HoldOut:
         testset: Address of the testset; its confirm split is read.
         measure: Ranking measure that decides.
         seed: Seed of intervals and flips.
+        cluster: Rows that share it are not independent; see ``clusters_of_results``.
     """
 
     testset: str
     measure: str
     seed: int = 0
+    cluster: str = ""
 
 
 def held_out(
@@ -119,14 +133,15 @@ def held_out(
         if summary.reason is not None:  # runs that were cut off cannot be compared
             raise summary.reason
         sides.append(found)
-    compared = compare_evaluations(*sides, seed=how.seed).measures
+    clusters = clusters_of_results([row for side in sides for row in side.results], how.cluster)
+    compared = compare_evaluations(*sides, seed=how.seed, clusters=clusters).measures
     if not compared or compared[0].difference is None:
         raise TestsetError(
             f"no held-out question is scored by {how.measure}",
             where=how.testset,
             hint="add gold (reference_ids or spans) to the questions of its confirm split",
         )
-    return compared[0], tuple(rows.notes)
+    return compared[0], (*rows.notes, *([clusters.note] if clusters.note else []))
 
 
 def held_out_card(comparison: Comparison) -> dict[str, Any]:

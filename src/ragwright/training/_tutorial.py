@@ -133,6 +133,9 @@ def run_tutorial(project: Project, how: TutorialOptions | None = None) -> Tutori
         found = _row(project, name, testset, ((*plain, *settings), answers), options)
         rows.append(_shown(replace(found, settings=(*settings, *answers)), base, options.seed))
     judged = bool(project.settings.judge.model)
+    tuned_model = _over(project, tuned).embed.model
+    if project.models.is_unproven(tuned_model):
+        notes = (*notes, f"the tuned model is not proven better than its base: {tuned_model}")
     return TutorialTable(testset.name, tuple(rows), (*notes, *_notes(model, judged)))
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from .. import answer, retrieve
+from ..core import ConfigError, Filter
 
 if TYPE_CHECKING:
     import asyncio
 
     from ..answer import AskPlan
-    from ..core import Answer, Filter, Hit
+    from ..core import Answer, Hit
     from ..flow import Flow, Message, TraceEntry
     from ..project import Project
     from ..retrieve import Retrieved, RetrieveOptions, SoftFilterOptions, Target
@@ -44,6 +48,13 @@ class Asking:
     target: Target | None = None
     on_context: Callable[[Sequence[Hit]], None] | None = None
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What replies are made from beside passages: a conversation whose answers quoted some."""
+        return (
+            (answer.CONVERSATION,) if any(turn.role == "assistant" for turn in self.history) else ()
+        )
+
     def searching(self, options: RetrieveOptions) -> RetrieveOptions:
         """Options of a search with these filters beside their own."""
         if not (self.filters or self.soft):
@@ -62,6 +73,69 @@ class Asking:
         return replace(
             plan, retrieve=self.searching(plan.retrieve), setup=setup, databases=databases
         )
+
+
+def checked_text(value: object, name: str) -> str:
+    """A question or a query.
+
+    Raises:
+        ConfigError: It is not a text.
+    """
+    if isinstance(value, str):
+        return value
+    raise ConfigError(
+        f"the {name} must be a text, not {_named(value)}",
+        where=name,
+        hint=f'give it as a string, for example "{_EXAMPLE}"',
+    )
+
+
+def checked_count(value: object, name: str) -> int | None:
+    """A number of passages, or None for the number in the settings.
+
+    Raises:
+        ConfigError: It is not a whole number from 1.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, bool) and hasattr(value, "__index__"):
+        found = operator.index(value)
+        if found >= 1:
+            return found
+    raise ConfigError(
+        f"{name} must be a whole number from 1, not {_named(value)}",
+        where=name,
+        hint=f"write {name}=5, or leave it out for the number in retrieve.top_k",
+    )
+
+
+def checked_filters(given: Filter | str | Iterable[Filter | str]) -> tuple[Filter, ...]:
+    """Hard filters: written as on the command line (``year=2020..``), or made by `parse_filter`.
+
+    Raises:
+        FilterError: A text is not a filter.
+        ConfigError: Something else is given.
+    """
+    listed = (given,) if isinstance(given, str | Filter) else tuple(given)
+    wrong = next((one for one in listed if not isinstance(one, str | Filter)), None)
+    if wrong is not None:
+        raise ConfigError(
+            f"a filter must be a text, not {_named(wrong)}",
+            where="filters",
+            hint='write filters="year=2020..", or several in a list',
+        )
+    return tuple(retrieve.parse_filter(one) if isinstance(one, str) else one for one in listed)
+
+
+_EXAMPLE = "How often must the brake fluid be changed?"
+
+
+def _named(value: object) -> str:
+    """A wrong value in an error, with its type."""
+    if value is None:
+        return "None"
+    text = repr(value)
+    return f"{text if len(text) <= 40 else text[:40] + '…'} ({type(value).__name__})"
 
 
 class AnswerStream:
@@ -150,7 +224,11 @@ class AsyncVerbs(ABC):
         flow = await asyncio.to_thread(self.ask_flow, question, personas, asking)
         project = self.project
         first, *others = await project.runner.arun(
-            flow, scope=asking.scope, sink=asking.sink, trace=asking.trace
+            flow,
+            scope=asking.scope,
+            sink=asking.sink,
+            trace=asking.trace,
+            sources=asking.sources,
         )
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 

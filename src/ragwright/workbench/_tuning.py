@@ -95,6 +95,10 @@ class TuningVerbs(ABC):
         """Compare the distances of answers with those of a baseline of question-answer pairs."""
         return experiment.run_baseline(self.project, testset, how)
 
+    def list_baselines(self, most: int | None = None) -> tuple[BaselineResult, ...]:
+        """Stored baselines with their pairs, newest first; at most so many."""
+        return experiment.stored_baselines(self.project.runs, most)
+
     def forecast_baseline(
         self, testset: str | Testset, how: Baselining | None = None
     ) -> tuple[Forecast, tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -18,12 +18,12 @@ from .. import (
     retrieve,
     testsets,
 )
-from ._asking import Asking, AsyncVerbs
+from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked_text
 from ._doctor import doctor
 from ._tuning import TuningVerbs
 
 if TYPE_CHECKING:
-    from ..core import Answer, Document
+    from ..core import Answer, Document, Filter
     from ..drafting import (
         DraftBatch,
         Drafting,
@@ -92,8 +92,8 @@ class Workbench(TuningVerbs, AsyncVerbs):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.project.__exit__(kind)
 
     def close(self) -> None:
         """Finish calls in flight and close the store; safe to call twice."""
@@ -187,17 +187,22 @@ class Workbench(TuningVerbs, AsyncVerbs):
         query: str,
         k: int | None = None,
         *,
+        filters: Filter | str | Iterable[Filter | str] = (),
         scope: str = "",
         trace: list[TraceEntry] | None = None,
     ) -> Retrieved:
         """The k best chunks for a query (``retrieve.top_k`` if k is None).
 
-        ``scope`` limits who may see the replies of models; ``trace`` gets an entry
-        for each request.
+        ``filters`` are hard filters beside the project's own, such as ``year=2020..``. ``scope``
+        limits who may see the replies of models; ``trace`` gets an entry for each request.
+
+        Raises:
+            ConfigError: The query is not a text, or k not a whole number from 1.
+            FilterError: A filter cannot be read.
         """
         project = self.project
         with project.work.working("retrieve"):
-            searching = self.retrieve_flow(query, k)
+            searching = self.retrieve_flow(query, k, Asking(filters=checked_filters(filters)))
             found = project.runner.run(searching, scope=scope, trace=trace)
         notes = (*project.partial_note(), *found.notes, *project.replies.notes)
         return replace(found, notes=notes)
@@ -206,7 +211,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         self, query: str, k: int | None = None, how: Asking | None = None
     ) -> Flow[Retrieved]:
         """The flow behind :meth:`retrieve`."""
-        asking = how or Asking()
+        query, k, asking = checked_text(query, "query"), checked_count(k, "k"), how or Asking()
         options = asking.searching(self.project.settings.retrieve)
         options = options if k is None else replace(options, top_k=k)
         return retrieve.retrieve(query, asking.target or self.project.target(), options)
@@ -247,7 +252,11 @@ class Workbench(TuningVerbs, AsyncVerbs):
         with project.work.working("ask"):
             asked = self.ask_flow(question, personas, asking)
             first, *others = project.runner.run(
-                asked, scope=asking.scope, sink=asking.sink, trace=asking.trace
+                asked,
+                scope=asking.scope,
+                sink=asking.sink,
+                trace=asking.trace,
+                sources=asking.sources,
             )
         return [replace(first, notes=(*first.notes, *project.replies.notes)), *others]
 
@@ -255,7 +264,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         self, question: str, personas: Sequence[str], how: Asking | None = None
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
-        asking = how or Asking()
+        question, asking = checked_text(question, "question"), how or Asking()
         chosen = [self.project.persona(name) for name in personas or ("",)]
         # A flow streams at most one reply.
         plan = asking.narrowed(self.project.plan(asking.history, stream=len(chosen) <= 1))
@@ -409,12 +418,16 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     def results(self, run: str = "latest") -> Evaluation:
         """The evaluation of a stored run: ``latest``, its name, or the beginning of its name."""
-        return experiment.stored_evaluation(self.project.runs, run, self.project.session.seed)
+        seed, root = self.project.session.seed, self.project.folder.root
+        return experiment.stored_evaluation(self.project.runs, run, seed, root=root)
 
-    def diagnose_run(self, run: str = "latest") -> RunDiagnosis:
-        """Split the rows of a stored run, also of another system, by retrieval and answering."""
+    def diagnose_run(self, run: str = "latest", by: Sequence[str] = ()) -> RunDiagnosis:
+        """Split the rows of a stored run, also of another system, by retrieval and answering.
+
+        ``by`` adds the same for each value of these fields.
+        """
         language = self.project.settings.judge.language
-        return experiment.diagnose_run(self.results(run), language)
+        return experiment.diagnose_run(self.results(run), language, by)
 
     def list_runs(self) -> tuple[KnownRun, ...]:
         """Stored evaluations, newest first."""
@@ -513,7 +526,11 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        return drafting.forget_document(self.project, document_id)
+        return drafting.forget_document(
+            self.project,
+            document_id,
+            also=lambda: {"jobs": jobs.forget_printed(self.project.folder)},
+        )
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""

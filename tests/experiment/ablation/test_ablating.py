@@ -188,7 +188,7 @@ def test_what_few_rows_leave_possible_is_not_called_safe(
     assert found.openings == 0
     assert not (folder / "testsets" / "openings.jsonl").exists()
     assert "Such a proof takes at least 72 independent rows" in " ".join(found.verdict)
-    assert "No effect proven, and not proven safe to delete: idle." in found.verdict
+    assert "not proven safe to delete: idle" not in " ".join(found.verdict)  # said before
 
 
 def test_rows_of_one_question_are_one_observation(folder: Path, model: ScriptedServer) -> None:

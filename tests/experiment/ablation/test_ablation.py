@@ -43,7 +43,7 @@ GONE: dict[str, tuple[str, ...]] = {
     "without_length": ("persona_length",),
     "without_style": ("persona_style",),
     "without_persona_instructions": PERSONA,
-    "without_persona_and_restrictions": ("tailor", "only_context", *PERSONA, "no_extraneous"),
+    "without_persona_and_tailor": ("tailor", *PERSONA),
     "without_ignore_debris": ("ignore_debris",),
     "without_only_context": ("only_context",),
     "without_insufficient": ("insufficient",),

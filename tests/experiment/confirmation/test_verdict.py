@@ -139,7 +139,7 @@ def test_no_change_proven_says_how_many_more_questions_would_settle_it() -> None
     )
     found = StudyVerdict(chosen(tune[0], {"T1": tune[1]}, M), settled([one], M, 1), 1)
     assert found.confirmations[0].outcome == "no change proven"
-    assert "more questions are needed" in found.text
+    assert "; about 29 more questions (1 to 1,700) would tell it from 0." in found.text
 
 
 def test_facts_of_an_answer_are_objectives_too_and_less_is_better() -> None:

@@ -138,13 +138,13 @@ def test_false_alarms_stand_at_dose_zero() -> None:
 
 
 def test_cues_are_those_of_the_setup_where_the_run_stored_no_score() -> None:
-    one = row("rejection", 1.0, "1", "Keine Ahnung.", answerable=False)
+    one = row("rejection", 1.0, "1", "Non saprei.", answerable=False)
     evaluation = evaluation_of(
         [RowResult(one.id, (), (Score("Pairwise", "scored", 1.0),), one)],
         parse_measures("Pairwise"),
     )
     plain = capability_curves(evaluation)[0]
-    own = capability_curves(evaluation, setup=MeasureSetup(rejection_cues=("keine Ahnung",)))[0]
+    own = capability_curves(evaluation, setup=MeasureSetup(rejection_cues=("non saprei",)))[0]
     assert (plain.points[0].mean, own.points[0].mean) == (0.0, 1.0)
 
 

@@ -24,6 +24,7 @@ from ragwright.experiment import (
 )
 from ragwright.experiment.diagnosis import Lost
 from ragwright.measure import parse_measures
+from ragwright.report import diagnosis_json, diagnosis_table
 
 
 def scored(measure: str, value: float | None) -> Score:
@@ -83,10 +84,29 @@ def test_less_is_more_where_the_measure_says_so() -> None:
     assert found.stage == "generate"
 
 
-def test_the_order_is_credited_with_what_a_ranking_lacks_in_the_context() -> None:
+def test_a_stage_is_not_blamed_for_rows_where_nothing_is_lost() -> None:
+    rows = [row(f"r{n}", 0.4, {"generate": 1.0}, "", "TokenF1") for n in range(48)]
+    rows += [row(f"r{n}", 0.0, {"generate": 1.0}, "", "TokenF1") for n in range(48, 50)]
+    found = concluded(rows, "TokenF1")
+    assert found.losses == {"": 50}
+    assert found.stage is None
+    first, *further = found.verdict
+    assert first == "No stage is proven to lose points."
+    assert any(
+        "50 of 50 rows lose nothing and could still gain: a perfect generate would add 0.616" in one
+        for one in further
+    )
+    text = diagnosis_table(found)
+    assert "Work on" not in text
+    assert "an abstention is wrong" in " ".join(text.split())
+    assert diagnosis_json(found)["rule"]
+
+
+def test_what_a_ranking_lacks_in_the_context_is_no_lost_row() -> None:
     rows = [row(f"r{n}", 0.5, {"rerank": 1.0}, "", "nDCG@5") for n in range(20)]
     found = concluded(rows, "nDCG@5")
-    assert found.stage == "rerank"
+    assert found.stage is None
+    assert any("a perfect rerank would add 0.500 points of nDCG@5" in one for one in found.verdict)
     with pytest.raises(KeyError):
         found.of("generate", "nDCG@5")
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import Row, TestsetError
+from ragwright.core import ConfigError, Row, TestsetError
 from ragwright.experiment import diagnose_run
 from ragwright.project import ProjectFolder
+from ragwright.report import lost_run_rows_text, run_diagnosis_json, run_diagnosis_table
 from ragwright.testsets import Testset
 from ragwright.workbench import Workbench
 
@@ -84,3 +85,24 @@ def test_a_run_without_references_says_what_is_missing(tmp_path: Path) -> None:
         bench.evaluate(asked, "KPrecision", system=system)
         with pytest.raises(TestsetError, match="a reference to compare it with"):
             diagnose_run(bench.results())
+
+
+def test_a_run_is_split_by_a_field_and_its_rows_are_shown(tmp_path: Path) -> None:
+    ProjectFolder(tmp_path).begin()
+    given = [{**row, "kind": "yes" if row["id"] == "right" else "no"} for row in rows()]
+    with Workbench.open(tmp_path) as bench:
+        bench.evaluate(given, "TokenF1", system=system)
+        found = bench.diagnose_run(by=["kind"])
+        with pytest.raises(TestsetError, match="no row has a value in 'sort'"):
+            bench.diagnose_run(by=["sort"])
+    assert found.parts["kind = yes"].losses == {"": 1}
+    assert found.parts["kind = no"].losses["generate"] == 1
+    assert sum(part.losses.get("", 0) for part in found.parts.values()) == 1
+    text = run_diagnosis_table(found)
+    assert "kind = no" in text
+    assert "rule: an answer is right if it holds a gold answer of up to 5 words" in text
+    assert run_diagnosis_json(found)["parts"]["kind = no"]["losses"]["generate"] == 1
+    shown = lost_run_rows_text(found, "generate")
+    assert "wrong: wrong\n  gold: Paris\n  answer: Rome" in shown
+    with pytest.raises(ConfigError, match="no row can be lost at 'rerank'"):
+        lost_run_rows_text(found, "rerank")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ragwright.core import GoldSpan, Row, Score, TestsetError, text_hash
+from ragwright.core import GoldSpan, Hit, Row, Score, TestsetError, text_hash
 from ragwright.experiment import (
     RowResult,
     cluster_of,
@@ -99,9 +99,9 @@ def test_shared_documents_widen_the_interval_of_an_evaluation() -> None:
 def test_rankings_keep_what_their_rows_share() -> None:
     asked = row("1", "a", persona_name="engineer", metadata={"topic": "pumps"})
 
-    def search(query: str) -> Flow[Sequence[str]]:
+    def search(query: str) -> Flow[Sequence[Hit]]:
         yield from ()
-        return ["a"]
+        return [Hit(0, 0.0, "a", "a:0-1", "s", "", None, 0, 1, "t")]
 
     with Runner({}, RunnerOptions()) as runner:
         found = runner.run(retrieval_row(asked, search, MEASURES))
@@ -208,3 +208,62 @@ def test_what_a_newer_run_knows_of_its_questions_holds_for_an_older_one() -> Non
     new = [RowResult(r.id, (), result("", 0.5).scores, shared=shared_by(r)) for r in asked_twice()]
     old = [replace(one, shared={"persona_name": one.shared["persona_name"]}) for one in new]
     assert len(set(clusters_of_results([*old, *new]).values())) == 8
+
+
+def spans(rows: int, documents: int) -> list[Row]:
+    """Rows whose gold is another part of few documents, two rows for each part."""
+    return [
+        Row(
+            f"q{at}",
+            f"question {at}?",
+            reference_spans=(
+                GoldSpan(f"d{at // 2 % documents}", at // 2 * 100 + at % 2, at // 2 * 100 + 90),
+            ),
+        )
+        for at in range(rows)
+    ]
+
+
+def compared_spans(rows: list[Row], by: str = "") -> tuple[int | None, str]:
+    sides = [
+        [
+            RowResult(
+                r.id, (), (Score("nDCG@10", "scored", value + at % 5 / 50),), shared=shared_by(r)
+            )
+            for at, r in enumerate(rows)
+        ]
+        for value in (0.1, 0.6)
+    ]
+    clusters = clusters_of_results([*sides[0], *sides[1]], by)
+    first, second = (evaluation_of(side, MEASURES) for side in sides)
+    found = compare_evaluations(first, second, clusters=clusters)["nDCG@10"]
+    return found.clusters, clusters.note
+
+
+@pytest.mark.parametrize("documents", [1, 2, 3])
+def test_few_documents_are_clustered_by_passage_and_say_so(documents: int) -> None:
+    rows = spans(24, documents)
+    assert len(set(clusters_of_rows(rows).values())) == 12
+    clusters, note = compared_spans(rows)
+    assert clusters == 12
+    assert "clustered by gold passage" in note
+    assert f"in {documents} document" in note
+    assert "--cluster" in note
+    assert compared_spans(rows, "passage") == (12, "")
+    assert compared_spans(rows, "row") == (None, "")
+    if documents > 1:
+        assert compared_spans(rows, "document") == (documents, "")
+    assert cluster_of(rows[3], "passage") == "101-190 d" + str(1 % documents)
+
+
+def test_many_documents_stay_clusters() -> None:
+    assert compared_spans(spans(80, 20)) == (20, "")
+    assert compared_spans(spans(80, 19))[0] == 40
+
+
+def test_passages_need_gold_spans() -> None:
+    whole = [row(f"whole {at}", f"d{at % 3}") for at in range(12)]
+    assert compared_spans(whole) == (3, "")
+    assert compared_spans([*spans(12, 3), *whole])[0] == 3  # a part of the gold is documents
+    with pytest.raises(TestsetError, match="'passage' for clustering"):
+        compared_spans(whole, "passage")

@@ -64,9 +64,9 @@ class Canned(BatchHandler[Search, SearchReply]):
         return SearchReply(tuple((key, 1.0) for key in order))
 
 
-def search(query: str) -> Flow[Sequence[str]]:
+def search(query: str) -> Flow[Sequence[Hit]]:
     found = yield from search_keyword("s", query, 10)
-    return [key for key, _ in found]
+    return [Hit(0, 0.0, key, key, "s", "", None, 0, 1, "t") for key, _ in found]
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_stop_is_not_a_failed_row() -> None:
 
 
 def test_an_own_search_that_is_wrong_fails_its_rows_only(runner: Runner) -> None:
-    def broken(query: str) -> Flow[Sequence[str]]:
+    def broken(query: str) -> Flow[Sequence[Hit]]:
         found = yield from search(query)
         if query == "second":
             raise ValueError("a bug of theirs")
@@ -151,7 +151,7 @@ def test_an_own_search_that_is_wrong_fails_its_rows_only(runner: Runner) -> None
 def test_flows_are_made_as_they_are_read() -> None:
     asked: list[str] = []
 
-    def spy(query: str) -> Flow[Sequence[str]]:
+    def spy(query: str) -> Flow[Sequence[Hit]]:
         asked.append(query)
         return search(query)
 
@@ -186,8 +186,8 @@ def test_a_ranking_is_as_deep_as_the_measures_look() -> None:
     with Runner({Search: handler, Lookup: handler}) as runner:
         few = runner.run(ranking_search(target, shallow)("why"))
         many = runner.run(ranking_search(target, shallow, parse_measures("nDCG@30"))("why"))
-    assert list(few) == ["d0", "d1"]  # the documents of all four candidates
-    assert list(many) == [f"d{n}" for n in range(10)]
+    assert [hit.chunk_id for hit in few] == ["c00", "c01", "c02", "c03"]  # all candidates
+    assert [hit.document_id for hit in many] == [f"d{n // 3}" for n in range(30)]
 
 
 def test_a_search_is_not_evaluated_by_measures_of_answers() -> None:

@@ -46,7 +46,7 @@ def test_another_judge_gets_no_verdict_and_passes_no_gate(other: dict[str, Any],
         found = compare_evaluations(a, b)
         one = found["Faithfulness"]
         assert one.verdict == "no change proven"
-        assert f"Scored by two judges, which differ in {part}." in one.text
+        assert f"scored by two judges, which differ in {part}." in one.text
         outcome = gate(b.summaries, ["Faithfulness>=baseline-0.5"], against=found)
         assert outcome.state == "untrusted"
         assert part in outcome.checks[0].reason

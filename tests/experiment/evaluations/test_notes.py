@@ -46,3 +46,25 @@ def test_only_the_most_frequent_reasons_are_told() -> None:
     assert len(told) == 5
     assert told[0] == "errored (TokenF1 9): often"
     assert with_notes(Evaluation("x", (), ())).notes == ()
+
+
+def unanswerable(response: str, **fields: object) -> dict[str, object]:
+    row = {"user_input": "Who?", "response": response, "answerable": False}
+    return {**row, "retrieved_contexts": ["Rome is the capital of Italy."], **fields}
+
+
+def test_repeated_short_answers_that_no_cue_recognises_are_named() -> None:
+    missed = [unanswerable("Non lo so."), unanswerable("non lo so"), unanswerable("Boh.")]
+    found = evaluate([*missed, unanswerable("I don't know.")], "RejectionRate")
+    assert found["RejectionRate"].mean == 0.25
+    cues, warning = found.notes
+    assert "`judge.rejection_cues`" in cues
+    assert "2 short answers" in warning
+    assert '"Non lo so." (2 rows)' in warning
+    assert "`judge.further_rejection_cues`" in warning
+
+
+def test_repeated_answers_with_words_of_the_passages_are_not_named() -> None:
+    rows = [unanswerable("Rome."), unanswerable("Rome."), unanswerable("I don't know.")]
+    assert len(evaluate(rows, "RejectionRate").notes) == 1
+    assert evaluate(rows, "KPrecision").notes == ()

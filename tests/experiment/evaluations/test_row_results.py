@@ -69,7 +69,7 @@ def test_results_survive_the_store(evaluation: Evaluation) -> None:
     spanned = RowResult(
         "s",
         ("d",),
-        (Score("MRR", "scored", 1.0),),
+        (Score("MRR", "scored", 1.0, counted="documents"),),
         row(1, reference_spans=(GoldSpan("d", 0, 3, "red"),)),
     )
     for result in (*evaluation.results, spanned, RowResult("bare", ("d1", "d2"), ())):

@@ -12,12 +12,13 @@ from typing import Any
 
 import ingest_cluster
 import pytest
+from benchmarks.data_sets import DATA
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
 from ragwright.core import ConfigError, MissingExtraError
 
-DOCUMENTS = Path(__file__).resolve().parents[3].parent / "shared/data/documents/sources"
+DOCUMENTS = DATA / "documents" / "sources"
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +42,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs_data
 def test_real_documents_are_equal(found: Mapping[str, Any]) -> None:
     if "documents" not in found:
         pytest.skip("the data sets are not there")

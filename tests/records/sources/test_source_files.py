@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
 
 pa = pytest.importorskip("pyarrow")
@@ -25,8 +26,6 @@ from ragwright.core import ConfigError, RecordsError  # noqa: E402
 from ragwright.records import RowSource, SourceSpec, open_source  # noqa: E402
 from ragwright.records.sources import place, well_quoted  # noqa: E402
 from ragwright.records.stages import BronzeRows  # noqa: E402
-
-DATA = Path(__file__).parents[4] / "shared" / "data"
 
 
 def opened(folder: Path, source: str, **more: Any) -> RowSource:
@@ -668,8 +667,6 @@ def test_places_are_kept_where_rows_are_passed_over(tmp_path: Path) -> None:
 @pytest.mark.needs_data
 def test_short_messages_separated_by_tabs() -> None:
     source = DATA / "sms_spam" / "SMSSpamCollection"
-    if not source.exists():
-        pytest.skip("the data sets are not beside the checkout")
     lines = source.read_text("utf-8").split("\n")[1:]
     expected = [line.split("\t") for line in lines if line]
     found = rows_of(DATA, str(source))
@@ -680,8 +677,6 @@ def test_short_messages_separated_by_tabs() -> None:
 @pytest.mark.needs_data
 def test_political_emails() -> None:
     source = DATA / "political_emails" / "tests.csv"
-    if not source.exists():
-        pytest.skip("the data sets are not beside the checkout")
     with source.open(encoding="utf-8-sig", newline="") as file:
         expected = list(csv.DictReader(file))
     assert rows_of(DATA, str(source), 30) == expected

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from benchmarks.data_sets import DATA
 from hypothesis import given, settings, strategies as st
 from records_rows import (
     bronze_of,
@@ -26,8 +27,6 @@ from ragwright.project import init_project
 from ragwright.records import HASH, KEY, REASON
 from ragwright.records.declared import Cleaning, Tags
 from ragwright.records.stages import RetagStep, SilverStep
-
-DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 
 CLEANING = r"""
 max_characters: 40

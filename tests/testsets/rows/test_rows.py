@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 
 from ragwright.core import Row, TestsetError
 from ragwright.measure import parse_measures, score_rows
 from ragwright.testsets import iter_rows, read_rows, rows_of
-
-DATA = Path(__file__).resolve().parents[3].parent / "shared" / "data"
 
 RAGAS = {
     "question": "How often?",
@@ -290,10 +289,6 @@ def test_many_rows_are_read_one_at_a_time(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.needs_data
-@pytest.mark.skipif(
-    not (DATA / "ragchecker_meta").is_dir(),
-    reason="the data set ragchecker_meta is not beside the checkout",
-)
 def test_ragcheckers_own_data() -> None:
     """280 pairs of answers, in the shape RAGChecker reads."""
     path = DATA / "ragchecker_meta" / "baseline_ragchecker.json"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.data_sets import DATA
 
 from ragwright.core import TestsetError
 from ragwright.testsets import (
@@ -19,7 +20,6 @@ from ragwright.testsets import (
     rgb_rows,
 )
 
-DATA = Path(__file__).parents[4] / "shared" / "data" / "rgb"
 LINE = {
     "id": 0,
     "query": "Who leads team 0?",
@@ -120,9 +120,7 @@ def test_an_empty_file_and_a_repeated_id_are_refused(tmp_path: Path) -> None:
 def test_the_real_files_are_read_whole(
     name: str, questions: int, several: int, false: int, leaks: int
 ) -> None:
-    file = DATA / f"{name}.json"
-    if not file.is_file():
-        pytest.skip(f"no data at {file}")
+    file = DATA / "rgb" / f"{name}.json"
     found = read_rgb(file)
     assert len(found) == questions
     assert sum(len(one.answer.parts) > 1 for one in found) == several
@@ -138,9 +136,7 @@ def test_the_real_files_are_read_whole(
 
 @pytest.mark.needs_data
 def test_doses_of_the_real_files_are_exact() -> None:
-    file = DATA / "en_fact.json"
-    if not file.is_file():
-        pytest.skip(f"no data at {file}")
+    file = DATA / "rgb" / "en_fact.json"
     negative = {str(one.id): set(one.negative) for one in read_rgb(file)}
     rows = load_testset(f"rgb:{file}/noise").rows
     noise = [row for row in rows if row.metadata["suite"] == "noise"]

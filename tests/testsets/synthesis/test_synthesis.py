@@ -203,6 +203,36 @@ def test_a_malformed_reply_is_shown_to_the_model_once_and_never_salvaged(tmp_pat
     assert len(synthesis.rows) == 10
 
 
+def test_unusable_replies_are_not_taken_from_the_store_by_the_next_run(tmp_path: Path) -> None:
+    write = author()
+    broken = {"kiln", "mill"}
+
+    def author_with_faults(request: ServerRequest) -> Any:
+        passage = request.body["messages"][1]["content"]
+        if "<<passage" in passage and any(name in passage for name in broken):
+            return "I am sorry, I cannot."
+        return write(request)
+
+    how = Synthesizing(questions=12, per_chunk=2)
+    with ScriptedServer(author_with_faults) as server:
+        folder = project(tmp_path, server)
+        first, _ = made(folder, how)
+        assert first.rejected == {"no usable reply after a retry": 2}
+        assert len(first.rows) == 8
+        broken.discard("mill")
+        before = len(server.requests)
+        second, _ = made(folder, how)
+        # Two for the passage that fails again; one, and two checks, for the other; no usable one.
+        assert len(server.requests) - before == 5
+        broken.clear()
+        third, _ = made(folder, how)
+        before = len(server.requests)
+        again, _ = made(folder, how)
+        assert len(server.requests) == before
+    assert (len(second.rows), len(third.rows)) == (10, 12)
+    assert again.rows == third.rows
+
+
 def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None:
     with ScriptedServer("I am sorry, I cannot help with that.") as server:
         folder = project(tmp_path, server)

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from benchmarks.data_sets import DATA
 
 from ragwright import Workbench
 from ragwright.models import Analyzer
@@ -18,14 +19,11 @@ from ragwright.testsets import (
 )
 
 ROOT = Path(__file__).resolve().parents[3]
-DATA = ROOT.parent / "shared" / "data"
 
 
 def articles(name: str, folder: Path, most: int = 40) -> Path:
     """Articles in SQuAD's shape as text files."""
     file = DATA / name
-    if not file.is_file():
-        pytest.skip(f"the data set {name} is not beside the checkout")
     folder.mkdir()
     for number, article in enumerate(json.loads(file.read_text("utf-8"))["data"][:most]):
         paragraphs = "\n\n".join(part["context"] for part in article["paragraphs"])
@@ -35,8 +33,6 @@ def articles(name: str, folder: Path, most: int = 40) -> Path:
 
 def play(name: str, folder: Path) -> Path:
     file = DATA / "moliere" / name
-    if not file.is_file():
-        pytest.skip("the data set moliere is not beside the checkout")
     folder.mkdir()
     (folder / name).write_bytes(file.read_bytes())
     return folder

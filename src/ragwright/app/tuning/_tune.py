@@ -24,6 +24,7 @@ from ...training import (
     named_sources,
 )
 from ...workbench import Workbench
+from .._compare import CLUSTER_HELP
 from .._console import EXIT_FAILED, Console, Step, reported
 from .._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet, Resume
 from .._show import runner_step, show_progress
@@ -79,9 +80,15 @@ _Merge = Annotated[
     bool,
     typer.Option(help="Merge with the weights before training where other questions need it."),
 ]
+_Keep = Annotated[
+    bool,
+    typer.Option("--keep", help="Write the model even where it is not proven better, marked so."),
+]
 _Seed = Annotated[
     int, typer.Option("--seed", min=0, help="Seed of order, folds, trees and intervals.")
 ]
+
+_Cluster = Annotated[str, typer.Option("--cluster", help=CLUSTER_HELP)]
 
 group = typer.Typer(
     help="Train parts of the search on a testset; kept only where they win on held-out questions.",
@@ -102,6 +109,7 @@ def adapter(
         str, typer.Option("-o", "--output", help="File to write; by default in adapters/.")
     ] = "",
     measure: _Measure = "MRR@10",
+    cluster: _Cluster = "",
     seed: _Seed = 0,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -117,7 +125,7 @@ def adapter(
     """
     console = Console(quiet)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
-    how = AdapterTuning(file, measure, seed)
+    how = AdapterTuning(file, measure, seed, cluster)
     with Workbench.open(project, session) as bench:
         return _tuned(console, bench, as_json, lambda: bench.tune_adapter(testset, how))
 
@@ -133,6 +141,7 @@ def ranker(
     depth: Annotated[
         int, typer.Option("--depth", min=2, max=1000, help="Hits of the search that it orders.")
     ] = 50,
+    cluster: _Cluster = "",
     seed: _Seed = 0,
     project: Project = HERE,
     overrides: Overrides = None,
@@ -148,7 +157,7 @@ def ranker(
     """
     console = Console(quiet)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
-    how = RankerTuning(file, measure, depth, seed)
+    how = RankerTuning(file, measure, depth, seed, cluster)
     with Workbench.open(project, session) as bench:
         return _tuned(console, bench, as_json, lambda: bench.tune_ranker(testset, how))
 
@@ -170,6 +179,8 @@ def embedder(
     tokens: _Tokens = _TRAIN.tokens,
     bfloat16: _Bfloat16 = False,
     merge: _Merge = True,
+    keep: _Keep = False,
+    cluster: _Cluster = "",
     seed: _Seed = 0,
     resume: Resume = False,
     project: Project = HERE,
@@ -182,7 +193,8 @@ def embedder(
     """Fine-tune the embedding model on questions and the passages that answer them.
 
     Trained on the tune split, compared on the confirm split with the documents embedded again.
-    Exit code 0 when a model folder was written, 100 when it is not proven better.
+    Exit code 0 when a model folder was written, 100 when it is not proven better; --keep writes it
+    then too, marked in its card, and the exit code stays 100.
     """
     console = Console(quiet)
     session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
@@ -198,9 +210,13 @@ def embedder(
         merge,
         resume,
         steps.count,
+        keep,
+        cluster,
     )
     with Workbench.open(project, session) as bench:
-        with console.progress(partial(steps.step, bench), lambda: bench.progress.warnings):
+        with console.progress(
+            partial(steps.step, bench), lambda: bench.progress.warnings, lambda: bench.progress
+        ):
             found = bench.tune_embedder(testset, how)
         root = bench.project.folder.root
     return _shown(console, found, root, as_json)
@@ -243,7 +259,7 @@ def _tuned(console: Console, bench: Workbench, as_json: bool, tune: Callable[[],
 
 def _shown(console: Console, found: Tuned, root: Path, as_json: bool) -> int:
     """Print what tuning came to; the exit code."""
-    code = EXIT_FAILED if found.path is None else 0
+    code = 0 if found.proven else EXIT_FAILED
     if as_json:
         console.json(tuned_json(found))
         return code

@@ -10,6 +10,7 @@ from ._records import (
     OutputHit as OutputHit,
     OutputKind as OutputKind,
     OutputQuery as OutputQuery,
+    ScoreOrder as ScoreOrder,
     turns_of as turns_of,
 )
 from ._sampling import (

@@ -320,13 +320,15 @@ class ServedScores:
             ).fetchone()
         return tuple(map(int, row))
 
-    def of(self, output: str) -> list[ServedScore]:
-        """The scores of one answer, by measure."""
+    def of(self, *outputs: str) -> list[ServedScore]:
+        """The scores of answers, by measure."""
+        marks = ", ".join("?" for _ in outputs)
         with self._table.reading() as db:
             rows = db.execute(
-                "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "
-                "scope, persona, name, reason, prompts FROM scored WHERE id = ? ORDER BY measure",
-                (output,),
+                "SELECT id, at, measure, state, value, judge, model, snapshot, configuration, "  # noqa: S608
+                f"scope, persona, name, reason, prompts FROM scored WHERE id IN ({marks}) "
+                "ORDER BY measure",
+                outputs,
             )
             return [ServedScore(*row) for row in rows.fetchall()]
 

@@ -22,6 +22,7 @@ from ._records import (
     OutputBatch,
     OutputHit,
     OutputQuery,
+    ScoreOrder,
     conditions,
     draft_outputs,
     request_hash,
@@ -272,6 +273,27 @@ class Outputs(OutputTable):
         with self.reading() as db:
             for row in self._database.stream(db, text, values):
                 yield _output(row)
+
+    def page(
+        self, query: OutputQuery, *, limit: int, offset: int = 0, order: ScoreOrder | None = None
+    ) -> list[Output]:
+        """A page of the outputs of a query: newest first, or by the scores of a measure.
+
+        By scores, the worst are first; outputs without a score are last.
+        """
+        where, values = _condition(query)
+        text, by = f"SELECT {_COLUMNS} FROM outputs", "batch DESC, kind DESC, position"  # noqa: S608
+        if order is not None:
+            text += (
+                " LEFT JOIN (SELECT id AS scored_id, value AS scored_value FROM scored"
+                " WHERE measure = ?) AS of_measure ON scored_id = id"
+            )
+            way = "ASC" if order.higher_is_better else "DESC"
+            by = f"scored_value IS NULL, scored_value {way}, {by}"
+            values = [order.measure, *values]
+        text += f" WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?"
+        with self.reading() as db:
+            return [_output(row) for row in db.execute(text, [*values, limit, offset]).fetchall()]
 
     def count(self, query: OutputQuery | None = None) -> int:
         """Number of outputs of a query; without one as :meth:`find`."""

@@ -332,6 +332,7 @@ class _Ablation:
             notes=(
                 *self._notes(options.scales, len(parts)),
                 *_failed_note(failed, sum(map(len, results.values()))),
+                *_cluster_note(rows.rows, self.how.clusters),
             ),
         )
 
@@ -514,14 +515,20 @@ def _personas(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row.persona_name for row in rows))
 
 
+def _cluster_note(rows: Sequence[Row], by: str) -> tuple[str, ...]:
+    """Why rows are clustered as they are, where the number of documents decides."""
+    note = "" if by else clusters_of_rows(rows).note
+    return (note,) if note else ()
+
+
 def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
     """Row id -> cluster; rows of one question always stay together."""
-    if by not in ("", "document", "row"):
+    if by not in ("", "document", "passage", "row"):
         return {row.id: cluster_of(row, by) for row in rows}
     first: dict[str, Row] = {}
     for row in rows:
         first.setdefault(row.user_input, row)
-    known = {} if by == "row" else clusters_of_rows(first.values())
+    known = {} if by == "row" else clusters_of_rows(first.values(), by)
     if not known and len(first) == len(rows):
         return None
     asked = {row.id: first[row.user_input].id for row in rows}

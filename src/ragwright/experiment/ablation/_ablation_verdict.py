@@ -114,7 +114,7 @@ def _deletable(found: Ablation) -> Iterator[str]:
             f"{' of every persona' if found.personas else ''}; there are {fewest}."
         )
     open_ = [one for one in asked if one.state == "no effect proven"]
-    if open_:
+    if open_ and len(open_) < len(asked):  # else the sentences before have said it
         names = ", ".join(one.part for one in open_)
         yield f"No effect proven, and not proven safe to delete: {names}."
 

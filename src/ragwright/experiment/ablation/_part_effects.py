@@ -8,7 +8,14 @@ from typing import Any, Literal, TypeAlias
 
 from ...answer import presets
 from ...core import Score
-from ...measure import Comparison, MeasureScale, compare_rows, holm, most_lost
+from ...measure import (
+    Comparison,
+    MeasureScale,
+    compare_rows,
+    counted_as_worst,
+    holm,
+    most_lost,
+)
 from ..evaluations import RowResult
 from ._ablation import Contrast, Design
 
@@ -225,8 +232,8 @@ def _effect(
     wanted = None
     if persona:
         wanted = {row for row, name in how.personas.items() if name == persona}
-    less, whole = (_weighted(side, tables, wanted) for side in (one.without, one.with_part))
     scale = how.scales[measure]
+    less, whole = (_weighted(side, tables, wanted, scale) for side in (one.without, one.with_part))
     margin = None
     if one.deletion is not None and scale is not None and scale.high is not None:
         margin = how.margin * (scale.high - scale.low)
@@ -244,15 +251,22 @@ def _effect(
 
 
 def _weighted(
-    weights: Mapping[int, float], tables: Mapping[int, Table], wanted: set[str] | None
+    weights: Mapping[int, float],
+    tables: Mapping[int, Table],
+    wanted: set[str] | None,
+    scale: MeasureScale | None,
 ) -> dict[str, Score]:
-    """The weighted sum of trials row by row; a row without a score in one has none."""
+    """The weighted sum of trials row by row; a row without a score in one has none.
+
+    An abstention on a row with gold counts as the worst value.
+    """
     first, *others = weights
     found = {}
     for row, score in tables[first].items():
         if wanted is not None and row not in wanted:
             continue
         scores = [score, *(tables[number][row] for number in others if row in tables[number])]
+        scores = [counted_as_worst(one, scale) for one in scores]
         if len(scores) != len(weights):
             continue
         lost = next((one for one in scores if one.value is None), None)

@@ -13,3 +13,11 @@ from ._running import (
     forecast_baseline as forecast_baseline,
     run_baseline as run_baseline,
 )
+from ._stored import (
+    baseline_runs as baseline_runs,
+    known_baselines as known_baselines,
+    list_baselines as list_baselines,
+    open_baselines as open_baselines,
+    stored_baseline as stored_baseline,
+    stored_baselines as stored_baselines,
+)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...core import Row
-from ...measure import QADistances
+from ...core import Row, Score
+from ...measure import QADistances, Summary, aggregate, parse_measure
+from ..evaluations import RowResult, distance_row
 from ._outcome import DistanceShift
 
 
@@ -22,6 +23,9 @@ class KeptPair:
         question_vector: Unit vector of the question, E(Q); likewise ``answer_vector``, E(A).
         distance: 1 - cosine of the two, 0 to 2.
         sources: Ids of the documents whose text it holds.
+        shuffled: Distance of the question and the answer of another pair; likewise ``echoed``, of
+            the question and itself, and ``random_chunk``. None where it was not computed.
+        rank: Rank of its own answer among the answers of its set, from 1.
     """
 
     set: str
@@ -33,6 +37,10 @@ class KeptPair:
     answer_vector: tuple[float, ...]
     distance: float
     sources: tuple[str, ...] = field(default=(), repr=False)
+    shuffled: float | None = None
+    echoed: float | None = None
+    random_chunk: float | None = None
+    rank: int | None = None
 
     def body(self) -> dict[str, Any]:
         """The pair as JSON; vectors keep six digits."""
@@ -45,6 +53,10 @@ class KeptPair:
             "question_vector": list(self.question_vector),
             "answer_vector": list(self.answer_vector),
             "distance": self.distance,
+            "shuffled": self.shuffled,
+            "echoed": self.echoed,
+            "random_chunk": self.random_chunk,
+            "rank": self.rank,
         }
 
 
@@ -78,6 +90,17 @@ class DistanceSet:
         """Mean distance, None without pairs."""
         return sum(self.own.values()) / len(self.pairs) if self.pairs else None
 
+    @property
+    def summary(self) -> Summary:
+        """Mean distance with its interval."""
+        scores = [Score("QADistance", "scored", pair.distance) for pair in self.pairs]
+        scale = parse_measure("QADistance").known_scale
+        return replace(aggregate(scores), scale=scale)
+
+    def results(self) -> tuple[RowResult, ...]:
+        """Its pairs as rows scored by ``QADistance``."""
+        return tuple(distance_row(pair.body()) for pair in self.pairs)
+
 
 @dataclass(frozen=True, slots=True)
 class BaselineResult:
@@ -92,6 +115,8 @@ class BaselineResult:
         shift: The experiment against the baseline.
         context: Answers with the chunk against those without it; None where it was not asked.
         notes: What to know of the numbers.
+        name: Name of the experiment's run, empty if it has none.
+        started: When it was run, seconds since 1970.
     """
 
     run: str
@@ -102,6 +127,26 @@ class BaselineResult:
     shift: DistanceShift
     context: DistanceShift | None = None
     notes: tuple[str, ...] = ()
+    name: str = ""
+    started: float = 0.0
+
+    @property
+    def label(self) -> str:
+        """What to call the experiment: its name, else what it changes."""
+        return self.name or ", ".join(self.changed) or "the project as it is"
+
+    @property
+    def way(self) -> float | None:
+        """How far S_e is from S_b, as a share of the way from S_b to shuffled answers.
+
+        It has no unit, so that experiments with different embedding models can be compared by it.
+        """
+        known = self.sets[0].distances
+        own, answered = self.sets[0].mean, self.sets[1].mean
+        if known is None or own is None or answered is None:
+            return None
+        room = sum(known.shuffled) / len(known.shuffled) - own
+        return (answered - own) / room if room > 0 else None
 
     @property
     def pairs(self) -> tuple[KeptPair, ...]:
@@ -126,6 +171,10 @@ def kept_pairs(name: str, rows: Sequence[Row], found: QADistances) -> tuple[Kept
                 tuple(found.answers[at].round(6).tolist()),
                 found.own[at],
                 _sources(row),
+                found.shuffled[at],
+                found.echoed[at],
+                found.chunk[at] if found.chunk else None,
+                found.ranks[at],
             )
         )
     return tuple(made)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...core import ConfigError, Row, TestsetError, counted
-from ...flow import Forecast, RunRow
+from ...flow import Forecast
 from ...measure import MeasureSetup, qa_distances
 from ...models import ExtractiveReranker
 from ...project import at_work, build_like, load_settings
 from ...testsets import CLOSED_BOOK, Testset, project_testset
 from ..evaluations import (
+    BASELINE,
     Evaluating,
     Evaluation,
     evaluate_testset,
@@ -20,13 +21,12 @@ from ..evaluations import (
     given_answer,
     gold_texts,
 )
-from ._outcome import DistanceShift, distance_shift
 from ._pairs import BaselineResult, DistanceSet, kept_pairs
+from ._stored import keep_baseline, shifts_of
 
 if TYPE_CHECKING:
     from ...project import Project
 
-BASELINE = "baseline"
 _MEASURE = "TokenF1"
 _YARDSTICK = "judge."
 """Settings that measure the experiment and are no part of it."""
@@ -87,18 +87,25 @@ def run_baseline(
         sets.append(replace(found, run=summary.run))
     whole, baseline = baseline, _same_pairs(variant, rows, sets, embedder, options)
     sets[0] = baseline
-    margin = _margin(baseline, options.margin)
-    shift = distance_shift(baseline.own, sets[1].own, margin, seed=options.seed)
-    return BaselineResult(
-        _kept(variant, rows, embedder, options, [whole, *sets[1:]]),
+    shift, context = shifts_of(sets, options.margin, options.seed)
+    result = BaselineResult(
+        "",
         rows.name,
         embedder,
         tuple(text for text in options.settings if not text.startswith(_YARDSTICK)),
         tuple(sets),
         shift,
-        _of_context(sets, margin, options),
+        context,
         (*notes, *_doubts(sets)),
+        options.name,
     )
+    pinned = {
+        "rows": rows.fingerprint,
+        "settings": list(options.settings),
+        "margin": options.margin,
+        "seed": options.seed,
+    }
+    return keep_baseline(variant.runs, result, whole.pairs, pinned)
 
 
 def forecast_baseline(
@@ -246,22 +253,6 @@ def _same_pairs(
     return replace(found, asked=baseline.asked)
 
 
-def _margin(baseline: DistanceSet, share: float) -> float:
-    found = baseline.distances
-    assert found is not None
-    own, other = (sum(values) / len(values) for values in (found.own, found.shuffled))
-    return share * (other - own)
-
-
-def _of_context(
-    sets: Sequence[DistanceSet], margin: float, how: Baselining
-) -> DistanceShift | None:
-    by_name = {one.name: one.own for one in sets}
-    if "without_chunk" not in by_name:
-        return None
-    return distance_shift(by_name["without_chunk"], by_name["with_chunk"], margin, seed=how.seed)
-
-
 def _doubts(sets: Sequence[DistanceSet]) -> list[str]:
     """What speaks against reading a set's distances as quality."""
     notes = []
@@ -291,29 +282,3 @@ def _doubts(sets: Sequence[DistanceSet]) -> list[str]:
                 "have no distance and are not compared"
             )
     return notes
-
-
-def _kept(
-    project: Project,
-    rows: Testset,
-    embedder: str,
-    how: Baselining,
-    sets: Sequence[DistanceSet],
-) -> str:
-    """Every pair with its vectors in a run of its own; the name of the run."""
-    runs = project.runs
-    run = runs.start(
-        BASELINE,
-        {
-            "testset": rows.name,
-            "rows": rows.fingerprint,
-            "embedder": embedder,
-            "settings": list(how.settings),
-            "runs": {one.name: one.run for one in sets if one.run},
-        },
-    )
-    for at, pair in enumerate(pair for one in sets for pair in one.pairs):
-        row = RunRow(at, f"{pair.set}/{pair.id}", "done", pair.body())
-        runs.append(run, row, sources=pair.sources)
-    runs.finish(run, "complete")
-    return run

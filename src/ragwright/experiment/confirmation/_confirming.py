@@ -170,14 +170,14 @@ def _chosen_on_tune(
             "the values of --set that the sweep was run with",
         )
     incumbent = _results(project, swept.incumbent)
-    clusters = _clusters(incumbent, options.clusters)
+    clusters = clusters_of_results(incumbent, options.clusters) or None
     return _selection(project, swept, incumbent, clusters), incumbent
 
 
 def _confirmed(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
     rows = study_rows(project, swept.study)
     selection, incumbent = _chosen_on_tune(project, swept, options)
-    clusters = _clusters(incumbent, options.clusters)
+    clusters = clusters_of_results(incumbent, options.clusters) or None
     if selection.difference <= 0:
         return Confirmed("", swept.study, StudyVerdict(selection))
     chosen = _chosen(swept, selection.best, options.top)
@@ -261,12 +261,14 @@ class _Opening:
         testset = _with_earlier_looks(project, _unseen(testset, tune))
         trials = [Trial(one.number, one.values) for one in (swept.incumbent, *self._chosen)]
         fresh = run_trials(project, swept.study, trials, testset, swept.measures)
-        clusters = _clusters(fresh[0], str(self.manifest["clusters"]))
-        held = _compared(swept, self._chosen, fresh, clusters)
+        clusters = clusters_of_results(fresh[0], str(self.manifest["clusters"]))
+        held = _compared(swept, self._chosen, fresh, clusters or None)
         both = [replace(a, confirmed=b.tune) for a, b in zip(picked, held, strict=True)]
         log = project.folder.openings
         openings = len(Openings.touching(log, testset.name, testset.opened))
         found = settled(both, swept.objective, openings)
+        if clusters.note:
+            testset = replace(testset, notes=(*testset.notes, clusters.note))
         for at, one in enumerate(found):
             body = confirmation_body(one) | {"openings": openings, "notes": list(testset.notes)}
             project.runs.append(run, RunRow(at, one.trial, "done", body))
@@ -386,11 +388,6 @@ def _chosen(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
     """The leading trial row by row, and the next of the leaderboard."""
     first = [trial for trial in swept.board if trial.id == best]
     return tuple([*first, *(trial for trial in swept.board if trial.id != best)][:top])
-
-
-def _clusters(results: Sequence[RowResult], by: str) -> Mapping[str, Hashable] | None:
-    """Clusters of rows; None if rows are independent."""
-    return clusters_of_results(results, by) or None
 
 
 def run_trials(

@@ -93,7 +93,7 @@ def settled(
     Every opening of a split is another chance of a false positive, so p is multiplied by their
     number (Bonferroni); then Holm's correction over the trials confirmed together.
     """
-    raw = [None if c.confirmed is None else c.confirmed.p_verdict for c in confirmations]
+    raw = [None if c.confirmed is None else c.confirmed.deciding.p_verdict for c in confirmations]
     corrected = holm([1.0 if p is None else min(1.0, p * max(1, openings)) for p in raw])
     return tuple(
         replace(one, p=p, outcome=_outcome(one, p, objective))
@@ -108,7 +108,7 @@ def _outcome(one: Confirmation, p: float, objective: Objective) -> ConfirmationO
         return "not confirmed"
     if p > LEVEL or found.verdict == "no change proven":
         return "no change proven"
-    ahead = (found.difference or 0.0) > 0
+    ahead = (found.deciding.difference or 0.0) > 0
     return "better" if ahead == objective.higher_is_better else "worse"
 
 
@@ -132,28 +132,21 @@ def _sentence(verdict: StudyVerdict) -> str:
             f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
         )
     first = verdict.confirmations[0]
-    found = first.confirmed
+    found = None if first.confirmed is None else first.confirmed.deciding
     if found is None or found.difference is None:
         return f"{first.trial}: no question of the confirm split has a score under both settings."
     span = "" if found.low is None else f" (95 % interval {found.low:+.4f} to {found.high:+.4f})"
     seen = f"{found.difference:+.4f} {first.objective}{span} on {found.n} held-out questions"
-    on_tune = f"On the questions that chose it: {_signed(first.tune.difference)}."
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} than the current settings: {seen}. {on_tune}"
-    more = ""
-    if asked := found.more("question"):
-        more = f" About {asked} are needed to prove a difference of this size."
-    return f"No change proven for {first.trial}: {seen}. {on_tune}{more}"
-
-
-def _signed(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:+.4f}"
+        return f"{first.trial} is {first.outcome} than the current settings: {seen}."
+    outlook = found.outlook("question")
+    return f"No change proven for {first.trial}: {seen}{outlook and f'; {outlook}'}."
 
 
 def _doubts(verdict: StudyVerdict) -> list[str]:
     found = []
     for one in verdict.confirmations:
-        held = one.confirmed
+        held = None if one.confirmed is None else one.confirmed.deciding
         if held is not None and held.doubt:
             found.append(f"{one.trial} on the confirm split: {held.doubt}.")
         elif held is not None and held.lost:
@@ -203,11 +196,13 @@ def confirmation_of(body: Mapping[str, Any]) -> Confirmation:
 
 
 def _comparison(body: Mapping[str, Any]) -> Comparison:
-    scale = body["scale"]
+    scale, counted_all = body["scale"], body.get("with_abstained")
     return Comparison(
         **{
             **body,
             "moved": {name: tuple(rows) for name, rows in body["moved"].items()},
             "scale": None if scale is None else MeasureScale(**scale),
+            "counted": tuple(body.get("counted", ())),
+            "with_abstained": None if counted_all is None else _comparison(counted_all),
         }
     )

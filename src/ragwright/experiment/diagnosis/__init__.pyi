@@ -14,6 +14,7 @@ from ._diagnosing import (
     run_diagnosis as run_diagnosis,
 )
 from ._diagnosis import (
+    LOST_RULE as LOST_RULE,
     Diagnosis as Diagnosis,
     StagePoints as StagePoints,
     diagnosed_body as diagnosed_body,
@@ -21,7 +22,7 @@ from ._diagnosis import (
     diagnosis_by as diagnosis_by,
     diagnosis_of as diagnosis_of,
 )
-from ._facts import facts_kept as facts_kept, is_right as is_right
+from ._facts import RIGHT_RULE as RIGHT_RULE, facts_kept as facts_kept, is_right as is_right
 from ._generators import (
     GridComparison as GridComparison,
     GridRow as GridRow,

@@ -32,11 +32,13 @@ class Diagnosing(RunOptions):
         stages: Stages that get their oracle; by default all that the rows and measures allow.
         by: Fields to slice by: ``persona_name``, or columns.
         closed_book: Also ask without passages.
+        cluster: What rows share that are not independent; see ``clusters_of_results``.
     """
 
     stages: tuple[Stage, ...] = ()
     by: Sequence[str] = ()
     closed_book: bool = False
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,10 @@ def run_diagnosis(
     )
     summary = named_run(project.runner, project.runs, job, how)
     rows, errors = _stored(project.runs, summary.run)
-    found = diagnosis_of(rows, work.measures, work.stages, name=testset.name, seed=how.seed)
+    parts: dict[str, Any] = {"seed": how.seed, "cluster": how.cluster}
+    found = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
     for field in how.by:
-        found = diagnosis_by(found, field, work.measures, work.stages, seed=how.seed)
+        found = diagnosis_by(found, field, work.measures, work.stages, **parts)
     notes = [*work.testset.notes, *found.notes, *_notes(project, work, errors)]
     notes += _unseen(found, work, project.settings.retrieve)
     return replace(found, notes=tuple(notes)), summary

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
-from ...core import MetaValue, Score, counted
+from ...core import MetaValue, Row, Score, TestsetError, counted
 from ...measure import (
     Comparison,
     Comparisons,
@@ -26,8 +26,16 @@ from ...measure import (
     p_text,
 )
 from ..evaluations import clusters_of_results, result_body, result_of
+from ._facts import RIGHT_RULE
 from ._gold_places import GoldPlace
 from ._oracles import FRONT, LOSSES, RANKING, STAGES, DiagnosedRow, Lost, Stage, is_judged
+
+LOST_RULE = (
+    "a row is lost at the first stage that drops a piece of its gold; with all gold in the "
+    f"context, at generate if its answer is wrong ({RIGHT_RULE}), or at judge if the judge puts a "
+    "right answer into the lower half of its scale"
+)
+"""What counts as lost, for the verdict and the table of rows."""
 
 KNOWN = "known without passages"
 """Name of the share of rows that are right without passages."""
@@ -45,6 +53,8 @@ class StagePoints:
         first: The same if only rows first lost at this stage get the oracle.
         rows: Number of these rows; ``first.wins`` of them gain by it.
         scale: Width of the measure's scale, None if unbounded.
+        beyond: Points that the oracle adds on rows where nothing is lost, over all rows;
+            ``beyond_rows`` of them gain: the measure asks for more than the rule of right.
     """
 
     stage: Stage
@@ -54,6 +64,8 @@ class StagePoints:
     first: Comparison
     rows: int
     scale: float | None = None
+    beyond: float = 0.0
+    beyond_rows: int = 0
 
     @property
     def proven(self) -> bool:
@@ -113,27 +125,29 @@ def diagnosis_of(
     *,
     name: str = "",
     seed: int = 0,
+    cluster: str = "",
 ) -> Diagnosis:
     """Summarise diagnosed rows.
 
-    A row's points are credited to the stage that first loses it. If gold reached the context, the
-    missing points of ranking measures are due to the order (``rerank``), and those of answer
-    measures to ``generate`` and ``judge``. An abstention counts as the worst value, as the row has
-    an answer. Rows that share gold documents or a question are not independent observations
-    (:func:`clusters_of_results`).
+    One rule decides everything (:data:`LOST_RULE`): a row's points are credited to the stage that
+    first loses it, and no stage is blamed for rows where nothing is lost. An abstention counts as
+    the worst value, as the row has an answer. Rows that share gold documents or a question are not
+    independent observations; ``cluster`` is as for :func:`clusters_of_results`.
     """
-    clusters = clusters_of_results([row.plain for row in rows]) or None
+    shared = clusters_of_results([row.plain for row in rows], cluster)
+    clusters = shared or None
     points = _points(rows, (measures, stages), seed, clusters)
     losses = Counter(row.lost for row in rows)
     by_stage: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
     stage, verdict = _verdict(points, by_stage, rows)
     context, known = _closed_book(rows, measures, seed, clusters)
     silent = sum(row.plain.row is not None and _abstained(row) for row in rows)
-    notes = (
+    notes: tuple[str, ...] = (
         (f"{counted(silent, 'answer abstains', 'answers abstain')}: they count as the worst value",)
         if silent
         else ()
     )
+    notes += (shared.note,) if shared.note else ()
     return Diagnosis(name, verdict, stage, points, by_stage, tuple(rows), context, known, notes)
 
 
@@ -144,14 +158,14 @@ def diagnosis_by(
     stages: Sequence[Stage] = STAGES,
     *,
     seed: int = 0,
+    cluster: str = "",
 ) -> Diagnosis:
     """The diagnosis with one of each value of a field: ``persona_name``, or a column."""
-    groups: dict[str, list[DiagnosedRow]] = {}
-    for row in found.rows:
-        for value in _values(row, by):
-            groups.setdefault(value, []).append(row)
+    groups = grouped(found.rows, [row.plain.row for row in found.rows], by)
     parts = {
-        f"{by} = {value}": diagnosis_of(groups[value], measures, stages, name=value, seed=seed)
+        f"{by} = {value}": diagnosis_of(
+            groups[value], measures, stages, name=value, seed=seed, cluster=cluster
+        )
         for value in sorted(groups)
     }
     return replace(found, parts={**found.parts, **parts})
@@ -201,6 +215,7 @@ def _points(
     whole: dict[str, list[Score]] = {}
     first: dict[str, list[Score]] = {}
     credited: Counter[tuple[Stage, int]] = Counter()
+    beyond: dict[tuple[Stage, int], list[float]] = {}
     for row in rows:
         sides: tuple[list[Score], list[Score], list[Score]] = ([], [], [])
         for stage, at in keys:
@@ -210,8 +225,10 @@ def _points(
             # Without gold for the measure, an oracle has nothing to put right.
             oracle = before if before.no_gold else row.oracles[stage][at]
             after = _good(oracle, measure, name)
-            own = _credited(stage, measure, row.lost)
+            own = stage == row.lost
             credited[stage, at] += own
+            if row.lost == "" and before.value is not None and after.value is not None:
+                beyond.setdefault((stage, at), []).append(after.value - before.value)
             # A row is compared if it has a score on both sides.
             kept = before if after.value is not None or before.value is None else after
             for side, score in zip(sides, (kept, after, after if own else kept), strict=True):
@@ -239,6 +256,8 @@ def _points(
                 named(own_points[name], str(measure)),
                 credited[stage, at],
                 wide,
+                math.fsum(beyond.get((stage, at), ())) / len(rows),
+                sum(gain > 0 for gain in beyond.get((stage, at), ())),
             )
         )
     return tuple(found)
@@ -267,15 +286,6 @@ def _goes(stage: Stage, measure: Measure) -> bool:
     if stage == "judge":
         return is_judged(measure)
     return stage in FRONT or measure.definition.kind not in RANKING
-
-
-def _credited(stage: Stage, measure: Measure, lost: Lost) -> bool:
-    """True if a row's points count as lost by a stage."""
-    if lost not in ("", "generate", "judge"):
-        return stage == lost
-    if measure.definition.kind in RANKING:
-        return stage == "rerank"
-    return stage in ("generate", "judge")
 
 
 def _good(score: Score, measure: Measure, name: str) -> Score:
@@ -313,10 +323,23 @@ def _verdict(
                 f"With {counted(len(rows), 'row')}, differences from about "
                 f"{min(least):.3f} on show."
             )
+    said += _beyond(points, len(rows))
     for lost, count in losses.items():
         if lost in _BEFORE:
             said.append(f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}.")
     return (order[0].stage if order else None), tuple(said)
+
+
+def _beyond(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
+    """What rows that count as right could still gain by a measure."""
+    gains = [one for one in points if round(one.beyond, 6) > 0]
+    if gains:
+        one = max(gains, key=lambda one: one.beyond / (one.scale or 1.0))
+        yield (
+            f"{one.beyond_rows} of {rows} rows lose nothing and could still gain: a perfect "
+            f"{one.stage} would add {one.beyond:.3f} points of {one.measure}, which asks for more "
+            "than the rule of what is lost."
+        )
 
 
 def _largest(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
@@ -405,9 +428,27 @@ def _abstained(row: DiagnosedRow) -> bool:
     return row.plain.row is not None and bool(marked(row.plain.row, "abstained"))
 
 
-def _values(row: DiagnosedRow, by: str) -> tuple[str, ...]:
-    kept = row.plain.row
-    if kept is None:
-        return ("",)
-    found: MetaValue = kept.persona_name if by == "persona_name" else kept.metadata.get(by, "")
-    return found if isinstance(found, tuple) and found else (str(found),)
+T = TypeVar("T")
+
+
+def grouped(items: Sequence[T], rows: Sequence[Row | None], by: str) -> dict[str, list[T]]:
+    """Items by the values of their rows in a field; ``""`` for those without one.
+
+    Raises:
+        TestsetError: No row has the field.
+    """
+    groups: dict[str, list[T]] = {}
+    for item, row in zip(items, rows, strict=True):
+        found: MetaValue = ""
+        if row is not None:
+            found = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
+        for value in found if isinstance(found, tuple) and found else (str(found),):
+            groups.setdefault(value, []).append(item)
+    if not groups.keys() - {""}:
+        columns = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)
+        raise TestsetError(
+            f"no row has a value in {by!r}",
+            where="--by",
+            hint=f"persona_name, or one of: {', '.join(columns) or '(the rows have no columns)'}",
+        )
+    return groups

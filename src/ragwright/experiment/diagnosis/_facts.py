@@ -12,6 +12,13 @@ RIGHT_SHARE = 0.5
 """Share of the facts of a longer one from which an answer is right."""
 
 
+RIGHT_RULE = (
+    f"an answer is right if it holds a gold answer of up to {SHORT_WORDS} words word for word, or "
+    "half of the content words and numbers of a longer one; an abstention is wrong"
+)
+"""The rule of :func:`is_right` for readers."""
+
+
 def facts_of(text: str, language: str = "en") -> frozenset[str]:
     """The facts of a text: its content words and numbers, as stems."""
     return frozenset(content_words(text, language))

@@ -7,14 +7,15 @@ happens between search and answer (filters, reranking, cuts) cannot be told from
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import comb
 from typing import Literal, TypeAlias
 
 from ...core import Row, Span, TestsetError, counted
 from ...measure import marked, p_text
 from ..evaluations import Evaluation, RowResult
+from ._diagnosis import grouped
 from ._facts import is_right
 from ._gold_places import GoldPiece
 
@@ -35,6 +36,7 @@ class RunRowLoss:
         gold: Whether a gold passage is among those that the system returned; None if unknown.
         by: How that was seen: ``spans``, ``ids`` or ``words`` of the reference; empty if unknown.
         reason: Why it is errored or unknown.
+        user_input: The question; ``reference`` its gold answer, ``response`` the answer.
     """
 
     row_id: str
@@ -43,6 +45,9 @@ class RunRowLoss:
     gold: bool | None = None
     by: str = ""
     reason: str = ""
+    user_input: str = ""
+    reference: str = ""
+    response: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class RunDiagnosis:
         losses: Place -> number of rows.
         rows: Every row.
         notes: What cannot be told, and why.
+        parts: ``field = value`` -> the same for the rows that have it.
     """
 
     run: str
@@ -64,18 +70,23 @@ class RunDiagnosis:
     losses: dict[Place, int]
     rows: tuple[RunRowLoss, ...]
     notes: tuple[str, ...]
+    parts: Mapping[str, RunDiagnosis] = field(default_factory=dict)
 
 
-def diagnose_run(found: Evaluation, language: str = "en") -> RunDiagnosis:
+def diagnose_run(found: Evaluation, language: str = "en", by: Sequence[str] = ()) -> RunDiagnosis:
     """Split the rows of a run by where they are lost.
 
-    An answer is right if it contains a gold answer of up to five words, or half of the content
-    words of a longer one. Gold is among the passages by spans, by ids of documents or, where a row
-    has neither, if the passages hold the words of the reference. The two places are compared by an
-    exact binomial test (5 %, two-sided).
+    What counts as right is :data:`RIGHT_RULE`. Gold is among the passages by spans, by ids of
+    documents or, where a row has neither, if the passages hold the words of the reference. The two
+    places are compared by an exact binomial test (5 %, two-sided).
+
+    Args:
+        found: The run.
+        language: ISO code of the texts.
+        by: Fields to slice by: ``persona_name``, or columns.
 
     Raises:
-        TestsetError: The run holds no answers, or no row has a reference.
+        TestsetError: The run holds no answers, no row has a reference, or none has a field.
     """
     rows = tuple(_row(result, language) for result in found.results)
     if all(row.right is None and row.lost != "errored" for row in rows):
@@ -84,18 +95,36 @@ def diagnose_run(found: Evaluation, language: str = "en") -> RunDiagnosis:
             where=found.name,
             hint="evaluate a test set with a `reference` for each question",
         )
+    kept = [result.row for result in found.results]
+    parts = {
+        f"{name} = {value}": _diagnosed(value, tuple(groups[value]), ())
+        for name in by
+        for groups in (grouped(rows, kept, name),)
+        for value in sorted(groups)
+    }
+    return replace(_diagnosed(found.name, rows, _notes(found, rows)), parts=parts)
+
+
+def _diagnosed(name: str, rows: tuple[RunRowLoss, ...], notes: tuple[str, ...]) -> RunDiagnosis:
     losses: dict[Place, int] = dict(Counter(row.lost for row in rows))
     missed, wrong = losses.get("retrieve", 0), losses.get("generate", 0)
     p = _p(missed, wrong)
     stage: Literal["", "retrieve", "generate"] = ""
     if p <= _LEVEL:
         stage = "retrieve" if missed > wrong else "generate"
-    return RunDiagnosis(
-        found.name, _verdict(losses, len(rows), p), stage, losses, rows, _notes(found, rows)
-    )
+    return RunDiagnosis(name, _verdict(losses, len(rows), p), stage, losses, rows, notes)
 
 
 def _row(result: RowResult, language: str) -> RunRowLoss:
+    """One row with its place and texts."""
+    placed, row = _placed(result, language), result.row
+    if row is None:
+        return placed
+    texts = row.user_input, row.reference, row.response or ""
+    return replace(placed, user_input=texts[0], reference=texts[1], response=texts[2])
+
+
+def _placed(result: RowResult, language: str) -> RunRowLoss:
     row = result.row
     failed = next((score.reason for score in result.scores if score.state == "errored"), "")
     if row is None or row.response is None:
@@ -150,7 +179,7 @@ def _p(one: int, other: int) -> float:
 
 def _verdict(losses: dict[Place, int], total: int, p: float) -> tuple[str, ...]:
     right, missed, wrong = (losses.get("", 0), losses.get("retrieve", 0), losses.get("generate", 0))
-    said = [f"{right} of {total} rows are answered right."]
+    said = [f"{right} of {total} rows are answered right (see the rule)."]
     if missed or wrong:
         said.append(
             f"{missed} are lost in retrieval: no passage that the system returned holds the gold. "

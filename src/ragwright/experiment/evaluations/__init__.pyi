@@ -14,6 +14,11 @@ from ._comparing import (
     clusters_of_results as clusters_of_results,
     compare_evaluations as compare_evaluations,
 )
+from ._counting import counting_note as counting_note
+from ._distance_runs import (
+    distance_evaluation as distance_evaluation,
+    distance_row as distance_row,
+)
 from ._evaluate import (
     answer_flows as answer_flows,
     answer_row as answer_row,
@@ -32,11 +37,19 @@ from ._evaluating import (
     named_run as named_run,
     ranking_work as ranking_work,
     run_evaluation as run_evaluation,
+    run_means as run_means,
     run_work as run_work,
     stored_evaluation as stored_evaluation,
 )
 from ._given_rows import given_answer as given_answer, gold_texts as gold_texts
 from ._gold_notes import gold_warning as gold_warning
+from ._grades import (
+    GradeMean as GradeMean,
+    Grades as Grades,
+    grade_means as grade_means,
+    read_grades as read_grades,
+    record_grades as record_grades,
+)
 from ._judges import (
     differing as differing,
     judge_identity as judge_identity,
@@ -51,9 +64,11 @@ from ._measuring import (
     planned as planned,
 )
 from ._names import (
+    BASELINE as BASELINE,
     KnownRun as KnownRun,
     check_run_name as check_run_name,
     find_run as find_run,
+    known_run as known_run,
     known_runs as known_runs,
     sweeps_by_use as sweeps_by_use,
 )
@@ -68,6 +83,7 @@ from ._results import (
     evaluation_of as evaluation_of,
     result_body as result_body,
     result_of as result_of,
+    score_of as score_of,
     slices as slices,
 )
 from ._review import (
@@ -112,4 +128,10 @@ from ._systems import (
     evaluate_system as evaluate_system,
     forecast_system as forecast_system,
     questions_in as questions_in,
+)
+from ._weak import (
+    WeakRow as WeakRow,
+    WeakSlice as WeakSlice,
+    weak_rows as weak_rows,
+    weak_slices as weak_slices,
 )

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from ...answer import avg_chunk_score
-from ...core import Answer, GoldSpan, MetaValue, Row, citation_marks
+from ...core import Answer, MetaValue, Row, citation_marks
 from ...flow import ChatReply, Flow, SystemReply
 from ...measure import Measure, MeasureSetup
-from ._evaluate import answer_row
+from ._evaluate import answer_row, with_hits
 from ._results import Made, RowResult
 
 Answerer = Callable[[str, str], Flow[Answer]]
@@ -45,12 +45,11 @@ def answered_by(row: Row, made: Answer) -> Row:
     then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
     their mean. Nothing of an earlier answer is kept.
     """
-    row = unanswered(row)
+    row = with_hits(unanswered(row), made.hits)
     marks = {citation.marker for citation in made.citations}
     metadata: dict[str, MetaValue] = {
         **row.metadata,
         "abstained": made.abstained,
-        "retrieved": True,
         "route": made.route,
         "model": made.model,
     }
@@ -60,11 +59,6 @@ def answered_by(row: Row, made: Answer) -> Row:
     return replace(
         row,
         response=_unmarked(made.text, marks),
-        retrieved_contexts=tuple(hit.text for hit in made.hits),
-        retrieved_context_ids=tuple(hit.document_id for hit in made.hits),
-        retrieved_spans=tuple(
-            GoldSpan(hit.document_id, hit.start, hit.end, hit.text) for hit in made.hits
-        ),
         metadata=metadata,
     )
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...core import ConfigError, MetaValue, Score, TestsetError, counted
+from ...core import ConfigError, MetaValue, Row, Score, TestsetError, counted
 from ...measure import Calibration, calibrate
 from ...testsets import iter_rows
 from ._calibrations import record_calibration
+from ._grades import record_grades
 from ._results import Evaluation
-from ._review import ReviewKey, check_labelled, labels_by_row, read_key, read_labels
+from ._review import (
+    Label,
+    ReviewKey,
+    answer_hash,
+    check_labelled,
+    labels_by_row,
+    read_key,
+    read_labels,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +34,8 @@ class Calibrating:
         key: The key of the sheet; by default the one beside the labels.
         system: The reviewed answers; empty where the run identifies them.
         column: Column of the labels, in rows instead of a sheet.
-        record: Keep the outcome in `calibrations/`, for gates.
+        record: Keep the outcome in `calibrations/`, for gates, and people's grades, for
+            leaderboards.
         seed: Seed of the intervals.
     """
 
@@ -45,11 +55,13 @@ class Calibrated:
         run: Name of the run that it scored.
         calibration: Agreement, kappa, bias and corrected mean.
         path: File of the outcome; None where it was not kept, or the run does not name its judge.
+        grades: File of people's grades, with those of this call; None where none were kept.
     """
 
     run: str
     calibration: Calibration
     path: Path | None = None
+    grades: Path | None = None
 
 
 def calibrate_run(
@@ -77,20 +89,43 @@ def calibrate_run(
     name = chosen.measure or _only(evaluation)
     scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
     scores = _scores(evaluation, name)
+    rows = [result.row for result in evaluation.results if result.row is not None]
+    system = evaluation.name
     if chosen.column:
-        given = _of_rows(labels, chosen.column, evaluation)
+        marks = _of_rows(labels, chosen.column, evaluation, name)
+        given: dict[str, tuple[float, ...]] = {}
+        for mark in marks:
+            given[mark.row_id] = (*given.get(mark.row_id, ()), mark.value)
     else:
         known = read_key(chosen.key or _key_beside(labels))
         marks = [mark for path in labels for mark in read_labels(path, known, str(path))]
         system = chosen.system or _system(run, evaluation, known)
-        rows = [result.row for result in evaluation.results if result.row is not None]
         check_labelled(marks, system, rows)
         given = labels_by_row(marks, system, name)
     found = calibrate(scores, given, seed=chosen.seed, scale=scale)
-    path = None
+    path = grades = None
     if chosen.record:
         path = record_calibration(root, evaluation, found, [str(path) for path in labels])
-    return Calibrated(evaluation.name, found, path)
+        grades = record_grades(root, _graded(root, marks, system, rows))
+    return Calibrated(evaluation.name, found, path, grades)
+
+
+def _graded(root: Path, marks: Iterable[Label], system: str, rows: Iterable[Row]) -> list[Label]:
+    """Labels with the hash of their answer, and people named alike from every folder.
+
+    A person without a name is known by the path of their sheet, inside the project if it is there.
+    """
+    hashes = {row.id: answer_hash(row) for row in rows}
+    home = root.resolve()
+    named = []
+    for mark in marks:
+        shown = mark.shown or (hashes.get(mark.row_id, "") if mark.system == system else "")
+        path, rater = Path(mark.rater), mark.rater
+        if path.is_file():
+            path = path.resolve()
+            rater = (path.relative_to(home) if path.is_relative_to(home) else path).as_posix()
+        named.append(replace(mark, shown=shown, rater=rater))
+    return named
 
 
 def _scores(evaluation: Evaluation, name: str) -> dict[str, Score]:
@@ -153,14 +188,14 @@ def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
 
 
 def _of_rows(
-    paths: Sequence[Path], column: str, evaluation: Evaluation
-) -> dict[str, tuple[float, ...]]:
-    """Row id -> numbers in a column of rows, one from each file.
+    paths: Sequence[Path], column: str, evaluation: Evaluation, measure: str
+) -> list[Label]:
+    """Numbers in a column of rows, one from each file, as labels by a measure.
 
     If there is an answer with a number, it must be the scored one.
     """
     said = {result.row_id: result.row.response for result in evaluation.results if result.row}
-    found: dict[str, tuple[float, ...]] = {}
+    found = []
     for path in dict.fromkeys(paths):
         for row in iter_rows(path):
             value = row.metadata.get(column)
@@ -172,7 +207,8 @@ def _of_rows(
                     where=str(path),
                     hint="score the rows that people labelled",
                 )
-            found[row.id] = (*found.get(row.id, ()), _number(value, column, row.id, path))
+            number = _number(value, column, row.id, path)
+            found.append(Label(evaluation.name, row.id, measure, number, str(path)))
     if not found:
         raise TestsetError(
             f"no row has a number under {column!r}",

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from ...core import MetaValue, Row, TestsetError, text_hash
+from ...core import MetaValue, Row, TestsetError, counted, text_hash
 from ...testsets import joined
 
 DOCUMENT = "document"
+PASSAGE = "passage"
 QUESTION = "user_input"
+GOLD_PASSAGES = "gold passages"
+"""Where results keep the gold passages of rows that are not stored."""
+
+FEW_DOCUMENTS = 20
+"""Number of gold documents below which rows are clustered by passage."""
+
+_SPAN = re.compile(r"(?P<start>\d+)-(?P<end>\d+) (?P<document>.*)", re.DOTALL)
 
 
-def clusters_of_rows(rows: Iterable[Row]) -> dict[str, Hashable]:
-    """Row id -> cluster, by shared gold documents and questions; empty if none are shared.
+class Clusters(dict[str, Hashable]):
+    """Row id -> cluster; empty if all rows are independent.
+
+    Attributes:
+        by: What the rows of a cluster share.
+        note: Why they are clustered by that, if it needs saying.
+    """
+
+    def __init__(self, known: Mapping[str, Hashable], by: str = "", note: str = "") -> None:
+        super().__init__(known)
+        self.by = by
+        self.note = note
+
+
+def clusters_of_rows(rows: Iterable[Row], by: str = "") -> Clusters:
+    """Row id -> cluster, by shared gold and questions; empty if none are shared.
 
     Rows are in one cluster if a chain of shared gold documents (grade above 0) links them:
     ``{a, b}``, ``{b, c}`` and ``{c}`` are one. If the largest cluster would hold more than half of
@@ -21,15 +44,24 @@ def clusters_of_rows(rows: Iterable[Row]) -> dict[str, Hashable]:
     id is used, as for splits. If most rows are still about one document, documents are not a
     sample: then that document links nothing.
 
+    Fewer than 20 documents are too few observations for a verdict. Then rows are linked by gold
+    passages that overlap, if their gold is spans: the result is about these documents.
+
     Rows with the same question, such as for several personas, are always in one cluster. Other rows
     are independent.
+
+    Args:
+        rows: Read once.
+        by: ``document`` or ``passage`` for that alone; empty: chosen by the number of documents.
     """
     gold: dict[str, tuple[str, ...]] = {}
     asked: dict[str, str] = {}
+    passages: dict[str, tuple[str, ...]] = {}
     for row in rows:  # read once and not kept: a file may be larger than memory
         gold[row.id] = _gold(row)
         asked[row.id] = question_of(row)
-    return clusters_of_gold(gold, asked)
+        passages[row.id] = _passages(row)
+    return clusters_of_gold(gold, asked, passages, by)
 
 
 def cluster_of(row: Row, by: str) -> Hashable:
@@ -42,6 +74,11 @@ def cluster_of(row: Row, by: str) -> Hashable:
     Raises:
         TestsetError: The row does not have the field.
     """
+    if by == PASSAGE and PASSAGE not in row.metadata:
+        passages = _passages(row)
+        if not passages:
+            raise no_field(row.id, by)
+        return passages[0]
     if by == DOCUMENT:
         gold = _gold(row)
         return gold[0] if gold else (QUESTION, question_of(row) or ("row", row.id))
@@ -61,6 +98,7 @@ def shared_by(row: Row) -> dict[str, tuple[str, ...]]:
         "persona_name": _values(row.persona_name),
         QUESTION: _values(question_of(row)),
         DOCUMENT: _gold(row),
+        GOLD_PASSAGES: _passages(row),
     }
     return {name: values for name, values in found.items() if values}
 
@@ -83,14 +121,82 @@ def _gold(row: Row) -> tuple[str, ...]:
     return tuple(sorted(graded | {span.document_id for span in row.reference_spans}))
 
 
+def _passages(row: Row) -> tuple[str, ...]:
+    """Gold passages as texts, sorted: ``120-480 docs/manual.md``."""
+    spans = {f"{span.start}-{span.end} {span.document_id}" for span in row.reference_spans}
+    return tuple(sorted(spans))
+
+
 def clusters_of_gold(
-    gold: Mapping[str, Sequence[str]], questions: Mapping[str, str] | None = None
-) -> dict[str, Hashable]:
+    gold: Mapping[str, Sequence[str]],
+    questions: Mapping[str, str] | None = None,
+    passages: Mapping[str, Sequence[str]] | None = None,
+    by: str = "",
+) -> Clusters:
     """Row id -> cluster, from the relevant documents of each row; see :func:`clusters_of_rows`.
 
-    ``questions`` holds the question of each row, empty or left out if unknown.
+    Args:
+        gold: Row id -> its relevant documents.
+        questions: Row id -> its question, empty or left out if unknown.
+        passages: Row id -> its gold passages; empty or left out if unknown.
+        by: ``document`` or ``passage`` for that alone; empty: chosen by the number of documents.
     """
     asked = questions or {}
+    by_document = Clusters(_by_document(gold, asked), DOCUMENT)
+    documents = len({name for names in gold.values() for name in names})
+    if by == DOCUMENT or not any((passages or {}).values()):
+        return by_document
+    known = passages or {}
+    # Rows whose gold is whole documents cannot be told apart by passage.
+    apart = all(known.get(row) for row, names in gold.items() if names)
+    if by != PASSAGE and (documents >= FEW_DOCUMENTS or not apart):
+        return by_document
+    blocks = _overlapping(known)
+    found = joined(
+        {
+            row: [
+                *(blocks.get(row) or [f"in\x00{name}" for name in names]),
+                f"question\x00{asked[row]}" if asked.get(row) else f"row\x00{row}",
+            ]
+            for row, names in gold.items()
+        }
+    )
+    if by != PASSAGE and by_document and _number(found) <= _number(by_document):
+        return by_document
+    note = (
+        f"rows are clustered by gold passage: their gold is in {counted(documents, 'document')}, "
+        f"fewer than {FEW_DOCUMENTS}; the result is about {'it' if documents == 1 else 'these'} "
+        "alone (--cluster changes this)"
+    )
+    together = max(Counter(found.values()).values(), default=0) > 1
+    return Clusters(found if together else {}, PASSAGE, "" if by else note)
+
+
+def _number(clusters: Mapping[str, Hashable]) -> int:
+    return len(set(clusters.values()))
+
+
+def _overlapping(passages: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Row id -> its passages by number; passages that overlap have the same."""
+    spans = sorted(
+        (match["document"], int(match["start"]), int(match["end"]), row)
+        for row, texts in passages.items()
+        for text in texts
+        if (match := _SPAN.fullmatch(text))
+    )
+    found: dict[str, list[str]] = {}
+    number, document, reached = 0, "", 0
+    for name, start, end, row in spans:
+        if name != document or start >= reached:
+            number, document, reached = number + 1, name, end
+        reached = max(reached, end)
+        found.setdefault(row, []).append(f"passage\x00{number}")
+    return found
+
+
+def _by_document(
+    gold: Mapping[str, Sequence[str]], asked: Mapping[str, str]
+) -> dict[str, Hashable]:
     for most in (None, 1, 0):
         found = joined(
             {
@@ -111,6 +217,6 @@ def no_field(row: str, by: str) -> TestsetError:
     """The error for a row without the clustering field."""
     return TestsetError(
         f"row {row!r} has no {by!r} for clustering",
-        hint="use document, persona_name, or a column that every row has; runs of older versions "
-        "lack this: run it again",
+        hint="use document, passage (gold spans), persona_name, or a column that every row has; "
+        "runs of older versions lack this: run it again",
     )

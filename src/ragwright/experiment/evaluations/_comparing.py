@@ -6,7 +6,16 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from ...core import TestsetError
 from ...measure import Comparisons, MeasureScale, compare_rows
-from ._clusters import DOCUMENT, QUESTION, clusters_of_gold, no_field, shared_by
+from ._clusters import (
+    DOCUMENT,
+    GOLD_PASSAGES,
+    PASSAGE,
+    QUESTION,
+    Clusters,
+    clusters_of_gold,
+    no_field,
+    shared_by,
+)
 from ._judges import scored_differently
 from ._results import Evaluation, RowResult
 
@@ -14,13 +23,13 @@ ROW = "row"
 """The value for independent rows."""
 
 
-def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str, Hashable]:
+def clusters_of_results(results: Sequence[RowResult], by: str = "") -> Clusters:
     """Row id -> cluster, from stored results.
 
     Args:
         results: One or several per row; each field is taken from the first result that has it.
-        by: ``document`` or empty for :func:`clusters_of_rows`, ``row`` for independent rows, else
-            ``persona_name`` or a metadata field that every scored row has.
+        by: Empty, ``document`` or ``passage`` as for :func:`clusters_of_rows`, ``row`` for
+            independent rows, else ``persona_name`` or a metadata field that every scored row has.
 
     Returns:
         Empty if all rows are independent.
@@ -29,7 +38,7 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str,
         TestsetError: A scored row does not have the field, or its result lacks it.
     """
     if by == ROW:
-        return {}
+        return Clusters({}, ROW)
     known: dict[str, Mapping[str, tuple[str, ...]]] = {}
     scored: dict[str, bool] = {}
     for result in results:
@@ -37,12 +46,16 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str,
         known[result.row_id] = {**facts, **known.get(result.row_id, {})}
         has = any(score.value is not None for score in result.scores)
         scored[result.row_id] = scored.get(result.row_id, False) or has
-    if by in ("", DOCUMENT):
-        if by and not any(known.values()):
+    own = any(PASSAGE in facts for facts in known.values())
+    if by in ("", DOCUMENT) or (by == PASSAGE and not own):
+        known_passages = any(GOLD_PASSAGES in facts for facts in known.values())
+        if (by == DOCUMENT and not any(known.values())) or (by == PASSAGE and not known_passages):
             raise no_field(next(iter(known), ""), by)
         return clusters_of_gold(
             {row: facts.get(DOCUMENT, ()) for row, facts in known.items()},
             {row: "".join(facts.get(QUESTION, ())) for row, facts in known.items()},
+            {row: facts.get(GOLD_PASSAGES, ()) for row, facts in known.items()},
+            by,
         )
     clusters: dict[str, Hashable] = {}
     for row, facts in known.items():
@@ -51,7 +64,7 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> dict[str,
         clusters[row] = facts.get(by, ("row", row))
     if not any(by in facts for facts in known.values()):
         raise no_field(next(iter(known), ""), by)
-    return clusters
+    return Clusters(clusters, by)
 
 
 def compare_evaluations(

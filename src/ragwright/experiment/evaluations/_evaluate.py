@@ -1,7 +1,9 @@
 """Evaluation: a flow per row, and a pure function over what they return.
 
 Retrieval is searched and scored (:func:`retrieval_row`); rows that already hold an answer are
-scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`.
+scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`. Passages become part of a
+row in one way (:func:`with_hits`) and are scored by one function (``measure.score_rows``), with an
+answer or without: gold spans are counted where a row has some, else gold documents.
 """
 
 from __future__ import annotations
@@ -9,7 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...core import MeasureError, Row, Score, ScoreState, StoppedError, TestsetError
+from ...core import (
+    GoldSpan,
+    Hit,
+    MeasureError,
+    Row,
+    Score,
+    ScoreState,
+    StoppedError,
+    TestsetError,
+)
 from ...flow import Flow, gather
 from ...measure import (
     Measure,
@@ -24,23 +35,24 @@ from ...testsets import Qrels, Run, Testset
 from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
 from ._results import Evaluation, RowResult, evaluation_of
 
-Search = Callable[[str], Flow[Sequence[str]]]
-"""A query's ranking of document ids, best first; an id may occur several times."""
+Search = Callable[[str], Flow[Sequence[Hit]]]
+"""The hits of a query, best first; a document may occur several times."""
 
 
 def ranking_search(
     target: Target, options: RetrieveOptions, measures: Sequence[Measure] = ()
 ) -> Search:
-    """A search that ranks documents as deep as the measures look.
+    """A search as deep as the measures look.
 
-    Fetches ``pool`` chunks, not only ``top_k`` of them; the pool is raised to the largest
-    cutoff if it is smaller. Documents with several chunks make the ranking shorter than that.
+    Fetches ``pool`` hits, not only ``top_k`` of them; the pool is raised to the largest cutoff if
+    it is smaller. Where documents are counted, several hits of one document count once, so the
+    ranking of documents may be shorter.
 
     Raises:
         MeasureError: A measure does not score rankings.
     """
     for measure in measures:
-        if measure.definition.kind != "retrieval":
+        if measure.definition.kind not in ("retrieval", "span"):
             raise MeasureError(
                 f"{measure} does not score rankings",
                 hint="use retrieval measures, such as nDCG@10",
@@ -49,22 +61,38 @@ def ranking_search(
     pool = max(options.pool, options.top_k, depth)
     deep = replace(options, pool=pool, top_k=pool)
 
-    def search(query: str) -> Flow[Sequence[str]]:
-        return (yield from retrieve(query, target, deep)).document_ids
+    def search(query: str) -> Flow[Sequence[Hit]]:
+        return (yield from retrieve(query, target, deep)).hits
 
     return search
 
 
 def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
-    """Search for one row and score the ranking; raises errors of the search.
+    """Search for one row and score its hits; raises errors of the search.
 
-    The ranking is of documents: if gold is spans, their documents are the gold. For callers that
-    handle failures separately; see ``errors`` of :func:`summarise`.
+    Hits are scored as the passages of an answer are. The result holds the ranking of documents,
+    not the hits. For callers that handle failures separately; see ``errors`` of :func:`summarise`.
     """
-    ranking = tuple((yield from search(row.user_input)))
-    held = {span.document_id: 1 for span in row.reference_spans}
-    scores = _scores(measures, ranking, row.reference_ids or held)
+    hits = yield from search(row.user_input)
+    [scores] = score_rows([with_hits(row, hits)], measures)
+    ranking = tuple(dict.fromkeys(hit.document_id for hit in hits))
     return RowResult(row.id, ranking, scores, shared=shared_by(row))
+
+
+def with_hits(row: Row, hits: Sequence[Hit]) -> Row:
+    """A row with the passages of a search: texts, documents, and their places for gold spans.
+
+    ``metadata`` gains ``retrieved``: a search that found nothing then scores 0.
+    """
+    return replace(
+        row,
+        retrieved_contexts=tuple(hit.text for hit in hits),
+        retrieved_context_ids=tuple(hit.document_id for hit in hits),
+        retrieved_spans=tuple(
+            GoldSpan(hit.document_id, hit.start, hit.end, hit.text) for hit in hits
+        ),
+        metadata={**row.metadata, "retrieved": True},
+    )
 
 
 def answer_row(
@@ -121,7 +149,7 @@ def evaluate_retrieval(
     """Search for every row, score the rankings, summarise.
 
     Args:
-        testset: Rows with ``reference_ids``.
+        testset: Rows with ``reference_spans`` or ``reference_ids``.
         search: The retrieval to evaluate.
         measures: Measures of rankings.
         seed: Seed of the intervals.
@@ -204,7 +232,8 @@ def score_run(
     )
     for query, grades in qrels.items():
         ranking = tuple(document for document, _ in run.get(query, ()))
-        results.append(RowResult(query, ranking, _scores(measures, ranking, grades)))
+        scores = tuple(retrieval_scores(measure, ranking, grades) for measure in measures)
+        results.append(RowResult(query, ranking, scores))
     unanswered = sum(query not in run for query in qrels)
     unjudged = sum(query not in qrels for query in run)
     note = no_relevant_note(measures, list(qrels.values()))
@@ -225,12 +254,6 @@ def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowR
         raise
     except Exception as error:
         return _without_value(row, measures, "errored", f"{type(error).__name__}: {error}")
-
-
-def _scores(
-    measures: Sequence[Measure], ranking: Sequence[str], grades: Mapping[str, int]
-) -> tuple[Score, ...]:
-    return tuple(retrieval_scores(measure, ranking, grades) for measure in measures)
 
 
 def _without_value(

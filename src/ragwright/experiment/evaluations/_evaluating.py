@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
+from statistics import fmean
 from typing import Any, Protocol
 
-from ...core import Row, Score, ScoreState, changed_options, plain, values_hash
+from ...core import Row, Score, ScoreState, StoreError, changed_options, plain, values_hash
 from ...flow import Flow, Job, Run, Runner, RunRow, Runs, RunSummary, run_job
 from ...measure import (
     Measure,
@@ -22,8 +24,10 @@ from ...retrieve import RetrieveOptions, Target
 from ...testsets import Testset
 from ._asked import Answerer, asked_row
 from ._comparing import clusters_of_results
+from ._counting import COUNTED, counted_in_rows, counting_note
+from ._distance_runs import distance_evaluation
 from ._evaluate import answer_row, ranking_search, retrieval_row, summarise
-from ._names import check_run_name, find_run
+from ._names import BASELINE, check_run_name, find_run
 from ._options import Evaluating, RunOptions
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
 
@@ -101,10 +105,11 @@ class Work:
 
 
 def ranking_work(system: EvaluatedProject, testset: Testset, measures: Sequence[Measure]) -> Work:
-    """Rank documents for every row and score the rankings."""
+    """Search for every row and score the hits, without answers."""
     search = ranking_search(system.target, system.options, measures)
     items = [(row.id, partial(retrieval_row, row, search, measures)) for row in testset.rows]
-    return Work("eval", _manifest(testset, measures) | system.manifest(), items)
+    counted = {COUNTED: counted_in_rows(testset.rows)}
+    return Work("eval", _manifest(testset, measures) | system.manifest() | counted, items)
 
 
 def answering_work(
@@ -250,21 +255,31 @@ def run_evaluation(
     return replace(found, manifest=runs.get(run).manifest)
 
 
-def stored_evaluation(runs: Runs, name: str, seed: int = 0) -> Evaluation:
+def stored_evaluation(
+    runs: Runs, name: str, seed: int = 0, *, root: Path | None = None
+) -> Evaluation:
     """The evaluation of a run, from its stored rows alone.
 
-    Rows that failed are ``errored`` with the reason, unreached ones ``skipped``.
+    Rows that failed are ``errored`` with the reason, unreached ones ``skipped``. ``root`` is the
+    project folder, for :func:`counting_note`.
+
+    A run of `ragwright baseline` has the distances of its experiment's answers.
 
     Raises:
-        StoreError: There is no such run.
+        StoreError: There is no such run, or it has no scores.
     """
     run = name if runs.holds(name) else find_run(runs, name)
-    manifest = runs.get(run).manifest
-    measures = _measures_of(manifest)
+    stored = runs.get(run)
+    if stored.kind == BASELINE:
+        return distance_evaluation(runs, stored, seed)
+    manifest = stored.manifest
+    measures = _measures_of(stored)
     results = tuple(stored_results(runs, run, measures))
     groups = clusters_of_results(results)
     found = evaluation_of(results, measures, name=run, seed=seed, clusters=groups.values() or None)
-    return replace(found, manifest=manifest, notes=_stopped_note(runs.get(run), results))
+    old = counting_note(run, manifest, root)
+    notes = (*_stopped_note(stored, results), *([old] if old else []))
+    return replace(found, manifest=manifest, notes=notes)
 
 
 def _stopped_note(run: Run, results: Sequence[RowResult]) -> tuple[str, ...]:
@@ -282,7 +297,7 @@ def stored_results(
     runs: Runs, run: str, measures: Sequence[Measure] | None = None
 ) -> Iterator[RowResult]:
     """The results of a run by its id, from its rows alone, one in memory at a time."""
-    wanted = _measures_of(runs.get(run).manifest) if measures is None else measures
+    wanted = _measures_of(runs.get(run)) if measures is None else measures
     for row in runs.rows(run):
         if has_result(row):
             yield result_of(row.body)
@@ -290,13 +305,34 @@ def stored_results(
             yield _without(row.id, wanted, row.state, row.body)
 
 
+def run_means(runs: Runs, run: str) -> dict[str, float]:
+    """Measure -> mean of the scored rows of a run, without intervals; from its rows alone."""
+    values: dict[str, list[float]] = {}
+    for result in stored_results(runs, run):
+        for score in result.scores:
+            if score.value is not None:
+                values.setdefault(score.measure, []).append(score.value)
+    return {measure: fmean(found) for measure, found in values.items()}
+
+
 def has_result(row: RunRow) -> bool:
     """True if a row has scores; some of them may have failed."""
     return row.state == "done" or "scores" in row.body
 
 
-def _measures_of(manifest: Mapping[str, Any]) -> tuple[Measure, ...]:
-    """The measures of a run, with their scales in it."""
+def _measures_of(run: Run) -> tuple[Measure, ...]:
+    """The measures of a run, with their scales in it.
+
+    Raises:
+        StoreError: It has none: rows of another kind.
+    """
+    manifest = run.manifest
+    if "measures" not in manifest:
+        raise StoreError(
+            f"the run {run.id} is of `ragwright {run.kind}`: its rows have no scores to read",
+            hint="name a run of `ragwright eval` or `ragwright score`; `ragwright compare` lists "
+            "them",
+        )
     scales = manifest.get("scales", {})
     return tuple(
         on_scale(measure, MeasureScale(**scales[str(measure)]) if str(measure) in scales else None)

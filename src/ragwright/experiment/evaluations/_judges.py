@@ -9,7 +9,15 @@ from ...measure import parse_measure, rubric_names
 from ._results import Evaluation
 
 _NO_JUDGING = frozenset(
-    {"bytes_per_token", "completer", "error_cues", "rejection_cues", "token_model", "window"}
+    {
+        "bytes_per_token",
+        "completer",
+        "error_cues",
+        "further_rejection_cues",
+        "rejection_cues",
+        "token_model",
+        "window",
+    }
 )
 """Keys of the section `judge` that do not affect judgments."""
 

@@ -31,8 +31,9 @@ from ...measure import (
     parse_measures,
     ranking_measures,
 )
-from ...project import Project, is_mined
-from ...retrieve import RetrieveOptions, Target
+from ...models import Models, transformer_folder
+from ...project import Project, index_settings, is_mined
+from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
 from ._evaluating import EvaluatedProject, Work, answering_work, ranking_work, run_work
@@ -54,6 +55,10 @@ def evaluate_project(
 
 def _whole(project: Project, evaluation: Evaluation, how: Evaluating) -> Evaluation:
     """An evaluation with notes and baselines."""
+    model = project.settings.embed.model
+    if project.models.is_unproven(model):
+        note = f"embed.model: {model} is fine-tuned, and not proven better than its base"
+        evaluation = replace(evaluation, notes=(*evaluation.notes, note))
     setup = judging(project, [summary.measure for summary in evaluation.summaries])
     return with_notes(with_baselines(evaluation, project.runner, setup, how.seed))
 
@@ -83,7 +88,7 @@ def planned(
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     # Read once: an ingest or an edit of a file during the run has no effect.
     target, options = project.target(), project.settings.retrieve
-    searched = _searching_settings(options, target)
+    searched = _searching_settings(project, target)
     rows = with_current_gold(project.store, _with_known_gold(project, rows))
     rows = with_gold_from_texts(project, rows)
     if not how.answers:
@@ -95,7 +100,7 @@ def planned(
     chosen = chosen_measures(measures, answered, setup, options.top_k)
     wanted = chosen.measures
     check_setup(wanted, setup, answered)
-    check_models(project, wanted, setup)
+    check_models(project.models, wanted, setup)
     if not sampled:
         check_gold(rows, wanted)
     personas = {row.persona_name for row in rows.rows}
@@ -137,14 +142,16 @@ def _asked(
     return (yield from ask(question, [persona_of(name)], target, plan))[0]
 
 
-def _searching_settings(options: RetrieveOptions, target: Target) -> Mapping[str, Any]:
-    """The files that affect retrieval.
+def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:
+    """Everything besides the section `retrieve` that determines what is retrieved.
 
-    A mined glossary is not one of them: the snapshot determines it.
+    That is what the index was built by, and a glossary. A mined glossary is not named: the snapshot
+    determines it.
     """
-    if target.glossary is None or is_mined(options.glossary):
-        return {}
-    return {"glossary": text_hash(target.glossary.to_json())}
+    built: dict[str, Any] = {"index": index_settings(project.settings)}
+    if target.glossary is None or is_mined(project.settings.retrieve.glossary):
+        return built
+    return built | {"glossary": text_hash(target.glossary.to_json())}
 
 
 def answering_settings(
@@ -168,17 +175,20 @@ def answering_settings(
     }
 
 
-def check_models(project: Project, measures: Sequence[Measure], setup: MeasureSetup) -> None:
+def check_models(known: Models, measures: Sequence[Measure], setup: MeasureSetup) -> None:
     """Refuse a model that nobody answers to, before a row reaches it.
 
     Raises:
-        ConfigError: A measure asks a model whose provider is unknown.
+        ConfigError: A measure asks a model whose provider is unknown, or a folder without a
+            transformer.
     """
     fields = {field for measure in measures for field in model_fields(measure.definition)}
     for field in sorted(fields):
         name = str(getattr(setup, field))
-        if name:
-            project.models.settings_of(name)
+        if name and field == "token_model":
+            transformer_folder(known.folder(name), "BERTScore and MoverScore")
+        elif name:
+            known.settings_of(name)
 
 
 def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> MeasureSetup:

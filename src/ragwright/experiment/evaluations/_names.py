@@ -11,6 +11,9 @@ from typing import Any
 from ...core import ConfigError, StoreError, counted
 from ...flow import Run, Runs
 
+BASELINE = "baseline"
+"""Kind of runs that hold pairs with their distances."""
+
 _KINDS = ("eval", "score")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _STEPS = re.compile(r"(?P<name>.+?)~(?P<back>[0-9]+)")
@@ -43,8 +46,8 @@ class KnownRun:
         """All of it in one line."""
         called = f" {self.name}" if self.name else ""
         open_ = "" if self.state == "complete" else f", {self.state}"
-        taken = ", ".join(self.measures)
-        return f"{self.id}{called}  ({self.started}, {self.testset}: {taken}{open_})"
+        taken = f": {', '.join(self.measures)}" if self.measures else ""
+        return f"{self.id}{called}  ({self.started}, {self.testset}{taken}{open_})"
 
 
 def check_run_name(name: str) -> str:
@@ -64,7 +67,7 @@ def check_run_name(name: str) -> str:
 
 def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
     """Every stored evaluation, newest first."""
-    return tuple(map(_known, reversed(_evaluations(runs))))
+    return tuple(map(known_run, reversed(_evaluations(runs))))
 
 
 def find_run(runs: Runs, name: str) -> str:
@@ -73,7 +76,7 @@ def find_run(runs: Runs, name: str) -> str:
     ``latest`` is the newest one, ``latest~1`` the one before it; runs that were stopped before a
     row was done do not count. A name of several runs means the newest of them, and ``name~1`` the
     one before. ``T007`` is a trial of the latest sweep,
-    ``RUN:T007`` of that one.
+    ``RUN:T007`` of that one. The id of a baseline, or its beginning, names that.
 
     Raises:
         StoreError: No run, or several, match; the newest ones are listed.
@@ -91,7 +94,8 @@ def find_run(runs: Runs, name: str) -> str:
     )
     if len(called) > back:
         return called[-1 - back]
-    begun = [] if step else [run.id for run in known if run.id.startswith(name)]
+    listed = () if step else (*known, *runs.list(BASELINE))
+    begun = [run.id for run in listed if run.id.startswith(name)]
     exact = [run for run in begun if run == name]
     if len(exact or begun) == 1:
         return (exact or begun)[0]
@@ -105,8 +109,8 @@ def find_run(runs: Runs, name: str) -> str:
         what = f"{counted(len(begun), 'run begins', 'runs begin')} with {name!r}"
     else:
         what = f"unknown run {name!r}, and no file of that name"
-    shown = [run for run in known if run.id in begun] or known
-    lines = "".join(f"\n  {_known(run).line}" for run in reversed(shown[-_SHOWN:]))
+    shown = [run for run in listed if run.id in begun] or known
+    lines = "".join(f"\n  {known_run(run).line}" for run in reversed(shown[-_SHOWN:]))
     more = f"\n  … {len(shown)} in all: `ragwright compare` lists them" if shown[_SHOWN:] else ""
     raise StoreError(what, hint=f"the newest:{lines}{more}")
 
@@ -150,11 +154,12 @@ def _with_rows(runs: Runs, known: Sequence[Run], back: int) -> list[str]:
     return found or [run.id for run in known]
 
 
-def _known(run: Run) -> KnownRun:
+def known_run(run: Run) -> KnownRun:
+    """A stored run as a line of a list."""
     manifest: Mapping[str, Any] = run.manifest
     return KnownRun(
         run.id,
-        run.name,
+        run.name or str(manifest.get("name", "")),
         time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
         str(manifest.get("testset", "")),
         tuple(manifest.get("measures", ())),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ...core import Score, counted
 from ...measure import flip_rate, judge_spread
+from ._refusal_notes import RefusalNotes
 from ._results import Evaluation, RowResult
 
 _TOLD = frozenset({"errored", "judge_invalid", "not_applicable"})
@@ -20,9 +21,11 @@ class Noted:
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], Counter[str]] = {}
         self._judgments: dict[str, list[Score]] = {}
+        self._refusals = RefusalNotes()
 
     def add(self, result: RowResult) -> None:
         """Add the scores of one row."""
+        self._refusals.add(result)
         for score in result.scores:
             if score.state in _TOLD and not score.no_gold:
                 # Replies of a judge are quoted after this mark and differ for each row.
@@ -34,8 +37,8 @@ class Noted:
                 self._judgments.setdefault(score.measure, []).append(bare)
 
     def notes(self) -> tuple[str, ...]:
-        """Why rows lack scores, and how consistent their judge was, if known."""
-        return (*self._reasons(), *self._steadiness())
+        """Why rows lack scores, how refusals are recognised, how consistent the judge was."""
+        return (*self._reasons(), *self._refusals.notes(), *self._steadiness())
 
     def _reasons(self) -> Iterator[str]:
         """The most common reasons for missing scores, except missing gold."""

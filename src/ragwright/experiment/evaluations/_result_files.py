@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ...core import MeasureError, Score, ScoreState, TestsetError
-from ...measure import Measure, MeasureScale, on_scale, parse_measure
+from ...measure import Measure, MeasureScale, gold_given, on_scale, parse_measure
 from ...testsets import objects_of, opened, records_of
 from ._comparing import clusters_of_results
+from ._counting import counting_note
 from ._results import Evaluation, RowResult, evaluation_of, result_body, result_of
 from ._row_records import state_of
 
@@ -155,7 +156,9 @@ def _evaluation(
     found = evaluation_of(
         results, measures, name=str(source), seed=seed, clusters=groups.values() or None
     )
-    return replace(found, notes=tuple(head.get("notes", ())), manifest=head["manifest"])
+    old = counting_note(head.get("name") or str(source), head["manifest"])
+    notes = (*head.get("notes", ()), *([old] if old else []))
+    return replace(found, notes=notes, manifest=head["manifest"])
 
 
 def _wide(
@@ -201,6 +204,7 @@ def _score(record: Mapping[str, Any], name: str, measure: str, where: str) -> Sc
         detail=detail,
         no_gold=no_gold,
         unanswerable=unanswerable,
+        missed=state == "abstained" and not unanswerable and gold_given(record),
     )
 
 

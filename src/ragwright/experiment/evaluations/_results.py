@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from html import escape
 from typing import Any
 
 from ...core import (
+    Counted,
     GoldSpan,
     MetaValue,
     Row,
@@ -20,7 +22,7 @@ from ...core import (
     html_table,
     plain,
 )
-from ...measure import Measure, Summary, Tally
+from ...measure import Measure, Summary, Tally, gold_given, known_measure
 from ._clusters import clusters_of_rows
 from ._row_records import row_records
 
@@ -184,7 +186,7 @@ def slices(
     """
     rows = tuple(rows)
     clusters = clusters_of_rows(rows)
-    by_row = {row.id: _values(row, by) for row in rows}
+    by_row = {row.id: row_values(row, by) for row in rows}
     found: dict[str, list[RowResult]] = {}
     for result in results:
         for value in by_row.get(result.row_id, ("",)):
@@ -217,6 +219,9 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
         count: Counts the tokens of a passage, if it is the project's answer.
     """
     body: dict[str, Any] = plain(result)
+    for score in body["scores"]:
+        if not score["counted"]:
+            del score["counted"]
     if not result.shared:
         del body["shared"]
     kept, made = body["row"], body["made"]
@@ -235,8 +240,8 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
 
 def result_of(body: Mapping[str, Any]) -> RowResult:
     """The result from the values of :func:`result_body`."""
-    scores = tuple(Score(**score) for score in body["scores"])
     kept, how = body.get("row"), body.get("made")
+    scores = tuple(score_of(score, kept) for score in body["scores"])
     row = made = None
     if kept is not None:
         row = Row(**{k: _RESTORED[k](v) for k, v in kept.items()})
@@ -251,6 +256,44 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         made = replace(made, hits=hits)
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
     return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made, shared)
+
+
+def score_of(values: Mapping[str, Any], row: Mapping[str, Any] | None) -> Score:
+    """A stored score; what runs of earlier versions did not store is told by the row.
+
+    Args:
+        values: The fields of the score.
+        row: The stored row; None if it is not stored.
+    """
+    known: dict[str, Any] = {**values, "counted": _counted(values, row)}
+    if values["state"] == "abstained" and "missed" not in values and row is not None:
+        known["missed"] = not values.get("unanswerable") and gold_given(row)
+    return Score(**known)
+
+
+def _counted(score: Mapping[str, Any], row: Mapping[str, Any] | None) -> Counted:
+    """What a stored score counted, from the values of :func:`result_body`.
+
+    Scores of earlier versions do not say it. Those of answers counted as today; those of rankings
+    alone, which keep no row, counted documents whatever their gold was.
+    """
+    if score["value"] is None:
+        return ""
+    known: Counted = score.get("counted", "")
+    return known or _counted_before(score["measure"], row is not None and _has_spans(row))
+
+
+def _has_spans(row: Mapping[str, Any]) -> bool:
+    found = row["retrieved_spans"] or row["metadata"].get("retrieved") is True
+    return bool(found and row["reference_spans"])
+
+
+@lru_cache(maxsize=512)
+def _counted_before(measure: str, spans: bool) -> Counted:
+    known = known_measure(measure)
+    if known is None or known.definition.kind not in ("retrieval", "span"):
+        return ""
+    return "spans" if spans and known.definition.reads("reference_spans") else "documents"
 
 
 _AS_CONTEXT = "\ue000"
@@ -285,7 +328,8 @@ def _with_text(span: GoldSpan, context: str) -> GoldSpan:
     return replace(span, text=context) if span.text == _AS_CONTEXT else span
 
 
-def _values(row: Row, by: str) -> tuple[str, ...]:
+def row_values(row: Row, by: str) -> tuple[str, ...]:
+    """The values of a row in a field: its persona, or a metadata field; one empty text if none."""
     found: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
     values = found if isinstance(found, tuple) else (str(found),)
     return values or ("",)

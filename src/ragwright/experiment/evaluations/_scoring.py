@@ -85,6 +85,7 @@ def evaluate(
     if system is not None:
         return _asked(rows, measures, (setup or MeasureSetup(), known), system, seed, each)
     given, chosen, taken = _checked(rows, measures, setup)
+    check_models(known, taken.measures, chosen)
     with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
         results: Iterable[RowResult]
         if _asking(taken.measures):
@@ -195,7 +196,7 @@ def _to_score(
     taken = chosen_measures(measures, given.rows, setup)
     given = with_given_answers(given, taken.measures)
     check_setup(taken.measures, setup, given.rows)
-    check_models(project, taken.measures, setup)
+    check_models(project.models, taken.measures, setup)
     return given, taken, scoring_work(given, taken.measures, setup)
 
 
@@ -232,6 +233,8 @@ def _summed(
     # Null baselines are computed from the answers themselves.
     hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
 
+    measured = {m.parameter for m in taken.measures if m.name == "Column"}
+
     def take(result: RowResult) -> None:
         noted.add(result)
         halved.append(result.row is not None and holds_half(result.row))
@@ -245,7 +248,10 @@ def _summed(
     found = evaluation_of(
         results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
     )
-    of_rows = (*half_note(sum(halved), len(halved)), *unread_note(unread))
+    of_rows = (
+        *half_note(sum(halved), len(halved)),
+        *unread_note(name for name in unread if name not in measured),
+    )
     notes = (*dict.fromkeys((*given.notes, *of_rows)), *([taken.note] if taken.note else []))
     found = beside(replace(found, results=tuple(kept), notes=notes))
     return replace(

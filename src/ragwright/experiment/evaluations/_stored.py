@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +14,27 @@ from ...measure import Measure, Rubric, load_rubrics, parse_measures
 from ...project import Project, ProjectFolder, Session, project_keys
 from ...testsets import read_rows
 from ._evaluating import stored_evaluation
-from ._names import KnownRun, find_run, known_runs
+from ._names import BASELINE, KnownRun, find_run, known_runs
 from ._result_files import read_results
 from ._results import Evaluation
 from ._review import Sheet, blind_sheet, write_key, write_sheet
 from ._scoring import rows_to_score
 
-_APART = frozenset({"measures", "scales"})
+_APART = frozenset({BASELINE, "measures", "scales"})
 """Settings that a comparison shows elsewhere."""
+
+_INDEX = "index"
+_DOCUMENTS = "documents"
+_HASHED = {
+    _DOCUMENTS: "documents in the index",
+    "pair": "settings of the index (chunk, keyword or embed; these runs do not say which)",
+    "rows": "rows of the testset",
+}
+"""Settings that are kept as a hash -> what they are called."""
+
+_HEX = re.compile("[0-9a-f]{12,}")
+_LONG = 60
+"""Most characters of a value in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +44,13 @@ class SettingChange:
     key: str
     a: Any
     b: Any
+
+    @property
+    def text(self) -> str:
+        """The change in words, such as ``embed.model: none -> st:all-MiniLM-L6-v2``."""
+        if _is_hash(self.a) or _is_hash(self.b):
+            return f"{_HASHED.get(self.key, self.key.removesuffix(' (hash)'))}: changed"
+        return f"{self.key}: {_value(self.a)} -> {_value(self.b)}"
 
 
 def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
@@ -53,7 +75,7 @@ def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluati
     return [
         read_results(name, seed=seed)
         if Path(name).is_file()
-        else stored_evaluation(project.runs, name, seed)
+        else stored_evaluation(project.runs, name, seed, root=project.folder.root)
         for name in names
     ]
 
@@ -128,21 +150,41 @@ def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
     """Settings that differ between two evaluations, by key; none if one of them is unknown.
 
     A key that a run left at its default is shown with the present default. Sections that only one
-    of them has (a run that judges stored answers retrieves nothing) are ignored.
+    of them has (a run that judges stored answers retrieves nothing) are ignored. The settings that
+    the index was built by stand for its key, and ``documents`` for what was in it.
     """
     if not a.manifest or not b.manifest:
         return ()
-    first, second = dict(_flat(a.manifest)), dict(_flat(b.manifest))
+    first, second = _flattened(a.manifest), _flattened(b.manifest)
+    if all(_INDEX in side.manifest for side in (a, b)):
+        for side in (first, second):  # the key of the index is made of these settings
+            side.pop("pair", None)
     defaults = {name: default for name, _, default, _ in project_keys()}
     found = []
     for key in sorted(first.keys() | second.keys()):
         section = key.partition(".")[0]
-        if section in _APART or section not in a.manifest or section not in b.manifest:
+        if section in _APART or not all(_has(side.manifest, section) for side in (a, b)):
             continue
         values = [side.get(key, defaults.get(key)) for side in (first, second)]
         if _plain(values[0]) != _plain(values[1]) and not all(v is None or v == {} for v in values):
             found.append(SettingChange(key, *values))
     return tuple(found)
+
+
+def _flattened(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted key -> value of a manifest, keys as in a project file."""
+    found = {key.removeprefix(f"{_INDEX}."): value for key, value in _flat(manifest)}
+    state = found.pop("snapshot", None)
+    if state is not None:
+        found[_DOCUMENTS] = str(state).partition("@")[2] or state
+    return found
+
+
+def _has(manifest: Mapping[str, Any], section: str) -> bool:
+    """True if a manifest says something about a section of the project file."""
+    if section == _DOCUMENTS:
+        return "snapshot" in manifest
+    return section in manifest or section in manifest.get(_INDEX, {})
 
 
 def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -152,6 +194,18 @@ def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value
+
+
+def _is_hash(value: Any) -> bool:
+    return isinstance(value, str) and _HEX.fullmatch(value) is not None
+
+
+def _value(value: Any) -> str:
+    """A setting on one line; a long text is cut."""
+    if value is None or value in ("", [], {}, ()):
+        return "none"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
 def _plain(value: Any) -> Any:

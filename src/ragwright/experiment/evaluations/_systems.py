@@ -195,7 +195,7 @@ def _planned(
 ) -> tuple[Testset, Sequence[Measure], Work]:
     setup = judging(project, asked_for[1])
     rows, chosen = _chosen(*asked_for, under, first, setup)
-    check_models(project, chosen.measures, setup)
+    check_models(project.models, chosen.measures, setup)
     work = scoring_work(rows, chosen.measures, setup)
     items = [(row.id, partial(system_row, row, under, chosen.measures, setup)) for row in rows.rows]
     manifest: Mapping[str, Any] = {**work.manifest, **under.manifest}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from statistics import fmean
 from typing import Any, Literal, TypeAlias
 
-from ...core import StudyError
+from ...core import StudyError, plain
+from ...flow import Runs
 from ...measure import Measure, MeasureScale, Summary
-from ..evaluations import Evaluation, RowResult
+from ..evaluations import Evaluation, GradeMean, Grades, RowResult, grade_means
 from ._study import FACTS
 
 TrialState: TypeAlias = Literal["done", "dropped", "errored", "invalid", "skipped"]
@@ -43,6 +44,10 @@ class TrialResult:
         facts: Mean per row of ``cost`` (money, as if every reply were paid), ``seconds`` (time
             of its replies) and ``context_tokens``; those that are known.
         reason: Why there is no result.
+        current: Of trial 0, the value of each swept key in the project's settings; empty in runs
+            of older versions.
+        people: Measure -> people's grades of its answers, where there are any; not stored with the
+            trial.
     """
 
     number: int
@@ -53,6 +58,13 @@ class TrialResult:
     summaries: tuple[Summary, ...] = ()
     facts: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
+    current: Mapping[str, Any] = field(default_factory=dict)
+    people: Mapping[str, GradeMean] = field(default_factory=dict, compare=False)
+
+    @property
+    def shown(self) -> Mapping[str, Any]:
+        """Swept key -> value, those of the current settings included."""
+        return self.values or self.current
 
     @property
     def id(self) -> str:
@@ -60,7 +72,7 @@ class TrialResult:
         return f"T{self.number:03d}"
 
     def value(self, objective: str) -> float | None:
-        """Mean of a measure, or a fact, rounded to 6 digits; None if there is none."""
+        """Mean of a measure over its scored rows, or a fact, rounded to 6 digits; None without."""
         if objective in FACTS:
             found = self.facts.get(objective)
         else:
@@ -126,6 +138,27 @@ def trial_result(
     return TrialResult(
         number, values, "done", run, len(results), evaluation.summaries, usage_means(results)
     )
+
+
+def with_grades(
+    trials: Iterable[TrialResult], grades: Grades, runs: Runs
+) -> tuple[TrialResult, ...]:
+    """The trials with the means of people's grades of their answers."""
+    return tuple(
+        replace(trial, people=grade_means(grades, runs, trial.run)) if grades else trial
+        for trial in trials
+    )
+
+
+def swept_settings(settings: Any, paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Swept key -> its value in a project's settings; keys without one are left out."""
+    found = {}
+    for path in paths:
+        value = settings
+        for name in path:
+            value = getattr(value, name, None)
+        found[".".join(path)] = list(value) if isinstance(value, tuple) else value
+    return {key: plain(value) for key, value in found.items()}
 
 
 def leaderboard(
@@ -201,8 +234,13 @@ def survivors(
 
 
 def trial_body(trial: TrialResult) -> dict[str, Any]:
-    """A trial as JSON-able values, for the run store."""
-    return asdict(trial)
+    """A trial as JSON-able values, for the run store.
+
+    People's grades are left out: they are given later, and read from the project folder.
+    """
+    body = asdict(trial)
+    del body["people"]
+    return body
 
 
 def trial_of(body: Mapping[str, Any]) -> TrialResult:

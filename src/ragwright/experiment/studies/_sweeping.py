@@ -39,7 +39,7 @@ from ...project import (
     project_sections,
 )
 from ...testsets import Testset, project_testset
-from ..evaluations import Evaluating, clusters_of_rows, planned, run_evaluation
+from ..evaluations import Evaluating, clusters_of_rows, planned, read_grades, run_evaluation
 from ._leaderboard import (
     Objective,
     TrialResult,
@@ -47,9 +47,11 @@ from ._leaderboard import (
     objectives_of,
     pareto_front,
     survivors,
+    swept_settings,
     trial_body,
     trial_of,
     trial_result,
+    with_grades,
 )
 from ._live import Pulse
 from ._sampling import Trial, grid_points
@@ -145,7 +147,7 @@ class SweepResult:
             {
                 "trial": trial.id,
                 "state": trial.state,
-                **{key: trial.values.get(key) for key in keys},
+                **{key: trial.shown.get(key) for key in keys},
                 **dict.fromkeys(self.measures),
                 **{one.measure: one.mean for one in trial.summaries},
                 **{name: trial.facts.get(name) for name in facts},
@@ -364,13 +366,14 @@ class _Sweep:
             else:
                 self._search(testset)
             project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
+        trials = (self.results[number] for number in sorted(self.results))
         return SweepResult(
             self.run_id,
             self.study,
             testset.name,
             tuple(map(str, self.measures)),
             self.objectives,
-            tuple(self.results[number] for number in sorted(self.results)),
+            with_grades(trials, read_grades(project.folder.root), project.runs),
             self.stopped,
             (*testset.notes, *self._cautions()),
             self._selection(testset),
@@ -552,7 +555,11 @@ class _Sweep:
         evaluation = run_evaluation(self.project.runs, summary.run, one.rows, self.measures, seed)
         first = self.objectives[0].name
         self.scores[trial.number] = objective_scores(evaluation.results, first)
-        return trial_result(trial.number, trial.values, summary.run, evaluation)
+        found = trial_result(trial.number, trial.values, summary.run, evaluation)
+        if trial.number:
+            return found
+        axes = [axis.path for axis in self.study.axes]
+        return replace(found, current=swept_settings(self.project.settings, axes))
 
     def _keep(self, trial: TrialResult) -> None:
         self.results[trial.number] = trial

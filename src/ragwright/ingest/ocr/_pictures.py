@@ -26,6 +26,12 @@ _FINEST = 300
 """Dots per inch at which a small PDF page is rendered at most."""
 _LARGEST = 180_000_000
 """Pixels of an image file that are decoded at most."""
+_REDUCIBLE = frozenset({"L", "RGB", "CMYK"})
+"""Modes that Pillow averages over squares of pixels."""
+_ORIENTATION = 0x0112
+"""Tag of EXIF data: how the picture is turned."""
+_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+"""Its value -> Pillow's number of the turn that sets the picture upright."""
 _SHEET = 842.0
 """Points of the longer side of an image: the height of an A4 page."""
 
@@ -45,14 +51,24 @@ class Picture:
     pages: int
 
 
-def picture_of(data: bytes, kind: str, page: int, most: int, where: str) -> Picture:
-    """A page of a PDF or image file, reduced to about ``most`` pixels.
+@dataclass(frozen=True, slots=True)
+class PictureLimits:
+    """Pixels that a picture is reduced to, about, and bytes that decoding it may take."""
+
+    pixels: int
+    memory: int
+
+
+def picture_of(data: bytes, kind: str, page: int, most: PictureLimits, where: str) -> Picture:
+    """A page of a PDF or image file, reduced to about so many pixels.
 
     Raises:
         MalformedSourceError: Truncated or damaged.
-        UnsupportedSourceError: The image has too many pixels to be decoded.
+        UnsupportedSourceError: Decoding the image takes too much memory.
     """
-    return _rendered(data, page, most) if kind == "pdf" else _decoded(data, page, most, where)
+    if kind == "pdf":
+        return _rendered(data, page, most.pixels)
+    return _decoded(data, page, most, where)
 
 
 def _rendered(data: bytes, page: int, most: int) -> Picture:
@@ -72,7 +88,7 @@ def _rendered(data: bytes, page: int, most: int) -> Picture:
         document.close()
 
 
-def _decoded(data: bytes, page: int, most: int, where: str) -> Picture:
+def _decoded(data: bytes, page: int, most: PictureLimits, where: str) -> Picture:
     images = require("PIL.Image", "ocr", "reading images")
     images.MAX_IMAGE_PIXELS = None  # bounded below, with a message of our own
     try:
@@ -86,7 +102,19 @@ def _decoded(data: bytes, page: int, most: int, where: str) -> Picture:
                     where=where,
                     hint="save it smaller, or cut it into pages",
                 )
-            pixels = _reduced(image, most)
+            scale = min(1.0, math.sqrt(most.pixels / (image.width * image.height)))
+            # JPEG files are decoded at a smaller size at once
+            smaller = max(1, int(image.width * scale)), max(1, int(image.height * scale))
+            image.draft("RGB", smaller)
+            taken = _decoding(image)
+            if taken > most.memory:
+                raise UnsupportedSourceError(
+                    f"decoding the image ({image.width:,} x {image.height:,} pixels) takes about "
+                    f"{taken:,} bytes, more than `max_memory` ({most.memory:,} bytes)",
+                    where=where,
+                    hint="save it smaller, or raise `max_memory` of the source",
+                )
+            pixels = _reduced(image, most.pixels)
     except (OSError, ValueError, SyntaxError, EOFError, KeyError) as error:
         raise MalformedSourceError(
             f"the image is truncated or damaged: {error}",
@@ -96,20 +124,37 @@ def _decoded(data: bytes, page: int, most: int, where: str) -> Picture:
     return Picture(pixels, _SHEET / max(pixels.shape[:2]), pages)
 
 
+def _decoding(image: Any) -> int:
+    """Bytes that decoding an image and converting it takes, about; Pillow keeps a pixel in 1 or 4.
+
+    Pictures in colour or grey are reduced before they are converted.
+    """
+    pixels = int(image.width * image.height)
+    if "transparency" in image.info:
+        return pixels * 13
+    return pixels * {"L": 1, "1": 2, "RGB": 4, "CMYK": 4, "P": 6}.get(image.mode, 13)
+
+
 def _reduced(image: Any, most: int) -> Pixels:
     """An image upright and on white, with at most about ``most`` pixels."""
     operations = require("PIL.ImageOps", "ocr", "reading images")
-    scale = min(1.0, math.sqrt(most / (image.width * image.height)))
-    longest = max(1, round(max(image.size) * scale))
-    # JPEG files are decoded at a smaller size at once
-    image.draft("RGB", (max(1, int(image.width * scale)), max(1, int(image.height * scale))))
-    upright = operations.exif_transpose(image)
+    pixels = image.width * image.height
+    turn = _TURNS.get(image.getexif().get(_ORIENTATION))
+    transparent = "transparency" in image.info
+    if image.mode == "1":
+        image = image.convert("L")
+    factor = math.isqrt(max(1, pixels // max(1, most)))
+    if factor > 1 and image.mode in _REDUCIBLE and not transparent:
+        image = image.reduce(factor)
+    upright = image if turn is None else image.transpose(turn)
     if upright.mode.startswith(("I", "F")):  # 16 bits and more
         upright = _eight_bits(upright)
-    if upright.mode in ("RGBA", "LA", "PA") or "transparency" in upright.info:
+    if upright.mode in ("RGBA", "LA", "PA") or transparent:
         upright = _on_white(upright.convert("RGBA"))
     colours = upright.convert("RGB")
+    scale = math.sqrt(most / (colours.width * colours.height))
     if scale < 1:
+        longest = max(1, round(max(colours.size) * scale))
         colours = operations.contain(colours, (longest, longest))
     return np.ascontiguousarray(np.asarray(colours)[:, :, ::-1])
 

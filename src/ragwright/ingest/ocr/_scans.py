@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -24,7 +25,7 @@ from .._options import SourceOptions
 from .._pdf_layout import Line
 from ._engine import Engine
 from ._order import in_reading_order
-from ._pictures import picture_of
+from ._pictures import PictureLimits, picture_of
 
 _SIDE_BY_SIDE = max(1, min(4, (os.cpu_count() or 1) // 2))
 """Pages of a file that are recognised at once, each by a process of its own (about 0.8 GB)."""
@@ -93,8 +94,26 @@ class _Sheet:
     page: int
 
 
-_Answer: TypeAlias = tuple[ScannedPage | RagwrightError, bool]
-"""The result, and whether the worker is to be replaced."""
+_Answer: TypeAlias = tuple[ScannedPage | RagwrightError, bool, float]
+"""The result, whether the worker is to be replaced, and the seconds of processor time it took."""
+
+
+class _Budget:
+    """The processor time that OCR of a file may still take, shared by its pages."""
+
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._lock = threading.Lock()
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left; 0 or less once they are used up."""
+        return self._left
+
+    def take(self, seconds: float) -> None:
+        """Count what a page has taken."""
+        with self._lock:
+            self._left -= seconds
 
 
 def recognise(
@@ -113,19 +132,21 @@ def recognise(
         where: Name of the file.
         kind: ``pdf`` or ``image``.
         data: The whole file.
-        options: Limits for each page, and settings of OCR.
+        options: Limits for the file, and settings of OCR. Pages that are not reached within
+            `max_seconds` of processor time have a fault.
         progress: Counts pages and seconds.
         pages: Numbers from 1.
     """
     sheets = [_Sheet(where, kind, data, page) for page in pages or (1,)]
     found: dict[int, ScannedPage] = {}
+    read = partial(_page, options=options, budget=_Budget(options.max_seconds))
     progress.current = where
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="ragwright-ocr") as pool:
         try:
-            _collect(pool, sheets, options, progress, found)
+            _collect(pool, sheets, read, progress, found)
             if not pages and found[1].pages > 1:
                 more = [_Sheet(where, kind, data, n) for n in range(2, found[1].pages + 1)]
-                _collect(pool, more, options, progress, found)
+                _collect(pool, more, read, progress, found)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     progress.current = ""
@@ -137,13 +158,13 @@ def recognise(
 def _collect(
     pool: ThreadPoolExecutor,
     sheets: Sequence[_Sheet],
-    options: SourceOptions,
+    read: Callable[[_Sheet], ScannedPage],
     progress: ScanProgress,
     found: dict[int, ScannedPage],
 ) -> None:
     """Recognise pages side by side; add them to ``found`` in order."""
     before = time.monotonic()
-    for sheet, scan in zip(sheets, pool.map(partial(_page, options=options), sheets), strict=True):
+    for sheet, scan in zip(sheets, pool.map(read, sheets), strict=True):
         found[sheet.page] = scan
         now = time.monotonic()
         if scan.fault is None:
@@ -152,22 +173,36 @@ def _collect(
         before = now
 
 
-def _page(sheet: _Sheet, options: SourceOptions) -> ScannedPage:
+def _page(sheet: _Sheet, options: SourceOptions, budget: _Budget) -> ScannedPage:
+    left = budget.left
+    if left <= 0:
+        return ScannedPage(fault=_too_long(sheet, options))
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
     try:
         answer: _Answer = ask_worker(
-            ("-P", "-c", code), (sheet, options), options.max_seconds, lambda a: bool(a[1])
+            ("-P", "-c", code), (sheet, options, left), left, lambda a: bool(a[1])
         )
     except WorkerEndedError as error:
+        if not error.how:
+            budget.take(left)
+            return ScannedPage(fault=_too_long(sheet, options))
         what = (
             f"OCR crashed, or needed more than `max_memory` ({options.max_memory:,} bytes) beside "
             f"its models: {error.how}"
-            if error.how
-            else f"OCR took longer than `max_seconds` ({options.max_seconds:g} s of processor time)"
         )
         return ScannedPage(fault=_unsupported(what, sheet))
+    budget.take(answer[2])
     found = answer[0]
     return ScannedPage(fault=found) if isinstance(found, RagwrightError) else found
+
+
+def _too_long(sheet: _Sheet, options: SourceOptions) -> UnsupportedSourceError:
+    return UnsupportedSourceError(
+        f"OCR of the file took longer than `max_seconds` ({options.max_seconds:g} s of processor "
+        "time)",
+        where=f"{sheet.where}, page {sheet.page}",
+        hint="raise `max_seconds` of the source, or split the file",
+    )
 
 
 def _unsupported(what: str, sheet: _Sheet) -> UnsupportedSourceError:
@@ -185,12 +220,13 @@ def serve() -> None:
     """Run as a worker: recognise pages until there are no more requests."""
     before = address_space()
 
-    def answer(request: tuple[_Sheet, SourceOptions]) -> _Answer:
-        sheet, options = request
+    def answer(request: tuple[_Sheet, SourceOptions, float]) -> _Answer:
+        sheet, options, seconds = request
+        begun = time.process_time()
         room = _MODELS_ROOM + options.max_memory + 3 * len(sheet.data)
         found: ScannedPage | RagwrightError
         try:
-            with bounded_work(before and before + room, options.max_seconds):
+            with bounded_work(before and before + room, seconds):
                 found = _recognised(sheet, options)
         except RagwrightError as error:
             found = error
@@ -199,13 +235,15 @@ def serve() -> None:
             found = _unsupported(what, sheet)
         except Exception as error:  # the engine met unforeseen pixels
             found = _unsupported(f"OCR failed: {type(error).__name__}: {error}", sheet)
-        return found, address_space() > before + _MODELS_ROOM
+        taken = time.process_time() - begun
+        return found, address_space() > before + _MODELS_ROOM, taken
 
     serve_requests(answer)
 
 
 def _recognised(sheet: _Sheet, options: SourceOptions) -> ScannedPage:
-    picture = picture_of(sheet.data, sheet.kind, sheet.page, options.ocr_pixels, sheet.where)
+    most = PictureLimits(options.ocr_pixels, options.max_memory)
+    picture = picture_of(sheet.data, sheet.kind, sheet.page, most, sheet.where)
     sights = _engine().read(picture.pixels)
     kept = [s for s in sights if s.confidence >= options.ocr_confidence]
     weight = sum(len(s.text) for s in kept)

@@ -33,3 +33,8 @@ from ._intervals import (
     student_quantile as student_quantile,
     unseen_interval as unseen_interval,
 )
+from ._power import (
+    LEVEL as LEVEL,
+    RowsNeeded as RowsNeeded,
+    smallest_difference as smallest_difference,
+)

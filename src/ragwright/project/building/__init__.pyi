@@ -27,5 +27,6 @@ from ._progress import (
     IngestForecast as IngestForecast,
     IngestProgress as IngestProgress,
     IngestReport as IngestReport,
+    Pace as Pace,
 )
-from ._stamps import Stamps as Stamps
+from ._stamps import Stamps as Stamps, forget_stamps as forget_stamps

@@ -50,7 +50,6 @@ class Batch:
         refused: Texts that the model refuses, by key.
         replaced: Keys whose stored vectors are replaced.
         terms: Packed terms of the chunks by document id, where a worker has made them.
-        mark: Progress when it was read.
     """
 
     root: str
@@ -62,7 +61,6 @@ class Batch:
     refused: dict[str, Bad] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
     terms: dict[str, tuple[bytes, ...]] = field(default_factory=dict)
-    mark: tuple[int, int] = (0, 0)
 
     def take(self, group: Texts, outcome: Matrix | Exception) -> None:
         """Store the vectors of a group, or the error of its single text."""

@@ -174,7 +174,8 @@ class ClusterIngest(Ingest):
             return
         files = files_of(reader, feed.source)
         if files is None or feed.recipe is None:
-            for item in guarded(reader.read(feed.source, fetch), feed.source, reader):
+            read = guarded(reader.read(feed.source, fetch), feed.source, reader)
+            for item in feed.labelled(read):
                 yield item, None, len(item.text) if isinstance(item, Document) else 0
             return
         for path in files:
@@ -249,8 +250,7 @@ class ClusterIngest(Ingest):
         self._fresh |= fresh
         self._embedded += len(fresh)
         self.progress.texts += len(fresh)
-        self.progress.embedded += len(fresh)
-        batch.mark = self.progress.mark()
+        self.progress.embed(len(fresh))
         return batch
 
 

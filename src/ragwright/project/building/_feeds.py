@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import SourceError, changed_options, value_hash
+from ...core import Document, SourceError, changed_options, value_hash
 from ...ingest import (
     Failure,
     LoaderReader,
@@ -16,6 +16,7 @@ from ...ingest import (
     ScanProgress,
     TableReader,
     WebReader,
+    clean_metadata,
     default_readers,
     engine_name,
     files_of,
@@ -43,6 +44,15 @@ class Recipe:
     entry: SourceEntry
     base: Path
     home: Path
+
+    def labelled(self, items: Iterator[Document | Failure]) -> Iterator[Document | Failure]:
+        """Documents with the fields that the project file gives to all of the source."""
+        fields = clean_metadata(self.entry.options.metadata)
+        for item in items:
+            if fields and isinstance(item, Document):
+                yield replace(item, metadata={**item.metadata, **fields})
+            else:
+                yield item
 
     def readers(
         self, stored: Callable[[str], bool] | None = None, scans: ScanProgress | None = None
@@ -79,6 +89,10 @@ class Feed:
     readers: tuple[Reader, ...]
     changes: bool = False
     recipe: Recipe | None = None
+
+    def labelled(self, items: Iterator[Document | Failure]) -> Iterator[Document | Failure]:
+        """Documents with the fields that the project file gives to all of the source."""
+        return items if self.recipe is None else self.recipe.labelled(items)
 
     def reader(self) -> Reader:
         """The reader of the source.

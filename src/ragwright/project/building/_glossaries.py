@@ -16,6 +16,10 @@ _MINED = "corpus"
 """Value of ``retrieve.glossary`` for a mined glossary."""
 
 
+_RULES = 2
+"""Version of the rules of mining: glossaries mined by other rules are mined again."""
+
+
 def is_mined(setting: str) -> bool:
     """True if a glossary is not a file but mined from the index."""
     return setting == _MINED
@@ -41,7 +45,7 @@ def project_glossary(
     """
     if not is_mined(setting):
         return _loaded(root / setting)
-    file = cache / "glossary" / f"{text_hash(store.snapshot(pair))[:24]}.json"
+    file = cache / "glossary" / f"{text_hash(f'{_RULES} {store.snapshot(pair)}')[:24]}.json"
     if file.is_file():
         return _loaded(file, mined=True)
     found = mine_glossary(store.documents(pair))

@@ -186,6 +186,7 @@ class Ingest:
                     batch = Batch(feed.source)
                     chunks = characters = 0
             yield self._with_vectors(batch)
+        self.progress.all_read = True
 
     def _load_known(self, feeds: Sequence[Feed]) -> None:
         """Content hashes of stored documents, without those to be embedded again."""
@@ -208,16 +209,19 @@ class Ingest:
             return
         files = files_of(reader, feed.source)
         if files is None:
-            for item in guarded(reader.read(feed.source, fetch), feed.source, reader):
+            read = guarded(reader.read(feed.source, fetch), feed.source, reader)
+            for item in feed.labelled(read):
                 yield _hashed(item)
             return
         for path in files:
             if isinstance(path, Failure):
                 yield path, ""
             elif not self._as_it_was(path):
-                yield from self._file(reader, path)
+                yield from self._file(feed, reader, path)
 
-    def _file(self, reader: Reader, path: SourceFile) -> Iterator[tuple[Document | Failure, str]]:
+    def _file(
+        self, feed: Feed, reader: Reader, path: SourceFile
+    ) -> Iterator[tuple[Document | Failure, str]]:
         try:
             stamp = Stamp.of(path)
         except OSError:
@@ -225,7 +229,7 @@ class Ingest:
         found: list[tuple[str, str]] = []
         size = 0 if stamp is None else stamp.size
         counted = 0
-        for item in guarded(reader.read_file(path), str(path), reader):
+        for item in feed.labelled(guarded(reader.read_file(path), str(path), reader)):
             pair = _hashed(item)
             if isinstance(item, Failure):
                 if not item.skipped:  # read again next time, so that the fault is reported again
@@ -319,7 +323,6 @@ class Ingest:
                     batch.missing[key] = text
             self._flying |= batch.missing.keys()
             self.progress.texts += len(batch.missing)
-        batch.mark = self.progress.mark()
         return batch
 
     def _sound(self, key: str, vector: Matrix) -> bool:
@@ -331,14 +334,11 @@ class Ingest:
 
     def _embedding(self, batch: Batch) -> Flow[Batch]:
         """A flow that fills in the missing vectors, and counts them."""
-        yield from embed_missing(batch, self._model, local=self._local, done=self._count)
+        yield from embed_missing(batch, self._model, local=self._local, done=self.progress.embed)
         made = batch.missing.keys() - batch.refused.keys()
         self._embedded += len(made)
         self._fresh |= made
         return batch
-
-    def _count(self, texts: int) -> None:
-        self.progress.embedded += texts
 
     # -- writing ---------------------------------------------------------------------------
 
@@ -362,7 +362,6 @@ class Ingest:
             for path, stamp, documents in batch.files:
                 self._stamps.put(path, stamp, documents)
             self._stamps.commit()
-        self.progress.store(batch.mark)
         return counts
 
     def _collect(self, batch: Batch) -> None:

@@ -20,6 +20,7 @@ from ...core import (
     EngineError,
     RagwrightError,
     SourceError,
+    import_plugins_from,
     replacing,
     workers,
 )
@@ -136,6 +137,7 @@ class PreparingSettings:
         root: Folder of the project.
         local: True if workers embed, with the model of ``embed``.
         path: Folders that custom code is imported from.
+        plugins: Folder that modules named in the settings are imported from; may be empty.
     """
 
     root: Path
@@ -144,6 +146,7 @@ class PreparingSettings:
     models: Mapping[str, ModelSettings]
     local: bool
     path: tuple[str, ...]
+    plugins: str = ""
 
 
 @dataclass(slots=True)
@@ -195,6 +198,7 @@ class Preparing(Work[Reading, Part]):
             EngineError: They cannot be opened on this node, or differ from the driver's.
         """
         sys.path += [folder for folder in self._settings.path if folder not in sys.path]
+        import_plugins_from(self._settings.plugins)
         with workers():
             try:
                 self._tools = self._open()
@@ -253,7 +257,9 @@ class Preparing(Work[Reading, Part]):
             return
         reader = self._reader(feed, known)
         reader.begin(self._sources[feed][0])
-        yield from guarded(reader.read_file(item), str(item), reader)
+        recipe = self._sources[feed][1]
+        assert recipe is not None, "the driver reads sources without one"
+        yield from recipe.labelled(guarded(reader.read_file(item), str(item), reader))
 
     def _reader(self, feed: int, known: KnownDocuments) -> Reader:
         """The reader of a source, made once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -78,6 +79,46 @@ class IngestForecast:
     skipped: tuple[Failure, ...] = ()
 
 
+_WINDOW = 60.0
+"""Seconds that a rate looks back."""
+
+_LEAST = 3.0
+"""Fewest seconds between the first and the last count that a rate is computed from."""
+
+
+class Pace:
+    """A rate over the last minute, from counts with their times."""
+
+    def __init__(self) -> None:
+        self._counts: deque[tuple[float, int]] = deque()
+        self._total = 0
+
+    def note(self, count: int, now: float | None = None) -> None:
+        """Add a count, at ``time.monotonic()`` unless given."""
+        now = time.monotonic() if now is None else now
+        self._total += count
+        self._counts.append((now, self._total))
+        # the newest one before the window stays, so that slow counts have a rate as well
+        while len(self._counts) > 2 and self._counts[1][0] <= now - _WINDOW:
+            self._counts.popleft()
+
+    @property
+    def since(self) -> float | None:
+        """Time of the last count, None before the first."""
+        return self._counts[-1][0] if self._counts else None
+
+    @property
+    def rate(self) -> float:
+        """Counts per second over the last minute; 0 while too little is known.
+
+        The first count gives none: it may include opening a model.
+        """
+        if len(self._counts) < 2:
+            return 0.0
+        (begin, before), (end, after) = self._counts[0], self._counts[-1]
+        return (after - before) / (end - begin) if end - begin >= _LEAST else 0.0
+
+
 @dataclass(slots=True)
 class IngestProgress:
     """Progress of an ingest; can be read from any thread.
@@ -85,8 +126,10 @@ class IngestProgress:
     Attributes:
         read: Documents read so far, unchanged ones included.
         bytes_done: Bytes of local files read, of ``bytes_total``.
-        texts: Texts to embed found so far; ``embedded`` of them have their vector.
+        texts: Chunks to embed found so far; ``embedded`` of them have their vector.
+        all_read: True once every source is read: all chunks to embed are known.
         scans: Pages read by OCR.
+        pace: The rate at which chunks are embedded.
     """
 
     documents: int = 0
@@ -100,8 +143,9 @@ class IngestProgress:
     bytes_total: int = 0
     texts: int = 0
     embedded: int = 0
+    all_read: bool = False
     scans: ScanProgress = field(default_factory=ScanProgress)
-    _stored: tuple[int, int] = (0, 0)
+    pace: Pace = field(default_factory=Pace)
     started: float = field(default_factory=time.monotonic)
 
     @property
@@ -109,30 +153,33 @@ class IngestProgress:
         """Seconds since the start."""
         return time.monotonic() - self.started
 
-    def mark(self) -> tuple[int, int]:
-        """Bytes read and texts found so far, for :meth:`store`."""
-        return self.bytes_done, self.texts
-
-    def store(self, mark: tuple[int, int]) -> None:
-        """Note that everything up to a mark is in the index."""
-        self._stored = mark
-
-    @property
-    def indexed(self) -> int:
-        """Finished bytes of local files: read bytes minus the share still to embed."""
-        at, known = self._stored
-        texts = self.texts - known
-        if texts <= 0:
-            return self.bytes_done
-        share = min(1.0, max(0, self.embedded - known) / texts)
-        return at + int((self.bytes_done - at) * share)
+    def embed(self, count: int) -> None:
+        """Count chunks that have their vector now."""
+        self.embedded += count
+        self.pace.note(count)
 
     @property
     def eta(self) -> float | None:
-        """Seconds to the end by the bytes of local files, None if there are none."""
-        if not self.indexed or not self.bytes_total:
+        """Seconds to the end, None while too little is known.
+
+        With an embedding model, by the rate of the last minute: the chunks to come are those
+        known, and for files not read yet as many per byte as in those read. Without one, by the
+        bytes of local files.
+        """
+        if not self.texts:
+            if not self.bytes_done or not self.bytes_total or self.seconds < _LEAST:
+                return None
+            left = max(0, self.bytes_total - self.bytes_done)
+            return self.seconds * left / self.bytes_done
+        rate, last = self.pace.rate, self.pace.since
+        if not rate or last is None:
             return None
-        return self.seconds * max(0, self.bytes_total - self.indexed) / self.indexed
+        expected = float(self.texts)
+        if not self.all_read:
+            if not self.bytes_done or not self.bytes_total:
+                return None
+            expected *= max(1.0, self.bytes_total / self.bytes_done)
+        return max(0.0, (expected - self.embedded) / rate - (time.monotonic() - last))
 
 
 def _described(failure: Failure) -> dict[str, object]:

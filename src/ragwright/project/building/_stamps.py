@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -157,6 +157,36 @@ class Stamps:
         """Commit and close."""
         self.commit()
         self._connection.close()
+
+
+def forget_stamps(path: Path, document_id: str) -> None:
+    """Remove what is remembered of the file of a document; the file is read again if it is there.
+
+    Where that cannot be done, everything that is remembered goes: files are then read again, once.
+
+    Raises:
+        OSError: The file cannot be removed either.
+    """
+    if not path.exists():
+        return
+    try:
+        with closing(_open(path)) as connection:
+            rows = connection.execute("SELECT reading, path, documents FROM stamps").fetchall()
+            gone = [row[:2] for row in rows if document_id in _ids(row[2])]
+            connection.executemany("DELETE FROM stamps WHERE reading = ? AND path = ?", gone)
+            connection.commit()
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except _DAMAGED:
+        discard(path)
+
+
+def _ids(documents: object) -> set[str]:
+    """Ids of documents as a row holds them; those of a damaged row are unknown."""
+    try:
+        return {str(name) for name, _ in json.loads(str(documents))}
+    except (ValueError, TypeError):
+        return set()
 
 
 def _key(path: SourceFile) -> bytes:

@@ -41,9 +41,21 @@ const formatted = (() => {
     return made("table", made("tbody", ...rows));
   }
 
+  // Lines of fences that open a block of code. A passage may be cut inside one: then its first
+  // fence closes code that began before it, which a fence with a language after it can not do.
+  function openings(lines) {
+    const fences = lines.flatMap((line, at) => (/^\s*(?:```|~~~)/.test(line) ? [at] : []));
+    if (fences.length % 2 === 0) return new Set(fences.filter((_, n) => n % 2 === 0));
+    const named = (at) => /^\s*(?:```|~~~)\s*\w/.test(lines[at]);
+    const wrong = (first) => fences.filter((at, n) => n % 2 !== first % 2 && named(at)).length;
+    if (fences.length === 1) return new Set(fences.filter(named));
+    return new Set(fences.filter((_, n) => n % 2 === (wrong(1) < wrong(0) ? 1 : 0)));
+  }
+
   // A whole text. The first of `lines` that begins a block decides how far the block goes.
   function block(text) {
     const found = document.createDocumentFragment(), lines = text.split("\n");
+    const opens = openings(lines);
     let plain = false; // whether a line of text waits for its line break
     const add = (node, breaks) => {
       if (plain && breaks) found.append("\n");
@@ -52,7 +64,8 @@ const formatted = (() => {
     };
     for (let at = 0; at < lines.length; at++) {
       const line = lines[at], heading = /^#{1,6}\s+(\S.*)$/.exec(line);
-      if (/^\s*(?:```|~~~)/.test(line)) {
+      if (/^\s*(?:```|~~~)/.test(line) && !opens.has(at)) continue; // of code that was cut
+      if (opens.has(at)) {
         const mark = line.trim().slice(0, 3);
         let end = at + 1;
         while (end < lines.length && !lines[end].trim().startsWith(mark)) end++;
@@ -70,3 +83,23 @@ const formatted = (() => {
 
   return { inline, block };
 })();
+
+// On a phone a table is read row by row: each cell gets the head of its column as its label, and
+// the style puts them below each other. Leaderboards stay tables, which scroll sideways.
+const stacked = (within) => {
+  for (const table of within.querySelectorAll(".scroll > table:not(.board):not(.stack)")) {
+    const heads = [...(table.tHead?.rows ?? [])].at(-1);
+    if (!heads) continue;
+    for (const row of [...table.tBodies].flatMap((body) => [...body.rows]))
+      if (row.cells.length === heads.cells.length)
+        for (const [at, cell] of [...row.cells].entries()) {
+          const label = heads.cells[at].textContent.trim();
+          if (!label || !cell.hasChildNodes() || cell.scope === "row") continue;
+          const value = document.createElement("div");
+          value.append(...cell.childNodes);
+          cell.append(value);
+          cell.dataset.label = label;
+        }
+    table.classList.add("stack");
+  }
+};

@@ -324,8 +324,10 @@
         el("td", {}, words ? el("p", { class: "text" }, words) : ""));
     });
     const heads = ["measure", "value", "state", "because, in the judge's words"];
-    return el("div", { class: "scroll", tabindex: "0" }, el("table", {},
-      el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, lines)));
+    const box = el("div", {}, el("div", { class: "scroll", tabindex: "0" }, el("table", {},
+      el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, lines))));
+    stacked(box);
+    return box;
   }
 
   function aboutTable(about, made, id) {
@@ -469,6 +471,7 @@
   }
 
   charts();
+  ready.then(() => stacked(document));
   rows().catch((error) => {
     const told = "This browser cannot open the rows: " + error.message;
     if ($("count")) $("count").textContent = told;

@@ -6,20 +6,23 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse
+from pydantic import ValidationError
 
 from ...answer import CitedSpan, Marks
 from ...core import RagwrightError
 from .._admission import Wanted, admitted
-from .._answers import answered
-from .._api import caller_of, service_of
+from .._answers import Delivered, answered, earlier_turns, for_caller, standalone
+from .._api import caller_of, respond_to, service_of
 from .._errors import ApiError, api_error
 from .._links import closest_spans, source_url
-from ._base import error_page, page
+from .._wire import FeedbackRequest
+from ._base import VERDICTS, error_page, page
 
 if TYPE_CHECKING:
-    from .._answers import Delivered
+    from ...flow import Message
+    from .._admission import Caller
 
 router = APIRouter()
 
@@ -36,24 +39,58 @@ class _Part:
     span: CitedSpan | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the form holds."""
+
+    question: str
+    personas: tuple[str, ...]
+    configuration: str
+    after: str = ""
+
+
 @router.get("/", response_class=HTMLResponse)
 async def ask(
     request: Request,
     q: str = Query("", max_length=_LONGEST),
     persona: list[str] = Query(default_factory=list),  # noqa: B008
     configuration: str = "",
+    after: str = Query("", max_length=200),
 ) -> HTMLResponse:
-    """Ask a question; a script shows the answers as they are written, a form does without."""
+    """Show the page, with a question that a link may hold; only the form asks it."""
+    return await _page(request, _Asked(q, tuple(persona), configuration, after))
+
+
+@router.post("/", response_class=HTMLResponse)
+async def answers(
+    request: Request,
+    q: str = Form("", max_length=_LONGEST),
+    persona: list[str] = Form(default_factory=list),  # noqa: B008
+    configuration: str = Form(""),
+    after: str = Form("", max_length=200),
+) -> HTMLResponse:
+    """Ask a question, also one that follows an earlier answer.
+
+    A script shows the answers as they are written, a form does without.
+    """
+    return await _page(request, _Asked(q, tuple(persona), configuration, after), answer=True)
+
+
+async def _page(request: Request, asked: _Asked, *, answer: bool = False) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
+    q, persona, configuration = asked.question, asked.personas, asked.configuration
+    after = asked.after
     try:
         names = [one.name for one in service.configurations(caller.key)]
         opened, _ = service.find(configuration, caller.key)
         chosen = [name for name in persona if name in opened.personas][:_MOST]
-        chosen = chosen or list(opened.personas[:1])
-        made = []
-        if q.strip():
+        chosen = chosen or list(opened.personas[:1]) or [""]
+        made: list[Delivered] = []
+        turns: tuple[Message, ...] = ()
+        if answer and q.strip():
             async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
-                made = await answered(work, q, chosen, work.asking())
+                turns = await asyncio.to_thread(earlier_turns, work, after) if after else ()
+                made = await answered(work, q, chosen, work.asking(history=turns))
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
     values = {
@@ -62,16 +99,21 @@ async def ask(
         "configurations": names,
         "configuration": opened.name,
         "personas": [{"name": name, "chosen": name in chosen} for name in opened.personas],
-        "answers": [_shown(one) for one in made],
+        "answers": [_shown(one, caller) for one in made],
+        "asked_before": [turn.content for turn in turns if turn.role == "user"],
+        "read_as": standalone(made[0].answer) if made else "",
+        "after": made[0].id if made and service.options.keep_answers else "",
+        "kept": service.options.keep_answers,
         "fault": opened.fault.what if opened.target is None and opened.fault else "",
         "hint": (opened.fault.hint or "") if opened.target is None and opened.fault else "",
     }
     return page(request, "ask.html", values)
 
 
-def _shown(done: Delivered) -> dict[str, Any]:
-    answer = done.answer
+def _shown(done: Delivered, caller: Caller) -> dict[str, Any]:
+    answer = for_caller(done.answer, caller)
     return {
+        "id": done.id,
         "persona": answer.persona,
         "parts": _parts(done.marks),
         "spans": done.marks.spans,
@@ -92,6 +134,26 @@ def _parts(marks: Marks) -> list[_Part]:
     return [*parts, _Part(marks.text[at:])]
 
 
+@router.post("/ask/feedback", response_class=HTMLResponse)
+async def say(
+    request: Request,
+    id: str = Form("", max_length=200),  # noqa: A002
+    verdict: str = Form(""),
+    note: str = Form("", max_length=_LONGEST),
+) -> HTMLResponse:
+    """Store what a reader says of an answer."""
+    service, caller = service_of(request), caller_of(request)
+    try:
+        said = FeedbackRequest(id=id, verdict=VERDICTS.get(verdict, ""), note=note)
+        async with admitted(service, caller, Wanted(lane="searches")) as work:
+            await asyncio.to_thread(respond_to, work, said)
+    except ValidationError:
+        return error_page(request, ApiError(400, "this form names no answer", "invalid_value"))
+    except (RagwrightError, ApiError, TimeoutError) as error:
+        return error_page(request, error)
+    return page(request, "thanks.html", {"title": "Feedback"})
+
+
 @router.get("/ask/why", response_class=HTMLResponse)
 async def why(
     request: Request, q: str = Query(max_length=_LONGEST), configuration: str = ""
@@ -109,7 +171,7 @@ async def why(
         return page(
             request,
             "why.html",
-            {"message": api_error(error, narrowed=caller.narrowed).message, "hits": []},
+            {"message": api_error(error, caller).message, "hits": []},
         )
     hits = [
         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -17,9 +18,13 @@ from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
 
 if TYPE_CHECKING:
+    from ...drafting import FeedbackVerdict
     from ...workbench import Workbench
 
 T = TypeVar("T")
+
+VERDICTS: Mapping[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
+"""What a form may say of a text."""
 
 _DATA = Path(__file__).parent / "data"
 
@@ -77,13 +82,26 @@ def page(
         "key_name": caller.name,
         **values,
     }
-    made = _environment().get_template(template).render(shown)
+    return _rendered(request, template, shown, status)
+
+
+_OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
+
+
+def _rendered(
+    request: Request, template: str, shown: Mapping[str, Any], status: int
+) -> HTMLResponse:
+    """A page whose links begin with the path below which the server is reached."""
+    root = service_of(request).options.prefix
+    made = _environment().get_template(template).render({**shown, "root": root})
+    if root:  # texts hold no such quotes: they are escaped
+        made = _OWN_LINK.sub(lambda link: link[0] + root, made)
     return HTMLResponse(made, status, headers=page_headers())
 
 
 def error_page(request: Request, error: Exception) -> HTMLResponse:
     """An error for a reader."""
-    made = api_error(error, narrowed=caller_of(request).narrowed)
+    made = api_error(error, caller_of(request))
     values = {"title": "That did not work", "message": made.message, "status": made.status}
     return page(request, "error.html", values, status=made.status)
 
@@ -112,14 +130,13 @@ async def as_owner(
 
 def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLResponse:
     """Asks for a key, and leads to a page of ours afterwards."""
-    made = (
-        _environment()
-        .get_template("login.html")
-        .render(
-            title="Sign in", wrong=wrong, project=service_of(request).name, next=local_path(wanted)
-        )
-    )
-    return HTMLResponse(made, 401 if wrong else 200, headers=page_headers())
+    values = {
+        "title": "Sign in",
+        "wrong": wrong,
+        "project": service_of(request).name,
+        "next": local_path(wanted),
+    }
+    return _rendered(request, "login.html", values, 401 if wrong else 200)
 
 
 def page_headers() -> dict[str, str]:

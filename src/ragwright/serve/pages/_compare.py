@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import counted
+from ...experiment import changed_settings, counting_note
 from .._errors import ApiError
 from .._links import source_url
 from ._base import as_owner, error_page, page
@@ -108,13 +109,25 @@ def _shown(bench: Workbench, wanted: _Wanted) -> dict[str, Any]:
         "swap": wanted.link(baseline=wanted.run, run=wanted.baseline, start=0),
         "only": (len(found.only_a), len(found.only_b)),
         "costs": _costs(first, second),
+        "old": _counting_notes(bench, (first, second)),
+        "settings": [change.text for change in changed_settings(first, second)],
     }
+
+
+def _counting_notes(bench: Workbench, sides: Sequence[Evaluation]) -> list[str]:
+    """Runs of earlier versions that counted documents where gold is spans."""
+    root = bench.project.folder.root
+    return [note for one in sides if (note := counting_note(one.name, one.manifest, root))]
 
 
 def _span(found: Comparisons) -> tuple[float, float] | None:
     """A common axis for the differences; it holds 0."""
-    ends = [e for one in found.measures for e in (one.low, one.high, one.difference)]
+    ends = [e for one in found.measures for e in _ends(one.deciding)]
     return span_of([0.0, *ends])
+
+
+def _ends(one: Comparison) -> tuple[float | None, float | None, float | None]:
+    return one.low, one.high, one.difference
 
 
 def _state(found: Comparisons) -> str:
@@ -123,6 +136,7 @@ def _state(found: Comparisons) -> str:
 
 
 def _verdict(one: Comparison, span: tuple[float, float] | None) -> dict[str, Any]:
+    text, one = one.text, one.deciding
     said = f"{counted(one.wins, 'row')} better, {one.ties} equal, {one.losses} worse"
     parts = (("wins", one.wins), ("ties", one.ties), ("losses", one.losses))
     return {
@@ -130,7 +144,7 @@ def _verdict(one: Comparison, span: tuple[float, float] | None) -> dict[str, Any
         "strip": strip(one.difference, one.low, one.high, span),
         "shares": shares(parts, said),
         "counted": said,
-        "text": one.text,
+        "text": text,
     }
 
 

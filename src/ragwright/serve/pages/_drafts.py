@@ -21,7 +21,7 @@ from ._base import as_owner, error_page, page
 if TYPE_CHECKING:
     from ...drafting import DraftBatch, Outputs
     from ...workbench import Workbench
-    from .._service import Opened
+    from .._opened import Opened
 
 router = APIRouter()
 
@@ -90,7 +90,7 @@ async def draft(request: Request, given: Annotated[Given, Form()]) -> Response:
                 return await _page(request, given, {"forecast": forecast})
             batch = await drafted(work, asked, how)
     except (RagwrightError, ApiError, TimeoutError, ClientGoneError) as error:
-        made = api_error(error)
+        made = api_error(error, caller)
         return await _page(request, given, {"fault": made.message}, status=made.status)
     if given.action == "preview":
         return await _page(request, given, {"preview": _previewed(batch)})

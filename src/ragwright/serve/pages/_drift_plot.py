@@ -22,13 +22,16 @@ _BETWEEN_MARKS = 24
 """Least distance between two numbers of changes; nearer ones are drawn a line lower."""
 
 
-def drift_plot(one: MeasureDrift, numbers: Mapping[str, int], window: int) -> Markup:
+def drift_plot(
+    one: MeasureDrift, numbers: Mapping[str, int], window: int, href: Callable[[str], str]
+) -> Markup:
     """A measure over days, as SVG.
 
     Args:
         one: The measure; it has at least one day with scores.
         numbers: Day -> number under which the page lists what changed on it.
         window: Days of a period; each period has an interval of its own.
+        href: Address of the answers of a day; its point leads there.
     """
     start = _number(one.reference_from)
     first, last = _number(one.days[0].day), _number(one.days[-1].day)
@@ -66,12 +69,13 @@ def drift_plot(one: MeasureDrift, numbers: Mapping[str, int], window: int) -> Ma
     for found in one.days:
         said = f"{shown_day(found.day)}: {found.mean:.3f} of {found.n}"
         drawn.append(
+            f'<a href="{escape(href(found.day))}" aria-label="{escape(said)}: its answers">'
             f'<circle class="dot" cx="{px(_number(found.day)):.1f}" cy="{py(found.mean):.1f}" '
-            f'r="3"><title>{escape(said)}</title></circle>'
+            f'r="4"><title>{escape(said)}</title></circle></a>'
         )
     return Markup(  # noqa: S704 - names in it are escaped
         f'<svg class="plot drift {escape(one.verdict)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'role="img" aria-label="{escape(str(one))}">{"".join(drawn)}</svg>'
+        f'role="group" aria-label="{escape(str(one))}">{"".join(drawn)}</svg>'
     )
 
 

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError, counted
-from ...report import value_text
+from ...experiment import run_means
+from ...report import grade_text, graded_apart, value_text
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import PRIVATE, as_owner, error_page, page
+from ._baselines import SHOWN, baseline_lines
 from ._plots import Point, scatter, span_of, strip
 
 if TYPE_CHECKING:
-    from ...experiment import KnownSweep, SweepProgress
+    from ...experiment import KnownRun, KnownSweep, SweepProgress
     from ...report import Board, Entry, Subject
     from ...workbench import Workbench
 
 router = APIRouter()
 
 _LISTED = 200
+_SCORED = 60
+"""Runs whose scores are listed, the newest."""
 _SWEEPS = 20
 _RANKED = 60
 """Trials of a leaderboard on a page; the report has all."""
@@ -40,6 +45,10 @@ async def experiments(request: Request) -> HTMLResponse:
         async with service.using(opened) as bench:
             runs = await service.for_page(bench.list_runs)
             sweeps = await service.for_page(bench.list_sweeps)
+            # A page that only follows its sweeps shows nothing else again.
+            following = "HX-Request" in request.headers
+            baselines = () if following else await service.for_page(bench.list_baselines, SHOWN)
+            means = await service.for_page(_means, bench, runs[:_SCORED])
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     by_testset: dict[str, list[Any]] = {}
@@ -48,11 +57,31 @@ async def experiments(request: Request) -> HTMLResponse:
     values = {
         "title": "Experiments",
         "groups": by_testset,
+        "means": means,
         "left_out": max(0, len(runs) - _LISTED),
         "sweeps": [_sweep_line(one) for one in sweeps[:_SWEEPS]],
+        "baselines": baseline_lines(baselines),
         "busy": any(one.running for one in sweeps),
     }
     return page(request, "experiments.html", values)
+
+
+_MEANS: WeakKeyDictionary[Workbench, dict[str, dict[str, float]]] = WeakKeyDictionary()
+"""Means of complete runs, which do not change."""
+
+
+def _means(bench: Workbench, runs: Sequence[KnownRun]) -> dict[str, dict[str, float]]:
+    """Run -> measure -> mean of its scored rows."""
+    known = _MEANS.setdefault(bench, {})
+    shown = {}
+    for run in runs:
+        means = known.get(run.id)
+        if means is None:
+            means = run_means(bench.project.runs, run.id)
+            if run.state == "complete":
+                known[run.id] = means
+        shown[run.id] = means
+    return shown
 
 
 def _sweep_line(sweep: KnownSweep) -> dict[str, Any]:
@@ -120,8 +149,15 @@ def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
             "plot": _plot(subject, sweep.id),
             "without": _without(subject),
             "facts": subject.facts,
+            "notes": subject.notes,
         }
-    if subject.kind != "run" or subject.diagnosis or subject.ablation or subject.curves:
+    if (
+        subject.kind != "run"
+        or subject.diagnosis
+        or subject.ablation
+        or subject.curves
+        or subject.baselines
+    ):
         return None
     [entry] = subject.entries
     earlier = [one for one in bench.list_runs() if one.testset == subject.facts.get("testset")]
@@ -133,6 +169,7 @@ def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
         "headline": report.headline,
         "facts": subject.facts,
         "measures": entry.summaries,
+        "notes": subject.notes,
         "others": [one for one in earlier if one.id != entry.run][:20],
     }
 
@@ -143,8 +180,9 @@ def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
     goals = [goal.name for goal in subject.goals if goal.name in subject.measures]
     measures = list(dict.fromkeys([*goals, *subject.measures]))
     first = [entry.summary(measures[0]) for entry in entries]
-    span = span_of(end for one in first if one for end in (one.low, one.mean, one.high))
+    span = span_of(end for one in first if one for end in one.deciding)
     keys = subject.keys
+    people = {name for entry in entries for name in entry.people}
     lines: list[dict[str, Any]] = []
     for place, entry in enumerate(entries, 1):
         if place > _RANKED and entry.id != subject.incumbent:
@@ -158,11 +196,12 @@ def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
                 "current": current,
                 "front": entry.id in board.front and len(subject.goals) > 1,
                 "lead": lead,
-                "strip": strip(lead.mean, lead.low, lead.high, span) if lead else "",
+                "strip": strip(*lead.deciding, span) if lead else "",
                 "values": [
-                    value_text(entry.values[key]) if key in entry.values else "" for key in keys
+                    value_text(entry.shown[key]) if key in entry.shown else "" for key in keys
                 ],
                 "measures": [entry.summary(name) for name in measures[1:]],
+                "people": {name: grade_text(entry, name) for name in people},
                 "facts": [_fact(entry, name) for name in _FACTS],
                 "compare": ""
                 if current or not subject.incumbent
@@ -177,6 +216,8 @@ def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
         "keys": _short(keys),
         "lead": measures[0] if measures else "",
         "measures": measures[1:],
+        "people": people,
+        "apart": graded_apart(entries),
         "facts": [name for name, held in zip(_FACTS.values(), facts, strict=True) if held],
         "held": facts,
     }

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 from weakref import WeakKeyDictionary
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
 from ...core import RagwrightError
-from ...drafting import FeedbackVerdict, OutputQuery
+from ...drafting import OutputQuery, ScoreOrder
+from ...measure import parse_measures
 from ...monitoring import shown_day
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from ._base import as_owner, error_page, page
+from ._base import VERDICTS, as_owner, error_page, page
 from ._drift_plot import drift_plot
 
 if TYPE_CHECKING:
+    from ...drafting import ServedScore
     from ...monitoring import DriftReport, MeasureDrift, Moved
     from ...workbench import Workbench
 
@@ -28,27 +33,87 @@ _PERIOD = 28
 """Days of the figures at the top."""
 _MOVES = 20
 """Changes that are listed, the newest."""
-_VERDICTS: dict[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """Which texts are listed, as the address of the page says."""
+
+    verdict: str = ""
+    day: str = ""
+    worst: str = ""
+    page: int = 1
+
+    def href(self, **other: Any) -> str:
+        """The address of the listing with something changed."""
+        values = {key: value for key, value in asdict(replace(self, **other)).items() if value}
+        if values.get("page") == 1:
+            del values["page"]
+        return f"/outputs?{urlencode(values)}#texts"
+
+    def query(self) -> OutputQuery:
+        """What is listed.
+
+        Raises:
+            ApiError: The day is none.
+        """
+        since = until = ""
+        if self.day:
+            try:
+                since = date.fromisoformat(self.day).isoformat()
+                until = (date.fromisoformat(since) + timedelta(days=1)).isoformat()
+            except (ValueError, OverflowError):
+                raise ApiError(400, f"{self.day!r} is not a day", "invalid_value") from None
+        verdict = VERDICTS.get(self.verdict, "")
+        return OutputQuery(kind="text", scope=None, verdict=verdict, since=since, until=until)
 
 
 @router.get("/outputs", response_class=HTMLResponse)
-async def outputs(request: Request, verdict: str = "") -> HTMLResponse:
-    """List texts, newest first."""
+async def outputs(
+    request: Request,
+    verdict: str = "",
+    day: str = "",
+    worst: str = "",
+    at: int = Query(1, alias="page", ge=1, le=1_000_000),
+) -> HTMLResponse:
+    """List texts with their scores: newest first, or the worst by a measure."""
     service, caller = service_of(request), caller_of(request)
+    listing = _Listing(verdict, day, worst, at)
     try:
         caller.require_owner()
+        query = listing.query()
         opened, _ = service.find("", None)
-        query = OutputQuery(kind="text", scope=None, verdict=_VERDICTS.get(verdict, ""))
         async with service.using(opened) as bench:
-            found = await service.for_page(
-                lambda: list(bench.outputs.find(query, limit=_LISTED, newest=True))
-            )
-            total = await service.for_page(bench.outputs.count, query)
             measured = await service.for_page(_measured, bench)
+            listed = await service.for_page(_listed, bench, listing, query)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    values = {"title": "Outputs", "outputs": found, "total": total, "verdict": verdict}
-    return page(request, "outputs.html", {**values, **measured})
+    return page(request, "outputs.html", {"title": "Outputs", **listed, **measured})
+
+
+def _listed(bench: Workbench, listing: _Listing, query: OutputQuery) -> dict[str, Any]:
+    """A page of the texts, and the ways to the pages beside it."""
+    stored = bench.outputs
+    order = None
+    if listing.worst:
+        [measure] = parse_measures(listing.worst)
+        order = ScoreOrder(str(measure), measure.definition.higher_is_better)
+    skipped = (listing.page - 1) * _LISTED
+    found = stored.page(query, limit=_LISTED, offset=skipped, order=order)
+    scores: dict[str, list[ServedScore]] = {}
+    for score in stored.scores.of(*(one.id for one in found)) if found else ():
+        scores.setdefault(score.output, []).append(score)
+    total = stored.count(query)
+    return {
+        "outputs": found,
+        "scores": scores,
+        "total": total,
+        "first": skipped + 1,
+        "listing": listing,
+        "shown_day": shown_day(listing.day) if listing.day else "",
+        "previous": listing.href(page=listing.page - 1) if listing.page > 1 else "",
+        "next": listing.href(page=listing.page + 1) if skipped + len(found) < total else "",
+    }
 
 
 def _measured(bench: Workbench) -> dict[str, Any]:
@@ -68,12 +133,18 @@ def _measured(bench: Workbench) -> dict[str, Any]:
         "report": report,
         "moves": [(days[move.day], shown_day(move.day), move) for move in shown],
         "more_moves": len(moves) - len(shown),
+        "answers_of": {one.measure: _answers_of(one) for one in report.measures},
         "plots": {
-            one.measure: drift_plot(one, _drawn(days, one), options.window)
+            one.measure: drift_plot(one, _drawn(days, one), options.window, _answers_of(one))
             for one in report.measures
             if one.days
         },
     }
+
+
+def _answers_of(one: MeasureDrift) -> Callable[[str], str]:
+    """Where the answers of a day are, the worst by the measure first."""
+    return lambda day: _Listing(day=day, worst=one.measure).href()
 
 
 _DRIFTS: WeakKeyDictionary[Workbench, tuple[object, DriftReport]] = WeakKeyDictionary()
@@ -126,7 +197,7 @@ async def respond(
     request: Request, name: str, verdict: str = Form(""), note: str = Form("")
 ) -> Response:
     """Store what the reader says of a text."""
-    by, said = caller_of(request).name or "pages", _VERDICTS.get(verdict, "")
+    by, said = caller_of(request).name or "pages", VERDICTS.get(verdict, "")
     failed = await as_owner(
         request,
         lambda bench: bench.outputs.respond(name, by=by, verdict=said, note=note[:10_000]),

@@ -61,6 +61,43 @@ def strip(
     )
 
 
+def distances(
+    points: Sequence[tuple[str, float, float | None, float | None]],
+    bands: Sequence[tuple[str, float, float]],
+    span: tuple[float, float] | None,
+) -> Markup:
+    """Means with their intervals above bands, on an axis that several lines of a table share.
+
+    Args:
+        points: Class of the mark, mean, and the ends of its interval.
+        bands: Class of the band, and its ends.
+        span: Ends of the axis.
+    """
+    if span is None:
+        return Markup("")
+
+    def at(one: float) -> float:
+        return 4 + 192 * (one - span[0]) / (span[1] - span[0])
+
+    drawn = []
+    for kind, low, high in bands:
+        width = max(1.5, at(high) - at(low))
+        drawn.append(
+            f'<rect class="{escape(kind)}" x="{at(low):.1f}" y="0" width="{width:.1f}" '
+            'height="26"/>'
+        )
+    for place, (kind, value, low_end, high_end) in enumerate(points):
+        y = 8 + 10 * place
+        if low_end is not None and high_end is not None:
+            ends = f"M{at(low_end):.1f} {y}H{at(high_end):.1f}"
+            drawn.append(f'<path class="{escape(kind)}" d="{ends}"/>')
+        drawn.append(f'<circle class="{escape(kind)}" cx="{at(value):.1f}" cy="{y}" r="3.5"/>')
+    return Markup(  # noqa: S704 - names in it are escaped
+        '<svg class="distances" viewBox="0 0 200 26" width="200" height="26" aria-hidden="true">'
+        f"{''.join(drawn)}</svg>"
+    )
+
+
 def shares(parts: Sequence[tuple[str, int]], label: str) -> Markup:
     """Counts as one bar: better, equal, worse."""
     total = sum(count for _, count in parts)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from .._api import caller_of, service_of
-from .._door import COOKIE
+from .._door import COOKIE, session_key
 from .._errors import ApiError
+from .._sessions import LIFE
 from . import _ask, _compare, _drafts, _experiments, _outputs, _settings, _sources, _testsets
 from ._base import STATIC, local_path, login_page, static_file
-
-_WEEK = 7 * 24 * 3600
 
 
 def page_routes() -> APIRouter:
@@ -35,28 +36,40 @@ def page_routes() -> APIRouter:
 
     @router.post("/login")
     async def log_in(request: Request, key: str = Form(""), next: str = Form("/")) -> Response:  # noqa: A002
-        """Keep a key in a cookie that no script can read and that no other site can post with.
+        """Begin a session: its random id goes into a cookie that no script can read.
 
-        Links from other sites, such as citations in a chat program, do carry it.
+        Nothing that another site causes carries it. So a link of another site, such as a citation
+        in a chat program, leads to the sign-in page, which then goes on by itself.
         """
-        if service_of(request).keys.find(key.strip()) is None:
+        service = service_of(request)
+        found = service.keys.find(key.strip())
+        if found is None:
             return login_page(request, next, wrong=True)
+        session = await asyncio.to_thread(service.sessions.begin, found.hash)
         reply = RedirectResponse(local_path(next), 303)
         reply.set_cookie(
             COOKIE,
-            key.strip(),
-            max_age=_WEEK,
+            session,
+            max_age=LIFE,
             httponly=True,
-            samesite="lax",
+            samesite="strict",
             secure=caller_of(request).base.startswith("https://"),
         )
         return reply
 
+    @router.get("/session")
+    async def session(request: Request) -> Response:
+        """Say whether this browser is signed in."""
+        signed_in = session_key(service_of(request), request) is not None
+        return JSONResponse({"signed_in": signed_in}, headers={"cache-control": "no-store"})
+
     @router.post("/logout")
-    async def log_out() -> Response:
-        """Forget the key."""
+    async def log_out(request: Request) -> Response:
+        """End the session."""
+        sessions = service_of(request).sessions
+        await asyncio.to_thread(sessions.end, request.cookies.get(COOKIE, ""))
         reply = RedirectResponse("/login", 303)
-        reply.delete_cookie(COOKIE, httponly=True, samesite="lax")
+        reply.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return reply
 
     return router

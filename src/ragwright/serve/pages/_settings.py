@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ from ...core import RagwrightError, holds_secret
 from ...project import project_keys, setting_places
 from .._api import caller_of, service_of
 from .._errors import ApiError
-from .._service import UNLIMITED
+from .._service import OF_A_SERVER
 from ._base import error_page, page
 
 if TYPE_CHECKING:
-    from .._service import Opened
+    from .._opened import Opened
 
 router = APIRouter()
 
@@ -29,14 +29,17 @@ _LISTS = ("models.NAME", "sources.[]", "jobs.NAME")
 
 
 @router.get("/settings", response_class=HTMLResponse)
-async def settings(request: Request, configuration: str = "", show: str = "all") -> HTMLResponse:
-    """List the keys; those that differ from their defaults are marked."""
+async def settings(
+    request: Request, configuration: str = "", show: str = "all", find: str = ""
+) -> HTMLResponse:
+    """List the keys, or those that hold a text; those that differ from defaults are marked."""
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
         names = [one.name for one in service.configurations(caller.key)]
         opened, _ = service.find(configuration, caller.key)
         sections = await service.for_page(_sections, opened, show == "changed")
+        sections = _holding(sections, find.casefold().split())
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     values = {
@@ -45,6 +48,7 @@ async def settings(request: Request, configuration: str = "", show: str = "all")
         "configurations": names,
         "configuration": opened.name,
         "served": opened.number,
+        "find": find.strip(),
         "show": "changed" if show == "changed" else "all",
     }
     return page(request, "settings.html", values)
@@ -52,7 +56,7 @@ async def settings(request: Request, configuration: str = "", show: str = "all")
 
 def _sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
     project = opened.bench.project
-    overrides = tuple(text for text in project.session.overrides if text != UNLIMITED)
+    overrides = tuple(text for text in project.session.overrides if text not in OF_A_SERVER)
     places = setting_places(project.folder.file, overrides)
     sections: dict[str, list[dict[str, Any]]] = {}
     for key, when, default, sentence in project_keys():
@@ -81,6 +85,24 @@ def _sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
             }
         )
     return sections
+
+
+def _holding(
+    sections: dict[str, list[dict[str, Any]]], words: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """The keys whose name, value or sentence contains every word."""
+    found = {
+        section: [
+            row
+            for row in rows
+            if all(
+                word in f"{row['key']} {row['value']} {row['sentence']}".casefold()
+                for word in words
+            )
+        ]
+        for section, rows in sections.items()
+    }
+    return {section: rows for section, rows in found.items() if rows}
 
 
 def _source(key: str, places: Mapping[str, str], differs: bool, number: int | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from ...core import RagwrightError, Span
@@ -33,8 +33,13 @@ _NARROWED = "Only the parts of the document that this key may see are shown."
 
 
 @router.get("/sources", response_class=HTMLResponse)
-async def sources(request: Request, after: str = "", configuration: str = "") -> HTMLResponse:
-    """List the documents by id."""
+async def sources(
+    request: Request,
+    after: str = "",
+    configuration: str = "",
+    find: str = Query("", max_length=2_000),
+) -> HTMLResponse:
+    """List the documents by id, or those whose id contains a text."""
     service, caller = service_of(request), caller_of(request)
     try:
         opened, _ = service.find(configuration, caller.key)
@@ -43,12 +48,12 @@ async def sources(request: Request, after: str = "", configuration: str = "") ->
         if opened.target is not None:
             async with service.using(opened) as bench:
                 asking = opened.asking(caller.key)
-                found, total = await list_sources(bench, asking, after, _LISTED)
+                found, total = await list_sources(bench, asking, after, _LISTED, find.strip())
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     # Names of sources that failed are for those who may see all sources.
     ingest = None
-    if caller.owner and not caller.narrowed and not after:
+    if caller.owner and not caller.narrowed and not after and not find:
         ingest = await service.for_page(last_ingest, service.folder)
     values = {
         "ingest": ingest,
@@ -56,6 +61,7 @@ async def sources(request: Request, after: str = "", configuration: str = "") ->
         "sources": found,
         "total": total,
         "after": after,
+        "find": find.strip(),
         "next": found[-1].id if len(found) == _LISTED else "",
     }
     return page(request, "sources.html", values)

@@ -22,6 +22,7 @@ from ._offline_questions import (
     plain_text as plain_text,
     spread as spread,
 )
+from ._strata import Stratum as Stratum, balanced as balanced, stratum_of as stratum_of
 from ._survey import Survey as Survey, Vocabulary as Vocabulary
 from ._synthesis import (
     Synthesis as Synthesis,

@@ -24,6 +24,8 @@ _NEAR = 0.95
 _HELD = 0.5
 """Least share of an answer's content words that must be in its evidence, or in a second answer."""
 
+_DIGIT = re.compile(r"\d")
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -195,7 +197,8 @@ def without_near_duplicates(
 ) -> list[Candidate]:
     """Candidates in their order, later near-duplicates of accepted ones rejected.
 
-    Heading paths share most of their words, so only equal ones are duplicates.
+    Heading paths share most of their words, so only equal ones are duplicates. Questions with
+    different numbers or codes ask for different things, however alike they are.
 
     Args:
         candidates: Accepted and rejected ones; the rejected stay as they are.
@@ -205,8 +208,8 @@ def without_near_duplicates(
         near: Cosine from which they are.
     """
     kept: list[Candidate] = []
-    words: list[frozenset[str]] = []
-    rows: list[int] = []
+    words: dict[frozenset[str], list[frozenset[str]]] = {}
+    rows: dict[frozenset[str], list[int]] = {}
     unit = None
     if vectors is not None:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -218,13 +221,16 @@ def without_near_duplicates(
         heading = candidate.kind == "heading"
         tokens = [] if heading else source.tokens(candidate.question)
         own = frozenset(tokens) or frozenset([candidate.question.casefold()])
-        twice = any(len(own & one) >= alike * len(own | one) for one in words)
-        if not twice and unit is not None and rows and not heading:
-            twice = bool((np.round(unit[rows] @ unit[at], 6) >= near).any())
+        codes = frozenset(word for word in own if _DIGIT.search(word))
+        alikes = words.get(codes, ())
+        twice = any(len(own & one) >= alike * len(own | one) for one in alikes)
+        same = rows.get(codes, [])
+        if not twice and unit is not None and same and not heading:
+            twice = bool((np.round(unit[same] @ unit[at], 6) >= near).any())
         if twice:
             kept.append(candidate.rejected("near-duplicate of another question"))
             continue
-        words.append(own)
-        rows.append(at)
+        words.setdefault(codes, []).append(own)
+        rows.setdefault(codes, []).append(at)
         kept.append(candidate)
     return kept

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+from typing import Any, TypeVar
 
 from ...core import ConfigError, GoldSpan, Mapped, Persona, Span, near
 from ...flow import Flow, branch, gather, settled
@@ -28,6 +29,8 @@ from ...measure import (
 )
 from ...models import TokenSource
 from ._candidates import Candidate, context_fault, language_fault, located, supported
+
+T = TypeVar("T")
 
 _QUOTED_LEVELS = ("fact", "extraction")
 """Levels whose answer must consist of words of its evidence."""
@@ -122,7 +125,7 @@ def write_questions(
     Raises:
         ModelError: The server fails.
     """
-    written = yield from asked(_writing_call(passage, writing), writing.setup)
+    written = yield from _asked_anew(_writing_call(passage, writing), writing.setup)
     drafts = written.value
     if drafts is None:
         nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
@@ -143,6 +146,18 @@ def write_questions(
         settle=True,
     )
     return tuple(settled(outcome) for outcome in outcomes)
+
+
+def _asked_anew(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+    """As `asked`, but stored replies that cannot be used are passed over for a new sample.
+
+    Otherwise one malformed reply would leave its passage without questions in every later run.
+    """
+    for sample in count():
+        judged = yield from asked(replace(call, sample=sample), setup)
+        if judged.value is not None or not judged.cached:
+            break
+    return judged
 
 
 def candidate_body(candidates: Sequence[Candidate]) -> dict[str, Any]:
@@ -186,7 +201,7 @@ def _asked_back(
     """The candidate, rejected if its evidence alone does not give its answer."""
     if candidate.reason:
         return candidate
-    back: Judged[tuple[bool, str]] = yield from asked(
+    back: Judged[tuple[bool, str]] = yield from _asked_anew(
         _back_call(candidate, number, writing), writing.setup
     )
     if back.value is None:

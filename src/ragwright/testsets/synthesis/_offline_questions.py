@@ -6,13 +6,17 @@ sentence. They can distinguish retrieval settings, but differ from users' questi
 
 from __future__ import annotations
 
+import heapq
+import math
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from ...core import Document, GoldSpan, Section, Span, text_hash
 from ...models import sentence_spans, words
 from ._candidates import Candidate, context_fault
+from ._strata import Stratum
 from ._survey import Survey, Vocabulary, fenced, sentences_of
 
 GAP = "____"
@@ -255,42 +259,68 @@ def spread(
     make: Maker,
     seed: int,
 ) -> Iterator[Candidate]:
-    """Candidates of a collection, alternating between documents in a seeded order.
+    """Candidates of a collection, alternating between its groups and documents in a seeded order.
+
+    The next document is one of the group (:class:`Stratum`) that has given least for its weight;
+    a group has the square root of its chunks as weight, and a document without questions counts as
+    one. A document gives one question of each form at a time, and a second turn when all documents
+    of its group had one.
 
     Args:
         documents: Ids.
         read: A document by its id; read once, on its turn.
         survey: Survey of the whole collection.
         make: Makes the candidates of a document.
-        seed: Seed of both orders.
+        seed: Seed of all orders.
     """
-    order = sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}"))
-    open_now: list[Iterator[Candidate]] = []
-    for name in order:
-        document = read(name)
-        if document is None:
-            continue
-        makers = make(document, survey, seed)
-        passed = list(_until_accepted(makers))
-        yield from passed
-        if passed and not passed[-1].reason:
-            open_now.append(makers)
-    while open_now:
-        going = []
-        for makers in open_now:
-            passed = list(_until_accepted(makers))
-            yield from passed
-            if passed and not passed[-1].reason:
-                going.append(makers)
-        open_now = going
+    groups: dict[Stratum, _Group] = {}
+    for name in sorted(documents, key=lambda name: text_hash(f"{seed}\x00{name}")):
+        group = groups.setdefault(survey.strata.get(name, Stratum()), _Group())
+        group.unread.append(name)
+        group.chunks += max(1, len(survey.chunks.get(name, ())))
+    heap = [(0.0, n, group) for n, group in enumerate(groups.values())]
+    while heap:
+        given, n, group = heapq.heappop(heap)
+        turn: list[Candidate] | None
+        if group.unread:
+            document = read(group.unread.popleft())
+            rounds = _rounds(make(document, survey, seed) if document is not None else ())
+        else:
+            rounds = group.open.popleft()
+        turn = next(rounds, None)
+        if turn is not None:
+            yield from turn
+            group.open.append(rounds)
+        if group.unread or group.open:
+            accepted = sum(not one.reason for one in turn or ())
+            heapq.heappush(heap, (given + max(1, accepted) / math.sqrt(group.chunks), n, group))
 
 
-def _until_accepted(makers: Iterator[Candidate]) -> Iterator[Candidate]:
-    """Candidates up to the first accepted one."""
-    for candidate in makers:
-        yield candidate
-        if not candidate.reason:
-            return
+@dataclass(slots=True)
+class _Group:
+    """Documents of one group: not read yet, and with candidates left."""
+
+    unread: deque[str] = field(default_factory=deque)
+    open: deque[Iterator[list[Candidate]]] = field(default_factory=deque)
+    chunks: int = 0
+
+
+def _rounds(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
+    """Candidates of a document in rounds: one accepted of each form, and the rejected before it."""
+    queues: dict[str, deque[Candidate]] = {}
+    rejected: list[Candidate] = []
+    for candidate in candidates:
+        if candidate.reason:
+            rejected.append(candidate)
+        else:
+            queues.setdefault(candidate.level, deque()).append(candidate)
+    if rejected and not queues:
+        yield rejected
+    while queues:
+        turn = [*rejected, *(queue.popleft() for queue in queues.values())]
+        queues = {level: queue for level, queue in queues.items() if queue}
+        rejected = []
+        yield turn
 
 
 def _shuffled(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:

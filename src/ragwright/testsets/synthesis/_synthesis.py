@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ...core import MetaValue, Row, text_hash
+from ...core import MetaValue, Row, counted, text_hash
 from .._splits import CONFIRM_SHARE
 from ._candidates import WEAK, Candidate
+from ._strata import shares_of
 from ._survey import Survey
 
 _FEW_DOCUMENTS = 5
 """Below this number of documents, splits are parts of a document's text."""
 
 _RUNS = 5
+
+_MOST_OF = 0.6
+"""Share from which a folder, format, language or kind is named as too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Synthesis:
         notes: Notes for the user.
         weak: Questions in it that no person would ask (a gap, a heading).
         weak_left_out: Such questions that were made and left out.
+        shares: ``folder``, ``format``, ``language``, ``kind`` -> value -> number of questions.
     """
 
     rows: tuple[Row, ...]
@@ -38,6 +43,7 @@ class Synthesis:
     notes: tuple[str, ...] = ()
     weak: int = 0
     weak_left_out: int = 0
+    shares: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def questions(self) -> int:
@@ -73,7 +79,7 @@ def synthesis_of(
         notes: To begin with.
     """
     accepted = [candidate for candidate in candidates if not candidate.reason]
-    chosen = accepted[:wanted]
+    chosen, left = accepted[:wanted], accepted[wanted:]
     rejected = Counter(candidate.reason for candidate in candidates if candidate.reason)
     chosen.sort(key=lambda c: (c.span.document_id, c.span.start, c.span.end, c.question))
     splits = planned_splits(chosen)
@@ -83,11 +89,12 @@ def synthesis_of(
         for candidate, leak, split in zip(chosen, leaks, splits, strict=True)
         for row in _rows(candidate, leak, split)
     ]
-    made = Counter(" ".join(filter(None, (one.kind, one.level))) for one in chosen)
-    told = list(notes)
-    if len(chosen) < wanted:
-        more = "; --weak adds gaps and headings" if rejected[WEAK] else ""
-        told.append(f"{len(chosen)} of {wanted} questions: no more valid ones were found{more}")
+    shares = shares_of(chosen, survey.strata)
+    told = [
+        *notes,
+        *_short_of(len(chosen), wanted, rejected, survey),
+        *_uneven(shares, left, survey),
+    ]
     if chosen and len({one.span.document_id for one in chosen}) < _FEW_DOCUMENTS:
         told.append(
             f"fewer than {_FEW_DOCUMENTS} documents: the splits are parts of their text, so "
@@ -97,13 +104,44 @@ def synthesis_of(
     counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
     return Synthesis(
         tuple(rows),
-        dict(sorted(made.items())),
+        dict(sorted(shares["kind"].items())),
         counts,
         tuple(known),
         tuple(told),
         sum(one.weak for one in chosen),
         rejected[WEAK],
+        shares,
     )
+
+
+def _short_of(
+    questions: int, wanted: int, rejected: Mapping[str, int], survey: Survey
+) -> Iterator[str]:
+    """Why there are fewer questions than wanted, in one note; nothing if there are enough."""
+    if questions >= wanted:
+        return
+    why = [f"{counted(len(survey.chunks), 'document')} gave no more valid ones"]
+    others = {name: count for name, count in rejected.items() if name != WEAK}
+    if others:
+        reason = max(others, key=lambda name: others[name])
+        why.append(f"the most common reason for rejection was {reason!r} ({others[reason]})")
+    if rejected.get(WEAK):
+        why.append("--weak adds sentences with a gap, and headings")
+    yield f"{questions} of {wanted} questions: {'; '.join(why)}"
+
+
+def _uneven(
+    shares: Mapping[str, Mapping[str, int]], left: Sequence[Candidate], survey: Survey
+) -> Iterator[str]:
+    """A note for each dimension of which one value has most questions, with the reason."""
+    spare = shares_of(left, survey.strata)
+    for dimension, counts in shares.items():
+        value, most = next(iter(counts.items()), ("", 0))
+        total = sum(counts.values())
+        if len(counts) > 1 and most > _MOST_OF * total:
+            other = any(name != value for name in spare[dimension])
+            why = "it is much larger than the others" if other else "the others gave no more"
+            yield f"{most} of {total} questions have the {dimension} {value!r}: {why}"
 
 
 def planned_splits(chosen: Sequence[Candidate]) -> list[str]:

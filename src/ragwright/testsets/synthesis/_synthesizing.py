@@ -11,6 +11,9 @@ from functools import partial
 from itertools import islice, zip_longest
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...answer import pick_persona
 from ...core import (
     ConfigError,
@@ -41,6 +44,7 @@ from ._model_questions import (
     write_questions,
 )
 from ._offline_questions import cloze_questions, heading_questions, spread
+from ._strata import balanced, interleaved, stratum_of
 from ._survey import Survey
 from ._synthesis import Synthesis, synthesis_of
 from ._template_questions import template_questions
@@ -55,6 +59,9 @@ KINDS = ("model", *_OFFLINE)
 
 _ROUNDS = 4
 """Most rounds with further passages if too many candidates were rejected."""
+
+_POOL = 4
+"""Candidates per question that is wanted: groups and forms are balanced by choosing among them."""
 
 _SHORTEST_PASSAGE = 200
 _MAX_TOKENS = 2000
@@ -111,11 +118,13 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
             lists.append(written)
         else:
             made = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
-            lists.append(list(_until(made, how.questions + 10)))
+            spare = not (how.kinds or how.weak or kind == "template")
+            lists.append(list(_until(made, how.questions * (1 if spare else _POOL))))
+    lists = [balanced(each, survey.strata, survey.chunks) for each in lists]
     ranked = _in_turn(lists) if how.kinds else _strong_first(lists)
-    candidates = _distinct(project, ranked, survey)
     if not how.kinds and not how.weak:
-        candidates = [one.rejected(WEAK) if _left_out(one) else one for one in candidates]
+        ranked = [one.rejected(WEAK) if _left_out(one) else one for one in ranked]
+    candidates = _distinct(project, ranked, survey, how.questions)
     texts = reader.texts(candidates)
     stopped = summary is not None and not summary.complete
     notes = ("the run was stopped before its end: continue it with --resume",) if stopped else ()
@@ -175,16 +184,18 @@ def survey_of(project: Project) -> Survey:
     with project.store.reading(project.pair) as reading:
         survey = Survey(reading.analyzer)
         for one in reading.documents():
-            survey.add(one.id, one.text, [Span(chunk.start, chunk.end) for chunk in one.chunks])
+            chunks = [Span(chunk.start, chunk.end) for chunk in one.chunks]
+            group = stratum_of(one.source, one.text, one.language)
+            survey.add(one.id, one.text, chunks, group)
     return survey
 
 
 def passages_of(project: Project, survey: Survey, seed: int) -> Iterator[Passage]:
-    """Chunks for questions, in a seeded order, alternating between documents.
+    """Chunks for questions, in a seeded order, alternating between groups and documents.
 
     None is boilerplate, a duplicate, or shorter than 200 characters.
     """
-    order = sorted(survey.chunks, key=lambda name: text_hash(f"{seed}\x00{name}"))
+    order = interleaved(survey.strata, survey.chunks, seed)
     queues = [_passages(project.store.document(name), survey, seed) for name in order]
     for turn in zip_longest(*queues):
         yield from (passage for passage in turn if passage is not None)
@@ -364,13 +375,31 @@ def _left_out(candidate: Candidate) -> bool:
     return candidate.weak and not candidate.reason
 
 
-def _distinct(project: Project, candidates: Sequence[Candidate], survey: Survey) -> list[Candidate]:
-    """Candidates without near-duplicates, by words and, with an embedder, by meaning."""
+def _distinct(
+    project: Project, candidates: Sequence[Candidate], survey: Survey, wanted: int
+) -> list[Candidate]:
+    """Distinct candidates in their order, up to a number, then the rejected ones.
+
+    Near-duplicates are found by words and, with an embedder, by meaning. Only as many questions are
+    embedded as are needed to find enough distinct ones.
+    """
     model = project.settings.embed.model
-    accepted = [one for one in candidates if not one.reason]
-    rejected = [one for one in candidates if one.reason]
-    vectors = None
-    if model and accepted:
-        vectors = project.runner.run(embed(model, [one.question for one in accepted]))
-    distinct = without_near_duplicates(accepted, survey.vocabulary.source, vectors)
-    return [*distinct, *rejected]
+    waiting = [one for one in candidates if not one.reason]
+    looked: list[Candidate] = []
+    judged: list[Candidate] = []
+    vectors: list[NDArray[np.float32]] = []
+    missing = wanted
+    while waiting and missing > 0:
+        size = max(missing, wanted // 4)
+        batch, waiting = waiting[:size], waiting[size:]
+        looked += batch
+        if model:
+            vectors.append(project.runner.run(embed(model, [one.question for one in batch])))
+        known = np.concatenate(vectors) if vectors else None
+        judged = without_near_duplicates(looked, survey.vocabulary.source, known)
+        missing = wanted - sum(not one.reason for one in judged)
+    return sorted([*judged, *(one for one in candidates if one.reason)], key=_is_rejected)
+
+
+def _is_rejected(candidate: Candidate) -> bool:
+    return bool(candidate.reason)

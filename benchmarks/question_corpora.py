@@ -1,0 +1,123 @@
+"""The folders that `benchmarks.offline_questions` asks about, written from the data sets.
+
+``mixed``: about 1,400 files of many kinds, side by side as people keep them: office documents,
+pages on errors of Microsoft's tools, printers' codes, comedies, articles, letters, licences.
+``codes``: the whole C++ error reference and the printers' codes. ``german``: 48 articles of XQuAD.
+``french``: all articles of PIAF and six comedies. ``guide``: this documentation's guide.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.data_sets import DATA
+from benchmarks.offline_answers import msvc, pages, prusa
+
+GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
+_TAG = re.compile("<[^>]*>")
+_LICENCES = {
+    "errors": "msvc_error_reference/LICENSE",
+    "printers": "prusa_error_codes/LICENSE",
+    "chunking": "chunking_eval/LICENSE",
+    "xquad": "xquad/CC-BY-SA4.0.txt",
+}
+
+
+def articles(path: Path, folder: Path, kept: Sequence[int] | range | None = None) -> None:
+    """Writes articles of a SQuAD-like file as plain text, the title in the first line."""
+    folder.mkdir(parents=True)
+    for number, article in enumerate(json.loads(path.read_text("utf-8"))["data"]):
+        if kept is not None and number not in kept:
+            continue
+        title = _TAG.sub("", article["title"]).replace("_", " ").strip()
+        name = re.sub(r"[^\w()-]+", "_", title)
+        text = "\n\n".join([title, *(p["context"].strip() for p in article["paragraphs"])])
+        (folder / f"{number:03}-{name}.txt").write_text(f"{text}\n", "utf-8")
+
+
+def letters(path: Path, folder: Path) -> None:
+    """Writes the e-mails as text files."""
+    folder.mkdir(parents=True)
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            head = f"From: {row['name']} <{row['email']}>\nSubject: {row['subject']}\n"
+            text = f"{head}Date: {row['date']}\n\n{row['body'].strip()}\n"
+            (folder / f"letter-{number:03}.txt").write_text(text, "utf-8")
+
+
+def _errors(folder: Path) -> None:
+    """All pages on tools, and every fourth one on the first compiler errors and on warnings."""
+    root, _ = msvc()
+    for name, step in (("tool-errors", 1), ("compiler-errors-1", 4), ("compiler-warnings", 4)):
+        (folder / name).mkdir(parents=True)
+        for path in sorted((root / name).glob("*.md"))[::step]:
+            shutil.copyfile(path, folder / name / path.name)
+
+
+def mixed(folder: Path, data: Path = DATA) -> Path:
+    """Files of many kinds."""
+    folder.mkdir()
+    shutil.copytree(
+        data / "documents" / "sources", folder / "office", copy_function=shutil.copyfile
+    )
+    _errors(folder / "errors")
+    pages(prusa(data), folder / "printers")
+    articles(data / "piaf" / "piaf-v1.0.json", folder / "articles-fr", range(0, 191, 3))
+    articles(data / "xquad" / "xquad.de.json", folder / "articles-de", range(0, 48, 3))
+    articles(data / "xquad" / "xquad.es.json", folder / "articles-es", range(1, 48, 3))
+    letters(data / "political_emails" / "tests.csv", folder / "letters")
+    for name in ("theatre", "texts", "licences"):
+        (folder / name).mkdir()
+    for path in sorted((data / "moliere").glob("*.xml")):
+        shutil.copyfile(path, folder / "theatre" / path.name)
+    for text in ("state_of_the_union.md", "wikitexts.md"):
+        shutil.copyfile(data / "chunking_eval" / "corpora" / text, folder / "texts" / text)
+    for name, licence in _LICENCES.items():
+        shutil.copyfile(data / licence, folder / "licences" / f"{name}.txt")
+    return folder
+
+
+def codes(folder: Path, data: Path = DATA) -> Path:
+    """Codes of tools and printers."""
+    folder.mkdir()
+    root, _ = msvc(data)
+    shutil.copytree(root, folder / "errors", copy_function=shutil.copyfile)
+    pages(prusa(data), folder / "printers")
+    return folder
+
+
+def german(folder: Path, data: Path = DATA) -> Path:
+    """Articles in German."""
+    articles(data / "xquad" / "xquad.de.json", folder)
+    return folder
+
+
+def french(folder: Path, data: Path = DATA) -> Path:
+    """Articles and comedies in French."""
+    folder.mkdir()
+    articles(data / "piaf" / "piaf-v1.0.json", folder / "articles")
+    (folder / "theatre").mkdir()
+    for path in sorted((data / "moliere").glob("*.xml")):
+        shutil.copyfile(path, folder / "theatre" / path.name)
+    return folder
+
+
+def guide(folder: Path) -> Path:
+    """The guide, a page a file."""
+    shutil.copytree(GUIDE, folder, copy_function=shutil.copyfile)
+    return folder
+
+
+CORPORA: dict[str, Callable[[Path], Path]] = {
+    "mixed": mixed,
+    "guide": guide,
+    "codes": codes,
+    "german": german,
+    "french": french,
+}
+"""What writes each corpus into a folder that is not there yet."""

@@ -1,0 +1,212 @@
+"""Baselines as the run store keeps them: written once, read by reports and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...core import StoreError
+from ...flow import Run, RunRow, Runs
+from ...measure import QADistances, distances_of_vectors
+from ...project import Project, ProjectFolder
+from ..evaluations import BASELINE, KnownRun, find_run, known_run
+from ._outcome import DistanceShift, distance_shift
+from ._pairs import BaselineResult, DistanceSet, KeptPair
+
+_T = TypeVar("_T")
+
+_MARGIN = 0.1
+"""Margin of runs that do not name theirs: it was the default when they were written."""
+
+_OLDER = (
+    "this run was stored before echoed questions and random chunks were kept with it; shuffled "
+    "answers were drawn again (run `ragwright baseline` again to have all three)"
+)
+_FIELDS = frozenset(field.name for field in fields(KeptPair))
+_TUPLES = ("passages", "question_vector", "answer_vector")
+
+
+def keep_baseline(
+    runs: Runs, found: BaselineResult, whole: Sequence[KeptPair], pinned: Mapping[str, Any]
+) -> BaselineResult:
+    """Store a result as a run of its own, and return it with that run's id.
+
+    Args:
+        runs: The run store.
+        found: What was measured.
+        whole: Every given pair, also those that the experiment did not answer.
+        pinned: Further facts of the run's manifest.
+    """
+    manifest = {
+        "testset": found.testset,
+        "embedder": found.embedder,
+        "changed": list(found.changed),
+        "notes": list(found.notes),
+        "name": found.name,
+        "asked": {one.name: [one.asked, one.abstained] for one in found.sets},
+        "runs": {one.name: one.run for one in found.sets if one.run},
+        **pinned,
+    }
+    run = runs.start(BASELINE, manifest)
+    compared = {pair.id: pair for pair in found.sets[0].pairs}
+    bare = [compared.get(pair.id) or _without_baselines(pair) for pair in whole]
+    pairs = [*bare, *(pair for one in found.sets[1:] for pair in one.pairs)]
+    for at, pair in enumerate(pairs):
+        row = RunRow(at, f"{pair.set}/{pair.id}", "done", pair.body())
+        runs.append(run, row, sources=pair.sources)
+    runs.finish(run, "complete")
+    return replace(found, run=run, started=runs.get(run).started)
+
+
+def stored_baseline(runs: Runs, name: str) -> BaselineResult:
+    """A baseline that was run before, from its stored pairs alone.
+
+    Raises:
+        StoreError: There is no such run, or it is not a baseline, or its pairs were forgotten.
+    """
+    run = runs.get(name if runs.holds(name) else find_run(runs, name))
+    if run.kind != BASELINE:
+        raise StoreError(f"the run {run.id} is not a baseline", hint="it is of `ragwright eval`")
+    by_set: dict[str, list[KeptPair]] = {}
+    for row in runs.rows(run.id):
+        pair = _pair_of(row.body)
+        by_set.setdefault(pair.set, []).append(pair)
+    names = [BASELINE, *(one for one in by_set if one != BASELINE)]
+    if len(names) < 2 or BASELINE not in by_set:
+        raise StoreError(
+            f"the baseline {run.id} has no answers that can be compared",
+            hint="run `ragwright baseline` again",
+        )
+    answered = {pair.id for pair in by_set["experiment"]} if "experiment" in by_set else set()
+    if answered:
+        by_set[BASELINE] = [pair for pair in by_set[BASELINE] if pair.id in answered]
+    manifest = run.manifest
+    seed = int(manifest.get("seed", 0))
+    sets = [_set_of(one, by_set[one], manifest, seed) for one in names]
+    shift, context = shifts_of(sets, float(manifest.get("margin", _MARGIN)), seed)
+    notes = tuple(manifest.get("notes", ()))
+    complete = all(pair.echoed is not None for pairs in by_set.values() for pair in pairs)
+    return BaselineResult(
+        run.id,
+        str(manifest["testset"]),
+        str(manifest["embedder"]),
+        tuple(manifest.get("changed", manifest.get("settings", ()))),
+        tuple(sets),
+        shift,
+        context,
+        notes if complete else (*notes, _OLDER),
+        str(manifest.get("name", "")),
+        run.started,
+    )
+
+
+def stored_baselines(runs: Runs, most: int | None = None) -> tuple[BaselineResult, ...]:
+    """Baselines of a project, newest first; those that cannot be compared are left out.
+
+    Args:
+        runs: The run store.
+        most: Read only this many, the newest ones; None for all.
+    """
+    found: list[BaselineResult] = []
+    for run in reversed(baseline_runs(runs)):
+        if most is not None and len(found) == most:
+            break
+        try:
+            found.append(stored_baseline(runs, run.id))
+        except StoreError:  # all its pairs are forgotten
+            continue
+    return tuple(found)
+
+
+def known_baselines(runs: Runs) -> tuple[KnownRun, ...]:
+    """Every stored baseline as a line of a list, newest first."""
+    return tuple(known_run(run) for run in reversed(baseline_runs(runs)))
+
+
+def list_baselines(folder: str | Path) -> tuple[KnownRun, ...]:
+    """As :func:`known_baselines`, of a project folder."""
+    with Project.open(ProjectFolder(Path(folder)).root) as project:
+        return known_baselines(project.runs)
+
+
+def open_baselines(folder: str | Path, names: Sequence[str]) -> tuple[BaselineResult, ...]:
+    """Baselines of a project folder by their names; raises as :func:`stored_baseline`."""
+    with Project.open(ProjectFolder(Path(folder)).root) as project:
+        return tuple(stored_baseline(project.runs, name) for name in names)
+
+
+def baseline_runs(runs: Runs) -> list[Run]:
+    """Runs of baselines that are complete, oldest first."""
+    return [run for run in runs.list(BASELINE) if run.state == "complete"]
+
+
+def shifts_of(
+    sets: Sequence[DistanceSet], share: float, seed: int
+) -> tuple[DistanceShift, DistanceShift | None]:
+    """The experiment against the baseline, and answers with the chunk against those without it.
+
+    Args:
+        sets: The baseline first, then the experiment.
+        share: Largest mean change that counts as equal, as a share of the way from the baseline's
+            own answers to shuffled ones.
+        seed: Seed of intervals and tests.
+    """
+    known = sets[0].distances
+    margin = 0.0
+    if known is not None:
+        own, other = (sum(values) / len(values) for values in (known.own, known.shuffled))
+        margin = share * (other - own)
+    shift = distance_shift(sets[0].own, sets[1].own, margin, seed=seed)
+    by_name = {one.name: one.own for one in sets}
+    if not {"with_chunk", "without_chunk"} <= by_name.keys():
+        return shift, None
+    context = distance_shift(by_name["without_chunk"], by_name["with_chunk"], margin, seed=seed)
+    return shift, context
+
+
+def _without_baselines(pair: KeptPair) -> KeptPair:
+    """A pair that the experiment did not answer: its null baselines are those of another set."""
+    return replace(pair, shuffled=None, echoed=None, random_chunk=None, rank=None)
+
+
+def _pair_of(body: Mapping[str, Any]) -> KeptPair:
+    known = {key: value for key, value in body.items() if key in _FIELDS}
+    return KeptPair(**known | {key: tuple(known[key]) for key in _TUPLES})
+
+
+def _set_of(
+    name: str, pairs: Sequence[KeptPair], manifest: Mapping[str, Any], seed: int
+) -> DistanceSet:
+    asked, abstained = manifest.get("asked", {}).get(name, (len(pairs), 0))
+    run = str(manifest.get("runs", {}).get(name, ""))
+    found = _distances_of(pairs, seed) if len(pairs) > 1 else None
+    return DistanceSet(name, asked, abstained, found, tuple(pairs), run)
+
+
+def _distances_of(pairs: Sequence[KeptPair], seed: int) -> QADistances:
+    ids = tuple(pair.id for pair in pairs)
+    questions = np.array([pair.question_vector for pair in pairs])
+    answers = np.array([pair.answer_vector for pair in pairs])
+    if any(pair.shuffled is None for pair in pairs):  # stored by an older version
+        return distances_of_vectors(ids, questions, answers, seed)
+    return QADistances(
+        ids,
+        tuple(pair.distance for pair in pairs),
+        _known(pair.shuffled for pair in pairs),
+        _known(pair.echoed for pair in pairs),
+        _known(pair.random_chunk for pair in pairs),
+        _known(pair.rank for pair in pairs),
+        questions,
+        answers,
+    )
+
+
+def _known(values: Iterable[_T | None]) -> tuple[_T, ...]:
+    """The values if all are known, else none."""
+    listed = tuple(values)
+    known = tuple(value for value in listed if value is not None)
+    return known if len(known) == len(listed) else ()

@@ -1,0 +1,81 @@
+"""The open tables of a Lance store: opened once, and made where they are missing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+_READS = 20
+"""Attempts to open a table that another process is making."""
+
+
+class OpenTables:
+    """Tables of a database by name.
+
+    Args:
+        database: LanceDB's connection.
+    """
+
+    def __init__(self, database: Any) -> None:
+        self._db = database
+        self._tables: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, name: str) -> Any:
+        """A table that is open."""
+        return self._tables[name]
+
+    def names(self) -> list[str]:
+        """Names of all tables."""
+        return list(self._db.list_tables().tables)
+
+    def created(self, name: str, schema: Any) -> Any:
+        """The table of that name, made with this schema where it is missing."""
+        return self.made(name, lambda: self._db.create_table(name, schema=schema, exist_ok=True))
+
+    def opened(self, name: str) -> Any | None:
+        """The table of that name, None where there is none."""
+        with self._lock:
+            if name not in self._tables and name not in self.names():
+                return None
+            return self.made(name, lambda: None)
+
+    def fresh(self, name: str) -> Any:
+        """A handle of its own on a table, to be set to a version."""
+        return self._db.open_table(name)
+
+    def made(self, name: str, make: Callable[[], Any]) -> Any:
+        """The table of that name; ``make`` makes it, another process may do so first.
+
+        A process that was killed, or met a full disk, while it made the table leaves a folder
+        without a version, which is listed and cannot be opened. The table is then made again.
+        """
+        with self._lock:
+            for attempt in range(_READS):
+                if name in self._tables:
+                    break
+                try:
+                    made = self._open(name, again=attempt >= _READS // 2) or make()
+                except (OSError, RuntimeError, ValueError):
+                    # Another process is making it: listed, but not yet to be opened.
+                    if attempt == _READS - 1:
+                        raise
+                    time.sleep(0.05)
+                else:
+                    if made is None:
+                        return None
+                    self._tables[name] = made
+            return self._tables[name]
+
+    def _open(self, name: str, *, again: bool) -> Any | None:
+        """The table, None where there is none; with ``again`` also where it has no version."""
+        if name not in self.names():
+            return None
+        try:
+            return self._db.open_table(name)
+        except ValueError as error:
+            if again and "not found" in str(error):
+                return None
+            raise

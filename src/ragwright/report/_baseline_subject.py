@@ -1,0 +1,98 @@
+"""Stored baselines as the subject of a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from ..core import counted
+from ..experiment import (
+    BaselineResult,
+    DistanceSet,
+    RowResult,
+    baseline_runs,
+    stored_baseline,
+    stored_baselines,
+)
+from ..flow import Run, Runs
+from ._baseline import SET_NAMES
+from ._subject import Entry, Subject
+
+_MOST = 40
+"""Experiments on a board, the newest ones."""
+
+
+def baseline_subject(runs: Runs, found: Sequence[Run]) -> Subject:
+    """One baseline with its sets side by side, or the answers of two; all others on the board.
+
+    Raises:
+        StoreError: The pairs of one of them were forgotten.
+    """
+    about = [stored_baseline(runs, name) for name in dict.fromkeys(run.id for run in found)]
+    first = about[0]
+    if len(about) == 1:
+        entries = [_entry(first, side, SET_NAMES[side.name]) for side in first.sets if side.pairs]
+        title = f"Baseline of {first.testset}"
+    else:
+        labels = [one.label for one in about]
+        if len(set(labels)) < len(labels):
+            labels = [f"{one.label} ({one.run})" for one in about]
+        entries = [
+            _entry(one, one.sets[1], f"S_e of {label}")
+            for one, label in zip(about, labels, strict=True)
+        ]
+        title = f"{labels[0]} and {labels[1]}, side by side"
+    others = _others(runs, [one.run for one in about])
+    return Subject(
+        title,
+        "pair" if len(entries) > 1 else "run",
+        tuple(entries),
+        measures=("QADistance",),
+        facts=_facts(about),
+        notes=(*dict.fromkeys(note for one in about for note in one.notes), *_left_out(runs)),
+        baselines=(*about, *others),
+        about=len(about),
+    )
+
+
+def _others(runs: Runs, shown: Sequence[str]) -> Iterable[BaselineResult]:
+    return [one for one in stored_baselines(runs, _MOST) if one.run not in shown]
+
+
+def _left_out(runs: Runs) -> Iterable[str]:
+    count = len(baseline_runs(runs)) - _MOST
+    if count > 0:
+        yield f"the board shows the newest {_MOST} experiments; {counted(count, 'older one')} not"
+
+
+def _entry(found: BaselineResult, side: DistanceSet, label: str) -> Entry:
+    return Entry(
+        f"{found.run}-{side.name}",
+        (side.summary,),
+        label,
+        rows=len(side.pairs),
+        run=found.run,
+        judge=found.embedder,
+        read=partial(_rows, side),
+    )
+
+
+def _rows(side: DistanceSet, _texts: bool) -> Iterable[RowResult]:
+    return side.results()
+
+
+def _facts(about: Sequence[BaselineResult]) -> dict[str, str]:
+    def each(values: Iterable[str]) -> str:
+        return " and ".join(dict.fromkeys(values))
+
+    first = about[0]
+    return {
+        "pairs": each(one.testset for one in about),
+        "embedding model": each(one.embedder for one in about),
+        "the experiment changes": each(
+            ", ".join(one.changed) or "nothing: the project as it is" for one in about
+        ),
+        "run": each(one.run for one in about),
+        "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(first.started)),
+    }

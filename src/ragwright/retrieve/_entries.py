@@ -1,0 +1,369 @@
+"""Entries of printed lists: a code, its title and its text, up to the next code.
+
+Manuals set them in a few forms: the code on a line of its own with title and text as blocks below
+it (also where the code has a label, ``Error code: E42``), the code in a heading, or the code at the
+beginning of the line of its title. Codes of one list have one shape (``APP_w304``, ``BLS_w307``),
+which parts them from codes that a text only mentions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..core import late_pattern
+from ..models import is_code, words
+
+EntryForm: TypeAlias = Literal["alone", "heading", "line", "run"]
+
+LEAST_ENTRIES = 5
+"""Distinct codes of one shape from which a corpus has entries."""
+
+_LEAST_HERE = 3
+"""Of these, in one document at least: one code a page needs no pattern."""
+
+_LEAST_ALIKE: Mapping[EntryForm, int] = {"alone": 1, "heading": 1, "line": 1, "run": 3}
+"""Codes of one shape in a text from which a line in this form begins an entry."""
+
+_LEAST_WEAK = 3
+"""The same for numbers and for letters with a number (``F 10``), which are mostly no codes."""
+
+_LONGEST_ENTRY = 4_000
+"""Characters of the middle entry of a list; longer parts are chapters."""
+
+_REPEATED = 1.25
+"""Most lines for each distinct code of a list: a running title repeats."""
+
+_TITLE_WORDS = 12
+_LEAST_WORDS = 3
+_LABELS = (
+    r"(?:error|fault|warning|alarm|status|message|event|trouble|code|no|nr|fehler|störung|warnung"
+    r"|meldung|fehlercode|erreur|défaut|panne|alarme|alerte|avertissement|numéro|aviso|fallo"
+    r"|avería|código|número)"
+)
+_LINE = late_pattern(
+    r"^(?P<lead>[ \t>]*(?:(?P<heading>\#{1,6})[ \t]+|[-*+•][ \t]+)?[*_`\"']{0,3}"
+    rf"(?:{_LABELS}[ \t]*[:.#]?[ \t]*){{0,2}}[*_`\"']{{0,3}}[ \t]*)"
+    r"(?P<code>[A-Z]{1,2}[ ]\d{1,4}(?![\w/.-])|[^\W_](?:[\w.-]{0,38}\w)?(?![\w/.-]*\w))"
+    r"(?P<rest>[*_`\"']{0,3}.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SEPARATOR = re.compile(r"[*_`\"']{0,3}[ \t]*(?::|=|[ \t][-–—](?=\s))[ \t]*[*_`\"']{0,3}[ \t]*")
+_NOTHING = re.compile(r"[*_`\"':.]{0,4}[ \t]*(?:#.*)?$")
+_STOPPED = re.compile(r"[.!?:;,…。！？][\"'”’)]?\s*$")
+_HEADING_LINE = re.compile(r"^\s{0,3}#{1,6}\s+", re.MULTILINE)
+_BLANK = re.compile(r"\n[ \t]*\n")
+_FIELD = re.compile(
+    r"^[ \t>]*(?:[-*+•][ \t]+)?[\"']?(?P<key>[^\W\d_]+)[\"']?[ \t]*:[ \t]+(?P<value>.+)$"
+)
+_TITLED = re.compile(
+    r"(?:title|name|message|text|description|meaning|titel|bezeichnung|meldung|beschreibung|titre|nom"
+    r"|signification|título|nombre|mensaje|descripción)$",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d$")
+_VERSION = re.compile(r"[vV]?\d+(?:\.\d+)+\w*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of a list in a text.
+
+    Attributes:
+        code: As written.
+        form: How it is set.
+        shape: The kinds of characters of its code, ``A_a0`` for ``APP_w304``.
+        title: What names it in words; empty where there is only a text.
+        start: First character of its line; likewise ``end``, exclusive, of its text.
+        body: First character after its code.
+        lead: What stands before the code in its line.
+    """
+
+    code: str
+    form: EntryForm
+    shape: str
+    title: str
+    start: int
+    body: int
+    end: int
+    lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPattern:
+    """How the entries of a corpus begin.
+
+    Attributes:
+        pattern: A regular expression for ``chunk.pattern``.
+        entries: The number of distinct codes.
+        documents: The number of documents with entries.
+        example: The first code.
+    """
+
+    pattern: str
+    entries: int
+    documents: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Coded:
+    """The document, the code and the size of an entry, in characters."""
+
+    document: int
+    code: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """A line that may begin an entry."""
+
+    code: str
+    form: EntryForm
+    shape: str
+    rest: str
+    lead: str
+    start: int
+    body: int
+    end: int
+    weak: bool
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The list that it belongs to."""
+        return self.form, self.shape
+
+
+def read_entries(text: str, *, least: int = 1) -> list[Entry]:
+    """Entries of a text, in its order.
+
+    Args:
+        text: A document, or a part of one.
+        least: Distinct codes of one shape from which they are a list.
+    """
+    starts = _in_lists(list(_starts(text)), least)
+    found: list[Entry] = []
+    empty: _Start | None = None
+    last = {start.key: at for at, start in enumerate(starts)}
+    for at, start in enumerate(starts):
+        end = starts[at + 1].start if at + 1 < len(starts) else len(text)
+        if start.form == "heading" and last[start.key] == at:
+            below = _HEADING_LINE.search(text, start.end, end)
+            end = below.start() if below else end
+        entry = _entry(text, start, end)
+        in_column = empty is not None and empty.key == start.key
+        empty = start if entry is None or in_column else None
+        if entry is not None and not in_column:
+            found.append(entry)
+    return _listed(found, least)
+
+
+def _listed(entries: Sequence[Entry], least: int) -> list[Entry]:
+    """Entries with enough codes of one shape and form."""
+    codes: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for entry in entries:
+        codes[entry.form, entry.shape].add(entry.code)
+    return [entry for entry in entries if len(codes[entry.form, entry.shape]) >= least]
+
+
+def find_pattern(texts: Iterable[str]) -> EntryPattern | None:
+    """How the entries of documents begin; None where no list of entries is certain."""
+    lists: dict[tuple[str, str, str], list[_Coded]] = defaultdict(list)
+    for number, text in enumerate(texts):
+        for entry in read_entries(text, least=_LEAST_HERE):
+            coded = _Coded(number, entry.code, entry.end - entry.start)
+            lists[entry.form, _lead(entry), entry.shape].append(coded)
+    found: dict[tuple[str, str], list[list[_Coded]]] = defaultdict(list)
+    for (form, lead, _), entries in lists.items():
+        if _is_list(entries):
+            found[form, lead].append(entries)
+    made = [_pattern(form, lead, shapes) for (form, lead), shapes in found.items()]
+    return max(made, key=lambda pattern: pattern.entries, default=None)
+
+
+def _is_list(entries: Sequence[_Coded]) -> bool:
+    """True for enough short entries with codes that hardly repeat within a document."""
+    apart = {(entry.document, entry.code) for entry in entries}
+    sizes = sorted(entry.size for entry in entries)
+    return (
+        len({entry.code for entry in entries}) >= LEAST_ENTRIES
+        and len(entries) <= _REPEATED * len(apart)
+        and sizes[len(sizes) // 2] <= _LONGEST_ENTRY
+    )
+
+
+def _lead(entry: Entry) -> str:
+    """What stands before the code, as a regular expression."""
+    if entry.form == "heading":
+        return "#{1,6} .*?" if entry.lead.strip(" \t#") else "#{1,6} "
+    plain = " ".join(entry.lead.split())
+    between = " " if plain and entry.lead[-1] in " \t" else ""
+    indent = " *" if plain or entry.lead else ""
+    return indent + re.sub(r"([\\.*+?()|\[\]{}^$])", r"\\\1", plain) + between
+
+
+def _pattern(form: str, lead: str, shapes: Sequence[Sequence[_Coded]]) -> EntryPattern:
+    codes = [list(dict.fromkeys(entry.code for entry in entries)) for entries in shapes]
+    parts = [_code_pattern(own) for own in codes]
+    either = parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+    end = ("$" if not lead.strip(" *") else r"[^\w\n]*$") if form == "alone" else r"\b"
+    documents = {entry.document for entries in shapes for entry in entries}
+    return EntryPattern(f"^{lead}{either}{end}", sum(map(len, codes)), len(documents), codes[0][0])
+
+
+def _code_pattern(codes: Sequence[str]) -> str:
+    """A regular expression for codes of one shape."""
+    columns = list(zip(*(_runs(code) for code in codes), strict=True))
+    parts = []
+    for column in columns:
+        kind = _kind(column[0][0])
+        texts = set(column)
+        sizes = sorted({len(text) for text in texts})
+        times = f"{{{sizes[0]}}}" if len(sizes) == 1 else f"{{{sizes[0]},{sizes[-1]}}}"
+        if kind == "0":
+            parts.append(rf"\d{times}")
+        elif len(texts) == 1:
+            parts.append(re.escape(column[0]).replace("\\ ", " "))
+        elif sizes == [1] and len(texts) <= 4:
+            parts.append(f"[{''.join(sorted(texts))}]")
+        else:
+            parts.append(("[A-Z]" if kind == "A" else "[a-z]") + times)
+    return "".join(parts).replace("{1}", "")
+
+
+def _runs(code: str) -> list[str]:
+    """Runs of characters of one kind."""
+    runs: list[str] = []
+    for char in code:
+        if runs and _kind(runs[-1][0]) == _kind(char) and _kind(char) in "Aa0":
+            runs[-1] += char
+        else:
+            runs.append(char)
+    return runs
+
+
+def _kind(char: str) -> str:
+    if char.isdigit():
+        return "0"
+    if char.isalpha():
+        return "A" if char.isupper() else "a"
+    return char
+
+
+def _shape(code: str) -> str:
+    return "".join(_kind(run[0]) for run in _runs(code))
+
+
+def _starts(text: str) -> Iterator[_Start]:
+    """Lines that begin with a code and may begin an entry."""
+    for match in _LINE.finditer(text):
+        code, rest, lead = match["code"], match["rest"], match["lead"]
+        weak = not is_code(code, written=True)
+        digits = any(char.isdigit() for char in code)
+        if not digits or _VERSION.fullmatch(code) or (weak and not _may_be_weak(code)):
+            continue
+        form: EntryForm
+        separator = _SEPARATOR.match(rest)
+        if match["heading"]:
+            form, rest = "heading", rest[separator.end() :] if separator else rest
+        elif _NOTHING.match(rest):
+            form, rest = "alone", ""
+        elif separator and rest[separator.end() :].strip():
+            form, rest = "line", rest[separator.end() :]
+        elif _is_title(rest) and not weak:
+            form = "run"
+        else:
+            continue
+        if form == "alone" and _runs_on(text, match.start()):
+            continue
+        title = rest.strip(" \t*_`\"'")
+        body = match.end("code") if title else match.end()
+        yield _Start(code, form, _shape(code), title, lead, match.start(), body, match.end(), weak)
+
+
+def _may_be_weak(code: str) -> bool:
+    """True for a number of four to six digits that is no year, and for ``F 10``."""
+    if code.isdigit():
+        return 4 <= len(code) <= 6 and not _YEAR.match(code)
+    letters, _, number = code.partition(" ")
+    return letters.isupper() and number.isdigit()
+
+
+def _is_title(rest: str) -> bool:
+    """True for the words of a title after a code on its line."""
+    title = rest.strip()
+    return (
+        rest[:1] in " \t"
+        and title[:1].isupper()
+        and len(title.split()) <= _TITLE_WORDS
+        and not _STOPPED.search(title)
+    )
+
+
+def _runs_on(text: str, start: int) -> bool:
+    """True where a line is the end of a sentence that began above it."""
+    if start < 2 or text[start - 2] == "\n":
+        return False
+    line = text[text.rfind("\n", 0, start - 1) + 1 : start - 1]
+    if not line.strip() or _STOPPED.search(line) or _HEADING_LINE.match(line):
+        return False
+    return bool(re.search(r"\w", line)) and line.strip()[-1:].islower()
+
+
+def _in_lists(starts: Sequence[_Start], least: int) -> list[_Start]:
+    """The lines that begin entries: enough codes of one shape in one form."""
+    codes: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for start in starts:
+        codes[start.key].add(start.code)
+    kept = []
+    for start in starts:
+        needed = max(least, _LEAST_ALIKE[start.form], _LEAST_WEAK if start.weak else 1)
+        if len(codes[start.key]) >= needed:
+            kept.append(start)
+    return kept
+
+
+def _entry(text: str, start: _Start, end: int) -> Entry | None:
+    """The entry of a line; None where nothing is said below it."""
+    end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
+    below = text[start.end : end].strip()
+    if len(words(f"{start.rest} {below}")) < _LEAST_WORDS:
+        return None
+    title = start.rest or _title_below(below)
+    return Entry(
+        start.code,
+        start.form,
+        start.shape,
+        title,
+        start.start,
+        start.body,
+        end,
+        start.lead,
+    )
+
+
+def _title_below(below: str) -> str:
+    """The title that is the first line, or a field, of what stands below a code."""
+    lines = [line.strip() for line in below.splitlines() if line.strip()]
+    fields = [match for line in lines[:6] if (match := _FIELD.match(line))]
+    named = next((match["value"] for match in fields if _TITLED.match(match["key"])), "")
+    if named:
+        return named.strip("\"' ")
+    first = lines[0].lstrip("# ").strip("*_` ") if lines else ""
+    alone = len(lines) > 1 and len(first.split()) <= _TITLE_WORDS and not _STOPPED.search(first)
+    return first if alone else ""
+
+
+def _without_title_below(text: str) -> str:
+    """A text without its last block where that is the title of the next chapter."""
+    blocks = list(_BLANK.finditer(text.rstrip()))
+    if len(blocks) < 2:
+        return text
+    last = text[blocks[-1].end() :].strip()
+    before = text[: blocks[-1].start()].strip()
+    is_title = len(last.split()) <= _TITLE_WORDS and "\n" not in last and not _STOPPED.search(last)
+    return text[: blocks[-1].start()] if is_title and _STOPPED.search(before) else text

@@ -1,0 +1,68 @@
+"""A configuration that is open."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..core import Filter, RagwrightError, RetrieveError
+from ..drafting import Origin
+from ..workbench import Asking, Workbench
+
+if TYPE_CHECKING:
+    from ..retrieve import Target
+    from ._keys import ServeKey
+
+
+@dataclass(slots=True)
+class Opened:
+    """A configuration that is open, and how many requests use it.
+
+    Attributes:
+        name: Its name in ids of models.
+        bench: The project under it.
+        number: Number of the served configuration, None where it is the project's own.
+        origin: What stored answers say of where they come from.
+        target: What is searched; None where nothing is ingested, see ``fault``.
+        fault: Why there is no target.
+        erased: The last erasure that the target knows of.
+    """
+
+    name: str
+    bench: Workbench
+    number: int | None
+    origin: Origin
+    target: Target | None = None
+    fault: RagwrightError | None = None
+    erased: int = 0
+    users: int = 0
+    retired: bool = False
+    idle: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def personas(self) -> tuple[str, ...]:
+        """Personas that are served, by name: those chosen, else the project's own.
+
+        Shipped personas speak of teams that a project may not have.
+        """
+        project = self.bench.project
+        wanted = project.settings.serve.personas
+        known = project.personas if wanted else project.own_personas
+        return tuple(name for name in sorted(known) if not wanted or name in wanted)
+
+    def searched(self) -> Target:
+        """What is searched now.
+
+        Raises:
+            RagwrightError: Nothing is.
+        """
+        if self.target is None:
+            raise self.fault or RetrieveError("nothing has been ingested yet")
+        return self.target
+
+    def asking(self, key: ServeKey | None) -> Asking:
+        """How a key's requests are asked: its filters and its scope, on what is searched now."""
+        filters: tuple[Filter, ...] = () if key is None else key.conditions
+        scope = "" if key is None else key.scope
+        return Asking(scope=scope, filters=filters, target=self.searched())

@@ -1,0 +1,167 @@
+"""What `forget` deletes is neither shown nor stored afterwards, whatever the server was doing."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from served import Running, served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.core import StoreBusyError
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+
+pytest.importorskip("fastapi")
+
+MARK = "QXMARKALPHA7731"
+NAME = "docs/press-QXNAME.md"
+QUESTION = "What is the press code?"
+TEXTS = {
+    "press-QXNAME.md": f"# Press\n\nThe press code is {MARK}.\n",
+    "other.md": "# Press rules\n\nThe press code of conduct was changed in May.\n",
+}
+
+
+def project(tmp_path: Path, settings: str = "") -> Path:
+    folder = MakeProject(tmp_path)(f"serve: {{name: prices}}\n{settings}", **TEXTS)
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def forget(folder: Path) -> dict[str, int]:
+    (folder / NAME).unlink()
+    with Workbench.open(folder) as bench:
+        return dict(bench.forget(NAME))
+
+
+def held(folder: Path, *words: str) -> list[str]:
+    """Files that hold one of these."""
+    files = [file for file in folder.rglob("*") if file.is_file()]
+    marks = [word.encode() for word in words or (MARK,)]
+    return [f.name for f in files if any(mark in f.read_bytes() for mark in marks)]
+
+
+def test_the_next_answer_knows_of_it_before_the_server_looks_for_a_new_index(
+    tmp_path: Path,
+) -> None:
+    folder = project(tmp_path)
+    with served(folder, watch=3600) as running:
+        assert MARK in running.ask(QUESTION).text
+        forget(folder)
+        for path, body in (
+            ("/v1/retrieve", {"query": QUESTION}),
+            ("/v1/chat/completions", {"messages": [{"role": "user", "content": QUESTION}]}),
+        ):
+            reply = running.http.post(path, json=body)
+            assert reply.status_code == 200
+            assert MARK not in reply.text
+        assert "code of conduct" in running.ask(QUESTION).text
+    assert held(folder) == []
+
+
+def begun(running: Running, link: socket.socket) -> None:
+    """Ask for a stream, and do not read it."""
+    parts = urlsplit(running.address)
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    link.connect((parts.hostname, parts.port))
+    body = {"messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    data = json.dumps(body).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n"
+    head += f"content-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    link.sendall(head.encode() + data)
+
+
+def forgotten_at_the_end(folder: Path, model: ScriptedServer, name: str) -> int:
+    """Documents forgotten as soon as the model has ended: until then `forget` is refused."""
+    end = time.monotonic() + 60
+    with Workbench.open(folder) as bench:
+        while time.monotonic() < end:
+            with suppress(StoreBusyError):
+                if model.requests:
+                    return bench.forget(name)["documents"]
+    raise AssertionError("the model did not end")
+
+
+@pytest.mark.slow
+def test_an_answer_that_is_read_slowly_is_cut_and_not_stored(tmp_path: Path) -> None:
+    words = f"The code is {MARK} [1]. " + ("w" * 40_000 + "\n") * 300
+    with ScriptedServer(Reply(words)) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n")
+        with served(folder) as running, socket.socket() as link:
+            begun(running, link)
+            assert forgotten_at_the_end(folder, model, NAME) == 1
+            (folder / NAME).unlink()
+            link.settimeout(60)
+            text = b""
+            while piece := link.recv(1 << 20):
+                text += piece
+        last = text.decode("utf-8", "replace").rpartition("data: {")[2]
+        assert '"code": "erased"' in last
+        assert "has been deleted meanwhile; ask again" in last
+        assert b"[DONE]" not in text
+    assert held(folder) == []
+
+
+@pytest.mark.slow
+def test_an_answer_of_other_documents_goes_on(tmp_path: Path) -> None:
+    words = "It was changed in May [1]. " + ("w" * 40_000 + "\n") * 300
+    with ScriptedServer(Reply(words)) as model:
+        settings = f"answer: {{model: '{model.url}#writer'}}\nretrieve: {{top_k: 1}}\n"
+        folder = project(tmp_path, settings)
+        (folder / "docs/third.md").write_text("# Third\n\nNothing of interest.\n", "utf-8")
+        with Workbench.open(folder) as bench:
+            bench.ingest()
+        with served(folder) as running, socket.socket() as link:
+            begun(running, link)
+            assert forgotten_at_the_end(folder, model, "docs/third.md") == 1
+            link.settimeout(60)
+            text = b""
+            while piece := link.recv(1 << 20):
+                text += piece
+        assert b"[DONE]" in text
+    assert "outputs.sqlite" in held(folder, "changed in May [1]")
+
+
+@pytest.mark.slow
+def test_jobs_conversations_and_time_stamps_forget_too(tmp_path: Path) -> None:
+    def reply(request: ServerRequest) -> Reply:
+        text = json.dumps(request.body)
+        if "stand" in text and "alone" in text.lower() and "Passages" not in text:
+            return Reply(f"When was the press code {MARK} changed?")
+        return Reply(f"The code is {MARK} [1]." if MARK in text else "I do not know.")
+
+    with ScriptedServer(reply) as model:
+        jobs = f"jobs: {{nightly: {{steps: ['ask \"{QUESTION}\"', 'retrieve \"press code\"']}}}}\n"
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n{jobs}")
+        with Workbench.open(folder) as bench:
+            bench.jobs().run("nightly")
+            assert "jobs.sqlite" in held(folder)
+        turns = [
+            {"role": "user", "content": QUESTION},
+            {"role": "assistant", "content": f"The code is {MARK} [1]."},
+            {"role": "user", "content": "And when was it changed?"},
+        ]
+        with served(folder) as running:
+            running.http.post("/v1/chat/completions", json={"messages": turns})
+            assert "replies.sqlite" in held(folder)
+            counts = forget(folder)
+    assert counts["jobs"] == 2
+    assert held(folder, MARK, "QXNAME") == []
+    with Workbench.open(folder) as bench:
+        [run] = bench.jobs().history()
+        assert {step.output for step in run.steps} == {"(removed by `ragwright forget`)"}
+
+
+def test_copies_of_older_files_are_deleted_with_what_they_hold(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    copy = folder / ".ragwright/data/runs.sqlite.v1.bak"
+    copy.write_text(MARK)
+    forget(folder)
+    assert not copy.exists()

@@ -1,0 +1,233 @@
+"""`/readyz` tries what an answer needs; faults are logged; readers see no addresses."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from postgres_server import running_server, start_server, stop_server
+from served import Running, served
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.project import ProjectFolder
+from ragwright.serve import ServeKey, ServeKeys
+from ragwright.testing import Reply, ScriptedServer, ServerRequest
+
+pytest.importorskip("fastapi")
+
+QUESTION = "How often must the brake fluid be changed?"
+
+
+def project(tmp_path: Path, settings: str = "") -> Path:
+    folder = MakeProject(tmp_path)(f"serve: {{name: handbook, log: json}}\n{settings}")
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def closed_port() -> int:
+    with socket.socket() as link:
+        link.bind(("127.0.0.1", 0))
+        port: int = link.getsockname()[1]
+        return port
+
+
+def becomes(running: Running, text: str, seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if running.http.get("/readyz").text == text:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_project_without_models_is_ready(tmp_path: Path) -> None:
+    with served(project(tmp_path)) as running:
+        assert running.http.get("/readyz").text == "ready"
+
+
+def test_a_model_that_is_down_is_named_by_its_use_and_not_by_its_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    port = closed_port()
+    folder = project(tmp_path, f"answer: {{model: 'http://127.0.0.1:{port}/v1#m'}}\n")
+    with served(folder) as running:
+        reply = running.http.get("/readyz")
+        assert (reply.status_code, reply.text) == (503, "not ready: chat model")
+    assert str(port) in caplog.text, "the log says where the model should be"
+
+
+def test_a_model_that_answers_is_ready_and_nothing_is_paid(tmp_path: Path) -> None:
+    with ScriptedServer("ok") as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#m'}}\n")
+        with served(folder) as running:
+            assert running.http.get("/readyz").text == "ready"
+        assert not [r for r in model.requests if r.path.endswith("/chat/completions")]
+
+
+def test_a_full_disk_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with served(project(tmp_path)) as running:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            assert running.http.get("/readyz").text == "not ready: disk"
+        assert becomes(running, "ready")
+        assert not list((tmp_path / "project/.ragwright/data/serve").glob("probe-*"))
+
+
+@pytest.mark.slow
+def test_a_shared_database_that_is_down_is_answered_soon_with_503(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    with running_server() as server, ScriptedServer("Every two years [1].") as model:
+        folder = project(
+            tmp_path,
+            f"shared: {{address: 'postgresql://admin@/postgres?host={server}'}}\n"
+            f"answer: {{model: '{model.url}#m'}}\n",
+        )
+        with served(folder) as running:
+            assert running.ask(QUESTION).status_code == 200
+            assert running.http.get("/readyz").text == "ready"
+            stop_server(server)
+            replies = []
+
+            def ask() -> None:
+                replies.append(running.client().post("/v1/retrieve", json={"query": QUESTION}))
+
+            begun = time.monotonic()
+            threads = [threading.Thread(target=ask) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert time.monotonic() - begun < 12, "they wait side by side, and not for long"
+            assert {r.status_code for r in replies} <= {200, 503}
+            assert all("retry-after" in r.headers for r in replies if r.status_code == 503)
+            assert becomes(running, "not ready: shared database")
+            start_server(server)
+            assert becomes(running, "ready")
+            assert running.ask(f"{QUESTION} Again?").status_code == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_failed_model_is_logged_whole_and_readers_see_no_address(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, stream: bool
+) -> None:
+    with ScriptedServer(Reply("no", status=400)) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#m'}}\n")
+        keys = ServeKeys(ProjectFolder(folder))
+        reader, owner = (keys.add(ServeKey(name, "", name)) for name in ("reader", "owner"))
+        body = {"messages": [{"role": "user", "content": QUESTION}], "stream": stream}
+        with served(folder) as running, caplog.at_level(logging.WARNING, "ragwright.serve"):
+            seen = running.client(reader).post("/v1/chat/completions", json=body)
+            shown = running.client(owner).post("/v1/chat/completions", json=body)
+    assert seen.status_code == shown.status_code == 502
+    assert "127.0.0.1" not in seen.text
+    assert seen.headers["x-request-id"] in seen.json()["error"]["message"]
+    assert "127.0.0.1" in shown.text
+    assert "model_error" in caplog.text
+    assert "127.0.0.1" in caplog.text
+
+
+def test_the_id_of_a_proxy_is_kept_and_a_forged_one_is_not(tmp_path: Path) -> None:
+    with served(project(tmp_path)) as running:
+        for given, kept in (("abc-1", True), ("a b", False), ("x" * 200, False)):
+            reply = running.http.get("/healthz", headers={"x-request-id": given})
+            assert (reply.headers["x-request-id"] == given) == kept
+
+
+@pytest.mark.slow
+def test_requests_and_killed_workers_are_lines_of_json(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    words = ["serve", "--port", "0", "-C", str(folder), "--workers", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ragwright", *words], stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    lines: list[str] = []
+
+    def read() -> None:
+        assert process.stderr is not None
+        lines.extend(process.stderr)
+
+    try:
+        address = ""
+        while not address:
+            line = process.stderr.readline()
+            assert line, "it ended"
+            match = re.search(r"http://127\.0\.0\.1:\d+", line)
+            address = match[0] if match else ""
+        threading.Thread(target=read, daemon=True).start()
+        import httpx2
+
+        reply = httpx2.post(f"{address}/v1/retrieve", json={"query": QUESTION}, timeout=30)
+        [task] = Path(f"/proc/{process.pid}/task").glob(str(process.pid))
+        workers = [
+            pid
+            for pid in map(int, (task / "children").read_text().split())
+            if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()
+        ]
+        os.kill(workers[0], signal.SIGKILL)
+        end = time.monotonic() + 30
+        while not any("another one is started" in line for line in lines):
+            assert time.monotonic() < end, lines
+            time.sleep(0.1)
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(30)
+        process.stderr.close()
+    logged = [json.loads(line) for line in lines if line.startswith("{")]
+    [request] = [line for line in logged if line.get("route") == "/v1/retrieve"]
+    assert request["request_id"] == reply.headers["x-request-id"]
+    assert (request["method"], request["status"]) == ("POST", 200)
+    assert request["seconds"] > 0
+
+
+@pytest.mark.slow
+def test_background_measuring_gives_way_to_answers(tmp_path: Path) -> None:
+    """While an answer is being written, no judge is asked."""
+    grade = json.dumps({"reasoning": "Seen.", "score": 4})
+    writing: list[tuple[float, float]] = []
+    judged: list[float] = []
+
+    def said(request: ServerRequest) -> Reply:
+        now = time.monotonic()
+        if request.body["model"] == "judge":
+            judged.append(now)
+            return Reply(grade)
+        writing.append((now, now + 3.0))
+        return Reply("Every two years [1].", delay=3.0)
+
+    with ScriptedServer(said) as model:
+        folder = project(
+            tmp_path,
+            f"answer: {{model: '{model.url}#writer'}}\njudge: {{model: '{model.url}#judge'}}\n",
+        )
+        settings = folder / "ragwright.yaml"
+        measure = "log: json, measure: {share: 1, measures: [Faithfulness], interval: 0.2}"
+        settings.write_text(settings.read_text("utf-8").replace("log: json", measure), "utf-8")
+        with served(folder) as running:
+            for number in range(4):
+                assert running.ask(f"{QUESTION} {number}?").status_code == 200
+            assert not [at for at in judged for begin, end in writing if begin + 1.0 < at < end], (
+                "a judge was asked while an answer was being written"
+            )
+            end = time.monotonic() + 60
+            while len(judged) < 4 and time.monotonic() < end:
+                time.sleep(0.1)
+            assert len(judged) >= 4, "what waited is measured when the server is idle"
