@@ -150,7 +150,7 @@ def test_baseline_shows_distances_with_their_null_baselines_and_failures(tmp_pat
     assert "SCRIPTED: answers and vectors" in printed
     assert "cloze" not in printed
     found = re.findall(
-        r"^S_(b|e): .*? +(?:9|1[02]) +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ",
+        r"^S_(b|e): .*? +\d+ +(\d\.\d+) +\d\.\d+ +(\d\.\d+) +(\d\.\d+) ",
         printed,
         re.MULTILINE,
     )

@@ -183,12 +183,12 @@ def test_a_commit_whose_answer_is_lost_is_not_done_twice(
 
 
 def test_a_reply_paid_while_the_server_is_away_is_kept_and_moved(
-    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: str
 ) -> None:
-    place = SharedPlace(f"postgresql://admin@/postgres?host={server}", f"f{next(NUMBERS)}")
+    url = f"postgresql://admin@/postgres?host={server}"
+    place = SharedPlace(url, f"f{next(NUMBERS)}", patience=0.3)
     spill = tmp_path / "cache" / "unsent.sqlite"
     replies = Replies(place, spill=spill)
-    monkeypatch.setattr(type(replies._database), "patience", 0.3)
     stopped = threading.Event()
 
     class Waiting(FakeChat):

@@ -53,7 +53,7 @@ def test_an_abstention_is_in_the_language_of_the_question(project: Path) -> None
     asked = {"model": "handbook", "messages": [{"role": "user", "content": question}]}
     with served(project) as running:
         reply = running.http.post("/v1/chat/completions", json=asked).json()
-        page = running.http.get("/", params={"q": question}).text
+        page = running.http.post("/", data={"q": question}).text
     refused = "Die gefundenen Dokumente beantworten diese Frage nicht."
     assert refused in reply["choices"][0]["message"]["content"]
     assert refused in page

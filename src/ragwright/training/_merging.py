@@ -74,5 +74,6 @@ def merge(
 
 
 def _load(model: Any, start: Weights, trained: Weights, share: float) -> None:
-    mixed = {name: start[name] + share * (trained[name] - start[name]) for name in trained}
+    # lerp gives back its ends to the bit: at share 1 these are the weights that were trained.
+    mixed = {name: start[name].lerp(trained[name], share) for name in trained}
     model.load_state_dict(mixed, strict=False)

@@ -357,7 +357,7 @@ def test_a_run_that_the_budget_stopped_goes_on_where_it_was(
         part, first = bench.diagnose(given, MEASURES, Diagnosing())
     assert first.reason is not None
     assert 0 < len(part.rows) < len(NAMES)
-    assert part.notes[0].startswith("left out: row")
+    assert any(note.startswith("left out: row") for note in part.notes)
     paid = len(model.requests)
     with Workbench.open(folder) as bench:
         found, again = bench.diagnose(given, MEASURES, Diagnosing(resume=True))
