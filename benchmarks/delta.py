@@ -108,7 +108,7 @@ def _prototype(way: str) -> Any:  # noqa: C901 - classes made here import the ro
     """The class of tables of a prototype; it reaches into the room, whose storage it replaces."""
     import pyarrow as pa
 
-    from ragwright.core import FileLock
+    from ragwright.ledger import FileLock
     from ragwright.records import Manifest, Tables
     from ragwright.records.tables import Writing, read_file, write_part
     from ragwright.records.tables._manifest import TableFile, TableState, now

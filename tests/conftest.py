@@ -16,8 +16,9 @@ from benchmarks.data_sets import DATA
 from browsing import BROWSER
 from hypothesis import HealthCheck, settings
 
-from ragwright.core import FileLock, RagwrightError
+from ragwright.core import RagwrightError
 from ragwright.flow import RetryPolicy
+from ragwright.ledger import FileLock
 from ragwright.models import export_onnx
 
 # A machine at work on other things makes no test wrong.

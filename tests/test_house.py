@@ -21,6 +21,7 @@ SOURCE = Path(ragwright.__file__).parent
 ROOMS = (
     "core",
     "engines",
+    "ledger",
     "flow",
     "models",
     "ingest",
@@ -281,7 +282,7 @@ def test_optional_extras_are_never_imported_at_module_level() -> None:
 TESTS = Path(__file__).parent
 INSIDE = {
     "app/test_demo.py": "a demo over four pages: over the whole guide it takes a minute",
-    "core/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
+    "ledger/test_locks.py": "how long a wait is silent, and a system without `fcntl`",
     "core/test_workers.py": "which processes wait in the pool, to kill one of them",
     "flow/test_scarce.py": "a lease that ends within a test",
     "index/test_approximate.py": "an approximate index that fails, and none without faiss",

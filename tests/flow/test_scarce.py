@@ -18,7 +18,6 @@ from ragwright.flow import (
     Chat,
     ChatReply,
     Claim,
-    Connection,
     Entry,
     Fetch,
     FetchReply,
@@ -31,6 +30,7 @@ from ragwright.flow import (
     fetch,
     gather,
 )
+from ragwright.ledger import Connection
 
 
 @pytest.fixture

@@ -14,19 +14,8 @@ from flow_fakes import FakeChat, ask, user
 from postgres_server import running_server
 
 from ragwright.core import StoreError, Usage
-from ragwright.flow import (
-    Chat,
-    Claim,
-    Entry,
-    Flow,
-    Place,
-    Replies,
-    Runner,
-    RunRow,
-    Runs,
-    SharedPlace,
-    chat,
-)
+from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
+from ragwright.ledger import Place, SharedPlace
 
 pytestmark = pytest.mark.slow
 

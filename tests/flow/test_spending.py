@@ -13,18 +13,8 @@ from flow_fakes import FakeChat
 from postgres_server import running_server
 
 from ragwright.core import BudgetStopped, ConfigError, Usage
-from ragwright.flow import (
-    Chat,
-    ChatReply,
-    Flow,
-    Message,
-    Place,
-    Runner,
-    RunnerOptions,
-    SharedPlace,
-    Spending,
-    chat,
-)
+from ragwright.flow import Chat, ChatReply, Flow, Message, Runner, RunnerOptions, Spending, chat
+from ragwright.ledger import Place, SharedPlace
 
 NUMBERS = itertools.count()
 

@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
-from ragwright.core import ConfigError, FileLock
+from ragwright.core import ConfigError
 from ragwright.jobs import JobRun, Jobs, JobServer, RunListener, RunRequest, RunStart
+from ragwright.ledger import FileLock
 from ragwright.project import ProjectFolder, ProjectJob
 
 PARIS = ZoneInfo("Europe/Paris")

@@ -11,7 +11,8 @@ from served_answers import BAD, GOOD, Days, outputs_at, serve_answers
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import ConfigError, FileLock, MeasureError
+from ragwright.core import ConfigError, MeasureError
+from ragwright.ledger import FileLock
 from ragwright.monitoring import Measuring
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 

@@ -17,8 +17,9 @@ import pytest
 from small_project import MakeProject
 
 from ragwright import Asking, Workbench
-from ragwright.core import FlowError, StoreBusyError, StoreError, WorkLock
+from ragwright.core import FlowError, StoreBusyError, StoreError
 from ragwright.experiment import Evaluating
+from ragwright.ledger import WorkLock
 from ragwright.testing import Reply, ScriptedServer
 
 ANSWERS = Evaluating(answers=True)

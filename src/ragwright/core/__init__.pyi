@@ -18,7 +18,6 @@ from ._csv import (
     csv_lines as csv_lines,
     csv_text as csv_text,
 )
-from ._erasures import Erasures as Erasures
 from ._errors import (
     AddressRefusedError as AddressRefusedError,
     BudgetStopped as BudgetStopped,
@@ -79,22 +78,7 @@ from ._hashing import (
     values_hash as values_hash,
 )
 from ._headers import retry_after as retry_after
-from ._kept_files import (
-    back_up as back_up,
-    discard as discard,
-    file_error as file_error,
-    forget_backups as forget_backups,
-    reading_connection as reading_connection,
-    rolled_back as rolled_back,
-    writable as writable,
-)
 from ._limits import address_space as address_space, bounded_work as bounded_work
-from ._locks import (
-    FileLock as FileLock,
-    LockHolder as LockHolder,
-    WorkLock as WorkLock,
-    folder_locked as folder_locked,
-)
 from ._mapping import (
     Mapped as Mapped,
     listed as listed,

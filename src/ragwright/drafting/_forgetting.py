@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
-from ..core import forget_backups
-from ..flow import one_to_forget
+from ..ledger import forget_backups, one_to_forget
 from ..project import clear_spools, forget_glossaries, forget_stamps
 from ._saving import project_outputs
 from .tables import ProjectRecords

@@ -1,12 +1,4 @@
 from ._context import Outcome as Outcome, RunnerOptions as RunnerOptions, TraceEntry as TraceEntry
-from ._database import (
-    Connection as Connection,
-    Database as Database,
-    Place as Place,
-    SharedPlace as SharedPlace,
-    Tables as Tables,
-    one_to_forget as one_to_forget,
-)
 from ._forecast import Forecast as Forecast, Range as Range
 from ._handlers import (
     AnyHandler as AnyHandler,
@@ -19,8 +11,6 @@ from ._handlers import (
 from ._jobs import Job as Job, RunSummary as RunSummary, run_job as run_job, run_jobs as run_jobs
 from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
 from ._metering import Meter as Meter, metered as metered
-from ._moving import copy_rows as copy_rows
-from ._opening import open_database as open_database
 from ._progress import Progress as Progress
 from ._replies import (
     REPLY_TABLES as REPLY_TABLES,

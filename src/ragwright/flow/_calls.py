@@ -22,6 +22,7 @@ from ..core import (
     StoreUnreachableError,
     Usage,
 )
+from ..ledger import committed
 from ._budget import Budget
 from ._codec import (
     conditional,
@@ -43,7 +44,6 @@ from ._progress import Progress
 from ._replies import Claim, Entry, LaneFacts, Replies
 from ._requests import AskSystem, Chat, Complete, Embed, Reply, Request, Rerank
 from ._spending import Spending
-from ._writer import committed
 
 _LEASE_SECONDS = 900.0
 _POLL_SECONDS = 0.1

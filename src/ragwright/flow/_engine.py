@@ -17,6 +17,7 @@ from ..core import (
     StoreUnreachableError,
     UnhandledRequestError,
 )
+from ..ledger import committed
 from ._batches import Batcher
 from ._calls import Call, Caller, Key, Listener
 from ._codec import cached, decode, durable, reply_key, streamed
@@ -27,7 +28,6 @@ from ._replies import Replies
 from ._requests import ChatReply, Fetch, Reply, Request, Search
 from ._spending import Spending
 from ._verbs import Branch, Flow, Gather, PoolCall, Reading, Step
-from ._writer import committed
 
 T = TypeVar("T")
 

@@ -22,11 +22,18 @@ from ..core import (
     StoreUnreachableError,
     Usage,
 )
-from ._database import Connection, Done, Place, Tables, one_to_forget
-from ._moving import copy_rows
-from ._opening import open_database
-from ._sqlite import SqliteDatabase
-from ._writer import Writer, unheard
+from ..ledger import (
+    Connection,
+    Done,
+    Place,
+    SqliteDatabase,
+    Tables,
+    Writer,
+    copy_rows,
+    one_to_forget,
+    open_database,
+    unheard,
+)
 
 _SAMPLE = 2000
 _CLAIMS = itertools.count(1)

@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ._database import Connection, Place, Tables, one_to_forget
-from ._moving import copy_rows
-from ._opening import open_database
-from ._writer import Writer
+from ..ledger import Connection, Place, Tables, Writer, copy_rows, one_to_forget, open_database
 
 _MOST_QUEUED = 256
 _TICK = 1e-4

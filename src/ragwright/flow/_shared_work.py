@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ..core import StoreBusyError, text_hash
-from ._database import Connection, SharedPlace
-from ._opening import open_database
+from ..ledger import Connection, SharedPlace, open_database
 from ._replies import REPLY_TABLES
 
 log = logging.getLogger("ragwright.flow")

@@ -6,9 +6,7 @@ import asyncio
 import uuid
 
 from ..core import BudgetStopped
-from ._database import Connection, Place, Tables
-from ._opening import open_database
-from ._writer import Writer, committed, unheard
+from ..ledger import Connection, Place, Tables, Writer, committed, open_database, unheard
 
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1

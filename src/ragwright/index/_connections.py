@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from ..core import StoreError, StoreFullError, file_error, reading_connection, writable
+from ..core import StoreError, StoreFullError
+from ..ledger import file_error, reading_connection, writable
 from ._options import StoreOptions
 from ._schema import checked_version, prepare
 

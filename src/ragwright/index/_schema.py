@@ -12,7 +12,8 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core import SchemaVersionError, StoreError, back_up
+from ..core import SchemaVersionError, StoreError
+from ..ledger import back_up
 
 APPLICATION_ID = 0x52575354
 """``RWST``: identifies a file of ragwright among SQLite files."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..flow import Connection, Tables, open_database
+from ..ledger import Connection, Tables, open_database
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder

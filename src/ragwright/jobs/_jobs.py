@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..core import ConfigError, FileLock, JobError, LockHolder, MissingExtraError, near
+from ..core import ConfigError, JobError, MissingExtraError, near
+from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, ProjectJob, load_settings
 from ._history import JobRun, NoticeSent
 from ._notices import Notices, NoticeText, shown_address

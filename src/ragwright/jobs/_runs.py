@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from ..core import Erasures, FileLock, JobError, StoreError, WorkLock
+from ..core import JobError, StoreError
+from ..ledger import Erasures, FileLock, WorkLock
 from ..project import JobStep, ProjectFolder, ProjectJob
 from ._history import (
     CUT_OFF,

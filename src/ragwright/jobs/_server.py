@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from ..core import FileLock, RagwrightError, StoreError
+from ..core import RagwrightError, StoreError
+from ..ledger import FileLock
 from ..project import ProjectJob
 from ._history import JobRun, JobState, RunStart, Trigger
 from ._runs import JobRunner, RunListener, RunRequest, owed, told_time

@@ -14,15 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ..core import (
-    ConfigError,
-    MissingKeyError,
-    ModelError,
-    RagwrightError,
-    folder_locked,
-    replacing,
-    require,
-)
+from ..core import ConfigError, MissingKeyError, ModelError, RagwrightError, replacing, require
+from ..ledger import folder_locked
 
 log = logging.getLogger("ragwright.models")
 

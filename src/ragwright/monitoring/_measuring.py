@@ -7,18 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from ..core import (
-    BudgetStopped,
-    ConfigError,
-    FileLock,
-    MeasureError,
-    Row,
-    Score,
-    changed_options,
-    value_hash,
-)
+from ..core import BudgetStopped, ConfigError, MeasureError, Row, Score, changed_options, value_hash
 from ..drafting import JudgedBy, output_row, project_outputs
 from ..experiment import check_models, chosen_measures, judging
+from ..ledger import FileLock
 from ..measure import (
     Measure,
     MeasureSetup,

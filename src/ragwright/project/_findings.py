@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ..answer import compose
-from ..core import ConfigError, Persona, RagwrightError, counted, listed, writable
+from ..core import ConfigError, Persona, RagwrightError, counted, listed
+from ..ledger import writable
 from ..models import ExtractiveReranker, check_model
 from ..retrieve import find_pattern
 from ._again import doubtful_documents

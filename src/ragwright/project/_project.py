@@ -10,8 +10,9 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from .. import answer, flow, index, ingest, models, retrieve
-from ..core import Erasures, StoreDamagedError, WorkLock, discard
+from .. import answer, flow, index, ingest, ledger, models, retrieve
+from ..core import StoreDamagedError
+from ..ledger import Erasures, WorkLock, discard
 from . import building
 from ._answers_under_way import AnswersUnderWay
 from ._folder import ProjectFolder
@@ -196,9 +197,8 @@ class Project:
         """The same lock for all machines of a shared database; None without one."""
         if self._base is not self:
             return self._base.shared_work
-        shared = self.settings.shared
-        place = shared.place(self.folder.data)
-        return flow.SharedWork(place) if isinstance(place, flow.SharedPlace) else None
+        place = self.settings.shared.place(self.folder.data)
+        return flow.SharedWork(place) if isinstance(place, ledger.SharedPlace) else None
 
     @cached_property
     def models(self) -> Models:

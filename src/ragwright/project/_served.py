@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from .. import records
 from ..core import (
     ConfigError,
-    FileLock,
     SchemaVersionError,
     StoreError,
     changed_options,
@@ -29,6 +28,7 @@ from ..core import (
     text_hash,
     value_hash,
 )
+from ..ledger import FileLock
 from ._folder import ProjectFolder
 from ._settings import SERVED_SECTIONS
 

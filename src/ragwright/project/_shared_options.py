@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError, holds_secret, option
-from ..flow import SharedPlace
+from ..ledger import SharedPlace
 
 if TYPE_CHECKING:
-    from ..flow import Place
+    from ..ledger import Place
 
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 

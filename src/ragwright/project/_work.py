@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from ..core import WorkLock
+from ..ledger import WorkLock
 
 
 class Working(Protocol):

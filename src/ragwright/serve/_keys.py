@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..core import ConfigError, FileLock, StoreError, file_error, near, replace_text
+from ..core import ConfigError, StoreError, near, replace_text
+from ..ledger import FileLock, file_error
 from ..retrieve import parse_filter
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import StoreError, Usage
-from ..flow import Tables, open_database
+from ..ledger import Tables, open_database
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder

@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING
 
-from ..core import FileLock, RagwrightError
+from ..core import RagwrightError
 from ..jobs import PROGRAM, StepPlan, run_step
+from ..ledger import FileLock
 
 if TYPE_CHECKING:
     from ..drafting import Outputs

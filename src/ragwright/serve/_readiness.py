@@ -11,7 +11,8 @@ from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core import RagwrightError, writable
+from ..core import RagwrightError
+from ..ledger import writable
 from ..models import ExtractiveReranker, check_model
 
 if TYPE_CHECKING:

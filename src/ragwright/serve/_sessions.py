@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..core import FileLock, file_error, replace_text
+from ..core import replace_text
+from ..ledger import FileLock, file_error
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder

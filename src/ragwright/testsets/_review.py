@@ -10,16 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from ..core import (
-    MetaValue,
-    Row,
-    TestsetError,
-    csv_lines,
-    folder_locked,
-    replace_text,
-    text_hash,
-    value_hash,
-)
+from ..core import MetaValue, Row, TestsetError, csv_lines, replace_text, text_hash, value_hash
+from ..ledger import folder_locked
 from ._labels import Decision, ReviewLabels, ReviewLog
 from .rows import read_rows, records_of, row_record, write_rows
 

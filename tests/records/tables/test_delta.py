@@ -17,7 +17,8 @@ deltalake = pytest.importorskip("deltalake", reason="needs ragwright[delta]")
 
 from table_rows import adopt, files, write  # noqa: E402
 
-from ragwright.core import FileLock, RecordsError, StoreBusyError, StoreError  # noqa: E402
+from ragwright.core import RecordsError, StoreBusyError, StoreError  # noqa: E402
+from ragwright.ledger import FileLock  # noqa: E402
 from ragwright.records import (  # noqa: E402
     KEY,
     TableName,

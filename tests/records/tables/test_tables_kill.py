@@ -18,7 +18,7 @@ pytest.importorskip("daft")
 from table_rows import content, files
 from tables_child import gone_of, rows_of
 
-from ragwright.core import FileLock
+from ragwright.ledger import FileLock
 from ragwright.records import TABLES, Tables
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...flow import Tables
+from ...ledger import Tables
 
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,

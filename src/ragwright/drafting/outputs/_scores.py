@@ -13,7 +13,7 @@ from ...core import Score, ScoreState, text_hash
 from ._times import timestamp
 
 if TYPE_CHECKING:
-    from ...flow import Connection
+    from ...ledger import Connection
     from ._table import OutputTable
 
 ServedState: TypeAlias = ScoreState | Literal["waiting"]

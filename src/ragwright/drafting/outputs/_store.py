@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
-from ...flow import Connection, copy_rows, one_to_forget
+from ...ledger import Connection, copy_rows, one_to_forget
 from ._records import (
     Feedback,
     Origin,

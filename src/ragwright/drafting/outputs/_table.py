@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 
-from ...flow import Connection, Place, open_database
+from ...ledger import Connection, Place, open_database
 from ._schema import OUTPUT_TABLES
 from ._times import now_utc, timestamp
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import index, project, records
-from ...core import FileLock, SnapshotGoneError, replace_text
+from ...core import SnapshotGoneError, replace_text
+from ...ledger import FileLock
 from ._refreshing import IndexCounts
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ...core import Document, FileLock, SourceError
+from ...core import Document, SourceError
 from ...index import chunk_key
 from ...ingest import Failure, files_of, guarded, shortened
+from ...ledger import FileLock
 from ._batch import Batch
 from ._ingest import Ingest
 from ._known import KnownDocuments

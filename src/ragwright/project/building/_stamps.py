@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from ...core import StoreBusyError, discard, file_error, text_hash, writable
+from ...core import StoreBusyError, text_hash
 from ...ingest import RemoteFile, SourceFile
+from ...ledger import discard, file_error, writable
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
     reading TEXT NOT NULL,

@@ -29,7 +29,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core import FileLock, RecordsError, StoreError, replace_text, replacing, require, value_hash
+from ...core import RecordsError, StoreError, replace_text, replacing, require, value_hash
+from ...ledger import FileLock
 from .._seams import HASH, KEY, TABLES, ArrowTable, TableName
 from ._delta_types import delta_schema, for_delta
 from ._manifest import TableFile, TableState, now, told

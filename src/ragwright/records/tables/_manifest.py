@@ -23,8 +23,8 @@ from ...core import (
     StoreError,
     StoreFullError,
     canonical_json,
-    file_error,
 )
+from ...ledger import file_error
 from .._seams import TABLES, TableName
 
 SCHEMA_VERSION = 1

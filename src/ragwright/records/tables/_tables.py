@@ -28,7 +28,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ...core import FileLock, RecordsError, StoreError, require
+from ...core import RecordsError, StoreError, require
+from ...ledger import FileLock
 from .._seams import TABLES, ArrowTable, TableName
 from ._changes import Changes, changed_parts
 from ._manifest import (

@@ -10,15 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragwright.core import (
-    StoreBusyError,
-    StoreDamagedError,
-    StoreError,
-    StoreFullError,
-    file_error,
-    reading_connection,
-    writable,
-)
+from ragwright.core import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
+from ragwright.ledger import file_error, reading_connection, writable
 
 
 def sqlite_error(code: int, said: str) -> sqlite3.Error:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from ._whole_files import appending
+from ..core import appending
 
 _LINE = 65
 """Bytes of a line: a SHA-256 in hexadecimal, and its end."""

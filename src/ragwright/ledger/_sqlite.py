@@ -15,13 +15,9 @@ from ..core import (
     StoreBusyError,
     StoreDamagedError,
     StoreError,
-    back_up,
-    file_error,
-    reading_connection,
-    rolled_back,
-    writable,
 )
 from ._database import Connection, Database, Tables
+from ._kept_files import back_up, file_error, reading_connection, rolled_back, writable
 
 _BUSY_SECONDS = 30.0
 _PATIENCE_MS = 200

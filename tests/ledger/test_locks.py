@@ -15,12 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from ragwright.core import FileLock, JobError, LockHolder, StoreBusyError, StoreError, _locks
+from ragwright.core import JobError, StoreBusyError, StoreError
+from ragwright.ledger import FileLock, LockHolder, _locks
 
 CHILD = """
 import sys, time
 from pathlib import Path
-from ragwright.core import FileLock
+from ragwright.ledger import FileLock
 with FileLock(Path(sys.argv[1]), "nightly refresh"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -232,7 +233,7 @@ def test_who_asks_in_that_instant_does_not_make_it_taken(path: Path) -> None:
 SHARING = """
 import subprocess, sys
 from pathlib import Path
-from ragwright.core import FileLock
+from ragwright.ledger import FileLock
 lock = FileLock(Path(sys.argv[1]), "first")
 assert lock.acquire()
 lock.at(3)

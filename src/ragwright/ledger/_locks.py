@@ -17,8 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
-from ._addresses import holds_secret
-from ._errors import RagwrightError, StoreBusyError, StoreError
+from ..core import RagwrightError, StoreBusyError, StoreError, holds_secret
 
 try:
     import fcntl

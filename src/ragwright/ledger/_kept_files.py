@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ._errors import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
+from ..core import StoreBusyError, StoreDamagedError, StoreError, StoreFullError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}

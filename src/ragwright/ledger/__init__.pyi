@@ -1,0 +1,30 @@
+from ._database import (
+    Connection as Connection,
+    Database as Database,
+    Done as Done,
+    Place as Place,
+    SharedPlace as SharedPlace,
+    Tables as Tables,
+    Work as Work,
+    one_to_forget as one_to_forget,
+)
+from ._erasures import Erasures as Erasures
+from ._kept_files import (
+    back_up as back_up,
+    discard as discard,
+    file_error as file_error,
+    forget_backups as forget_backups,
+    reading_connection as reading_connection,
+    rolled_back as rolled_back,
+    writable as writable,
+)
+from ._locks import (
+    FileLock as FileLock,
+    LockHolder as LockHolder,
+    WorkLock as WorkLock,
+    folder_locked as folder_locked,
+)
+from ._moving import copy_rows as copy_rows
+from ._opening import open_database as open_database
+from ._sqlite import SqliteDatabase as SqliteDatabase
+from ._writer import Writer as Writer, committed as committed, unheard as unheard
