@@ -22,8 +22,8 @@ from ragwright.core import (
     StoreError,
     StoreUnreachableError,
 )
-from ragwright.flow import RUN_TABLES, Chat, ChatReply, OnDelta, Replies, Runner, RunRow, Runs
-from ragwright.ledger import Connection, SharedPlace, open_database
+from ragwright.flow import Chat, ChatReply, OnDelta, Replies, Runner, RunRow, Runs
+from ragwright.ledger import RUN_TABLES, Connection, SharedPlace, open_database
 
 pytestmark = pytest.mark.slow
 

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError
-from ..flow import REPLY_TABLES, RUN_TABLES
-from ..ledger import SharedPlace, open_database
+from ..ledger import OUTPUT_TABLES, REPLY_TABLES, RUN_TABLES, SharedPlace, open_database
 from ._saving import project_outputs
-from .outputs import OUTPUT_TABLES
 
 if TYPE_CHECKING:
     from ..project import Project

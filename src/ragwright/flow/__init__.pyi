@@ -13,7 +13,6 @@ from ._lanes import Lane as Lane, RetryPolicy as RetryPolicy
 from ._metering import Meter as Meter, metered as metered
 from ._progress import Progress as Progress
 from ._replies import (
-    REPLY_TABLES as REPLY_TABLES,
     Claim as Claim,
     Entry as Entry,
     Replies as Replies,
@@ -44,7 +43,7 @@ from ._requests import (
     Vector as Vector,
 )
 from ._runner import Runner as Runner
-from ._runs import RUN_TABLES as RUN_TABLES, Run as Run, RunRow as RunRow, Runs as Runs
+from ._runs import Run as Run, RunRow as RunRow, Runs as Runs
 from ._shared_work import SharedWork as SharedWork
 from ._spending import Spending as Spending
 from ._verbs import (

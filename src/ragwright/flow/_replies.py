@@ -23,11 +23,11 @@ from ..core import (
     Usage,
 )
 from ..ledger import (
+    REPLY_TABLES,
     Connection,
     Done,
     Place,
     SqliteDatabase,
-    Tables,
     Writer,
     copy_rows,
     one_to_forget,
@@ -37,47 +37,6 @@ from ..ledger import (
 
 _SAMPLE = 2000
 _CLAIMS = itertools.count(1)
-_DAMAGED = (
-    "run: ragwright cache clear (the replies in it are lost: repeated calls are paid for again)"
-)
-_SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS replies (
-        key TEXT PRIMARY KEY,
-        kind TEXT NOT NULL,
-        lane TEXT NOT NULL,
-        scope TEXT NOT NULL DEFAULT '',
-        state TEXT NOT NULL,             -- pending | done | spent (paid, never reused)
-        body BLOB,
-        created REAL NOT NULL,
-        owner TEXT NOT NULL DEFAULT '',
-        lease REAL NOT NULL DEFAULT 0,
-        prompt_tokens INTEGER NOT NULL DEFAULT 0,
-        completion_tokens INTEGER NOT NULL DEFAULT 0,
-        cost REAL,
-        characters INTEGER NOT NULL DEFAULT 0,
-        seconds REAL NOT NULL DEFAULT 0
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS reply_sources (
-        source TEXT NOT NULL,
-        key TEXT NOT NULL,
-        PRIMARY KEY (source, key)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS replies_by_age ON replies (created)",
-    # covers facts and statistics: columns behind a large body are slow to read
-    "CREATE INDEX IF NOT EXISTS replies_by_use ON replies (lane, state, key, kind, prompt_tokens, "
-    "completion_tokens, cost, characters, seconds)",
-    "DROP INDEX IF EXISTS replies_by_lane",
-)
-_MOVED = {
-    "replies": "ON CONFLICT (key) DO UPDATE SET scope = excluded.scope, state = excluded.state, "
-    "body = excluded.body, created = excluded.created, owner = '', lease = 0, "
-    "prompt_tokens = excluded.prompt_tokens, completion_tokens = excluded.completion_tokens, "
-    "cost = excluded.cost, characters = excluded.characters, seconds = excluded.seconds "
-    "WHERE replies.state != 'done' AND excluded.state = 'done'",
-    "reply_sources": "ON CONFLICT DO NOTHING",
-}
-"""What moving replies does with those that are there already."""
-REPLY_TABLES = Tables("replies", _SCHEMA, 2, damaged=_DAMAGED, side_by_side=True, backup=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,7 +383,7 @@ class Replies:
             StoreError: The file cannot be read, or this store cannot be written.
         """
         self._database.require_writable()
-        return copy_rows(path, REPLY_TABLES, self._database, _MOVED).get("replies", 0)
+        return copy_rows(path, self._database).get("replies", 0)
 
     def _take_back(self, spill: Path) -> None:
         """Move the replies that were paid while the database was away."""

@@ -12,63 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ..ledger import Connection, Place, Tables, Writer, copy_rows, one_to_forget, open_database
+from ..ledger import RUN_TABLES, Connection, Place, Writer, copy_rows, one_to_forget, open_database
 
 _MOST_QUEUED = 256
 _TICK = 1e-4
 """Seconds between the starts of two runs, at least."""
-
-_SCHEMA = (
-    """CREATE TABLE IF NOT EXISTS runs (
-        run TEXT PRIMARY KEY,
-        kind TEXT NOT NULL,
-        manifest TEXT NOT NULL,
-        hash TEXT NOT NULL,
-        scope TEXT NOT NULL DEFAULT '',
-        state TEXT NOT NULL,             -- open | complete | stopped
-        started REAL NOT NULL,
-        ended REAL
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS rows (
-        run TEXT NOT NULL,
-        ordinal INTEGER NOT NULL,
-        row TEXT NOT NULL,
-        state TEXT NOT NULL,
-        body TEXT NOT NULL,
-        written REAL NOT NULL,
-        PRIMARY KEY (run, row)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS row_sources (
-        source TEXT NOT NULL,
-        run TEXT NOT NULL,
-        row TEXT NOT NULL,
-        PRIMARY KEY (source, run, row)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS names (
-        run TEXT PRIMARY KEY,
-        name TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS facts (
-        run TEXT NOT NULL,
-        fact TEXT NOT NULL,
-        value TEXT NOT NULL,
-        PRIMARY KEY (run, fact)
-    ) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS runs_by_hash ON runs (kind, hash, started)",
-)
-# 2 has names, 3 facts; missing tables are made when an older file is opened
-_MOVED = {
-    "rows": "ON CONFLICT (run, row) DO UPDATE SET state = excluded.state, body = excluded.body, "
-    "written = excluded.written WHERE rows.state != 'done' AND rows.written < excluded.written",
-    "row_sources": "ON CONFLICT DO NOTHING",
-    "names": "ON CONFLICT DO NOTHING",
-    "facts": "ON CONFLICT DO NOTHING",
-    # last, so that a run is not seen without its rows
-    "runs": "ON CONFLICT (run) DO UPDATE SET state = excluded.state, ended = excluded.ended "
-    "WHERE runs.state != 'complete' AND runs.state != excluded.state",
-}
-"""What moving runs does with those that are there already."""
-RUN_TABLES = Tables("runs", _SCHEMA, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +274,7 @@ class Runs:
         Raises:
             StoreError: The file cannot be read, or this store cannot be written.
         """
-        return copy_rows(path, RUN_TABLES, self._database, _MOVED).get("runs", 0)
+        return copy_rows(path, self._database).get("runs", 0)
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ..core import StoreBusyError, text_hash
-from ..ledger import Connection, SharedPlace, open_database
-from ._replies import REPLY_TABLES
+from ..ledger import REPLY_TABLES, Connection, SharedPlace, open_database
 
 log = logging.getLogger("ragwright.flow")
 

@@ -6,28 +6,12 @@ import asyncio
 import uuid
 
 from ..core import BudgetStopped
-from ..ledger import Connection, Place, Tables, Writer, committed, open_database, unheard
+from ..ledger import SPENDING_TABLES, Connection, Place, Writer, committed, open_database, unheard
 
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1
 _PATIENCE_SECONDS = 60.0
 """How long a call waits for money that calls of other processes hold; killed ones keep it."""
-_TABLES = Tables(
-    "spending",
-    (
-        """CREATE TABLE IF NOT EXISTS spending (
-        day INTEGER PRIMARY KEY,         -- days since 1970-01-01, UTC, by the database's clock
-        cost REAL NOT NULL
-    )""",
-        """CREATE TABLE IF NOT EXISTS reserved (
-        name TEXT PRIMARY KEY,
-        day INTEGER NOT NULL,
-        amount REAL NOT NULL
-    ) WITHOUT ROWID""",
-    ),
-    1,
-    damaged="delete it: what was spent today is then counted from 0",
-)
 
 
 class Spending:
@@ -43,7 +27,7 @@ class Spending:
     """
 
     def __init__(self, place: Place, bound: float) -> None:
-        self._database = open_database(place, _TABLES)
+        self._database = open_database(place, SPENDING_TABLES)
         self._writer = Writer(self._database)
         self._bound = bound
         self._in_flight = 0

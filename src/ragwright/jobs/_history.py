@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..ledger import Connection, Tables, open_database
+from ..ledger import JOB_TABLES, Connection, open_database
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -40,22 +40,6 @@ OWED = "its process ended before it was sent"
 FORGOTTEN = "(removed by `ragwright forget`)"
 """Output of steps that ran before a document was forgotten."""
 
-_SCHEMA = (
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, "
-    "trigger TEXT NOT NULL, due REAL, started REAL NOT NULL, pid INTEGER NOT NULL, "
-    "flags TEXT NOT NULL, timezone TEXT NOT NULL)",
-    "CREATE INDEX runs_job ON runs (job, id)",
-    "CREATE TABLE steps (run INTEGER NOT NULL, step INTEGER NOT NULL, attempt INTEGER NOT NULL, "
-    "line TEXT NOT NULL, started REAL NOT NULL, seconds REAL NOT NULL, code INTEGER, "
-    "state TEXT NOT NULL, output TEXT NOT NULL)",
-    "CREATE INDEX steps_run ON steps (run)",
-    "CREATE TABLE ends (run INTEGER PRIMARY KEY, ended REAL, state TEXT NOT NULL, "
-    "reason TEXT NOT NULL)",
-    "CREATE TABLE notices (run INTEGER NOT NULL, at REAL NOT NULL, address TEXT NOT NULL, "
-    "sent INTEGER NOT NULL, reason TEXT NOT NULL)",
-    "CREATE INDEX notices_run ON notices (run)",
-    "CREATE TABLE schedules (job TEXT NOT NULL, schedule TEXT NOT NULL, since REAL NOT NULL)",
-)
 _SELECT = (
     "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
     "FROM runs LEFT JOIN ends ON run = id"
@@ -166,7 +150,7 @@ class JobHistory:
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = open_database(path, Tables("jobs", _SCHEMA, 1))
+        self._database = open_database(path, JOB_TABLES)
 
     def begin(self, start: RunStart) -> int:
         """Store the start of a run; returns its number."""

@@ -6,9 +6,9 @@ The SQL of the tables is written once, in the part of the language that both und
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -68,6 +68,8 @@ class Tables:
         damaged: Hint if a file is damaged: what to do, and what that loses.
         side_by_side: True if several processes may write at the same moment, where the database
             allows it; otherwise they take turns.
+        moved: Table -> the end of the statement, from ``ON CONFLICT``, that copies its rows to
+            another database: what happens to a row that is there already. In the order of copying.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Tables:
     backup: bool = True
     damaged: str = ""
     side_by_side: bool = False
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,32 +7,27 @@ from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
-from ._database import Connection, Database, Tables
+from ._database import Connection, Database
 from ._sqlite import SqliteDatabase
 
 _CHUNK = 500
 
 
-def copy_rows(
-    path: Path, tables: Tables, target: Database, rules: Mapping[str, str]
-) -> Mapping[str, int]:
-    """Copy tables of a file, each chunk in one transaction; returns the rows written per table.
+def copy_rows(path: Path, target: Database) -> Mapping[str, int]:
+    """Copy the tables of a file, each chunk in one transaction; returns rows written per table.
 
     It may be repeated: rows that are there already are not written again.
 
     Args:
         path: The file; nothing is copied if it is missing.
-        tables: What it holds.
-        target: The database with the same tables.
-        rules: Table -> the end of its statement, from ``ON CONFLICT``: what happens to a row that
-            is there already. Tables in the order in which they are copied.
+        target: The database with the same tables; their declaration says what is copied.
 
     Raises:
         StoreError: The file cannot be read, or the database cannot be written.
     """
     if not path.exists():
         return {}
-    source = SqliteDatabase(path, tables)
+    source, rules = SqliteDatabase(path, target.tables), target.tables.moved
     with closing(source.connect()) as reading, closing(target.connect()) as writing:
         return {name: _copy(reading, target, writing, name, rules[name]) for name in rules}
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core import SchemaVersionError, StoreDamagedError
 from ._database import Database, Place, Tables
+from ._kept_files import discard, file_error
 from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase
 
@@ -26,3 +28,19 @@ def open_database(
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe)
     return PostgresDatabase(place, tables, upgrade=upgrade)
+
+
+def open_cache(path: Path, tables: Tables) -> SqliteDatabase:
+    """The tables of a SQLite file that may be lost: a damaged or newer one is replaced.
+
+    Raises:
+        StoreError: It cannot be used otherwise.
+    """
+    try:
+        return SqliteDatabase(path, tables)
+    except (StoreDamagedError, SchemaVersionError):
+        try:
+            discard(path)
+        except OSError as error:
+            raise file_error(error, path) from error
+        return SqliteDatabase(path, tables)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import StoreError, Usage
-from ..ledger import Tables, open_database
+from ..ledger import SERVED_TABLES, open_database
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -21,20 +21,6 @@ log = logging.getLogger("ragwright.serve")
 
 T = TypeVar("T")
 
-_COUNTS = "cost REAL, prompt_tokens INTEGER, completion_tokens INTEGER, PRIMARY KEY (key, day)"
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS served_minutes (key TEXT, minute INTEGER, requests INTEGER, "
-    "PRIMARY KEY (key, minute)) WITHOUT ROWID",
-    "CREATE TABLE IF NOT EXISTS served_calls (key TEXT, day TEXT, calls INTEGER, "
-    f"{_COUNTS}) WITHOUT ROWID",
-    # Version 1 counted answers, and named the tenants of answers.
-    "CREATE TABLE IF NOT EXISTS served_days (key TEXT, day TEXT, answers INTEGER, "
-    f"{_COUNTS}) WITHOUT ROWID",
-    "INSERT INTO served_calls SELECT * FROM served_days",
-    "DROP TABLE served_days",
-    "DROP TABLE IF EXISTS served_answers",
-)
-_TABLES = Tables("served", _SCHEMA, 2)
 _KEPT_MINUTES = 10
 
 
@@ -46,7 +32,7 @@ class Ledger:
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._database = open_database(folder.data / "serve" / "served.sqlite", _TABLES)
+        self._database = open_database(folder.data / "serve" / "served.sqlite", SERVED_TABLES)
         self._connection = self._database.connect()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragwright-ledger")
         self._unstored: dict[tuple[str, str], Usage] = {}

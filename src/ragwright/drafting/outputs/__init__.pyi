@@ -19,7 +19,6 @@ from ._sampling import (
     output_row as output_row,
     sample_outputs as sample_outputs,
 )
-from ._schema import OUTPUT_TABLES as OUTPUT_TABLES
 from ._scores import (
     JudgedBy as JudgedBy,
     MeasuringDay as MeasuringDay,

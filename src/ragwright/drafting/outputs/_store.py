@@ -27,7 +27,6 @@ from ._records import (
     draft_outputs,
     request_hash,
 )
-from ._schema import OUTPUT_TABLES
 from ._scores import ServedScores
 from ._table import OutputTable
 
@@ -43,16 +42,6 @@ _COLUMNS = (
     "completion_tokens, cost, seconds, details, client, request, configuration, served, scope, "
     "verdict, score, note"
 )
-
-
-_MOVED = dict.fromkeys(
-    (
-        *("configurations", "items", "hits", "uses", "feedback", "names", "scores"),
-        *("drawn", "measuring_days", "drifts", "batches"),
-    ),
-    "ON CONFLICT DO NOTHING",
-)
-"""What moving outputs does with those that are there already; batches last, as they name others."""
 
 
 class Outputs(OutputTable):
@@ -229,7 +218,7 @@ class Outputs(OutputTable):
             StoreError: Both hold different batches of the same number: nothing is copied.
         """
         self._refuse_twins(path)
-        copied = copy_rows(path, OUTPUT_TABLES, self._database, _MOVED)
+        copied = copy_rows(path, self._database)
         if copied and self._database.remote:
             with self.writing() as db:
                 for table, column in (("batches", "batch"), ("feedback", "number")):

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 
-from ...ledger import Connection, Place, open_database
-from ._schema import OUTPUT_TABLES
+from ...ledger import OUTPUT_TABLES, Connection, Place, open_database
 from ._times import now_utc, timestamp
 
 

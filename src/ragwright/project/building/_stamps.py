@@ -7,31 +7,16 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from ...core import StoreBusyError, text_hash
+from ...core import StoreBusyError, StoreError, text_hash
 from ...ingest import RemoteFile, SourceFile
-from ...ledger import discard, file_error, writable
-
-_SCHEMA = """CREATE TABLE IF NOT EXISTS stamps (
-    reading TEXT NOT NULL,
-    path BLOB NOT NULL,
-    size INTEGER NOT NULL,
-    modified INTEGER NOT NULL,
-    changed INTEGER NOT NULL,
-    taken INTEGER NOT NULL,
-    documents TEXT NOT NULL,
-    PRIMARY KEY (reading, path)
-) WITHOUT ROWID"""
-
-_DAMAGED = (sqlite3.DatabaseError, UnicodeDecodeError)
-"""Errors of a damaged file; SQLite quotes parts of it that may not be UTF-8."""
+from ...ledger import STAMP_TABLES, SqliteDatabase, discard, open_cache
 
 _RACY_NS = 2_000_000_000
 """A file changed this shortly before reading may change again without new times."""
@@ -74,44 +59,30 @@ class Stamps:
 
     def __init__(self, path: Path, reading: str) -> None:
         self._reading = reading
-        self._path = path
-        self._kept = writable(path)
-        if not self._kept:
-            self._connection = _prepared(sqlite3.connect(":memory:"))
-            return
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = _open(path)
-        except _DAMAGED:
-            self._connection = self._afresh()
-        except OSError as error:
-            raise file_error(error, path) from error
+        self._open(path)
 
-    def _afresh(self) -> sqlite3.Connection:
-        """Replace a damaged file: all files are then read again, once."""
-        try:
-            discard(self._path)
-            return _open(self._path)
-        except (*_DAMAGED, OSError) as error:
-            raise file_error(error, self._path) from error
-
-    def _run(self, statement: str, values: tuple[str | int | bytes, ...]) -> tuple[Any, ...] | None:
-        """The first row of a statement; a damaged file is replaced first."""
-        try:
-            return cast("tuple[Any, ...] | None", self._first(statement, values))
-        except _DAMAGED as error:
-            if not self._kept or isinstance(file_error(error, self._path), StoreBusyError):
-                raise file_error(error, self._path) from error
-        self._connection.close()
-        self._connection = self._afresh()
-        return cast("tuple[Any, ...] | None", self._first(statement, values))
+    def _open(self, path: Path) -> None:
+        self._database = open_cache(path, STAMP_TABLES)
+        read_only = self._database.read_only
+        self._connection = self._database.in_memory() if read_only else self._database.connect()
 
     def _first(self, statement: str, values: tuple[str | int | bytes, ...]) -> Any:
-        return self._connection.execute(statement, values).fetchone()
+        """The first row of a statement; a file that cannot be used is replaced first."""
+        try:
+            with self._database.explained():
+                return self._connection.execute(statement, values).fetchone()
+        except StoreBusyError:
+            raise
+        except StoreError:
+            self._connection.close()
+            discard(self._database.path)
+            self._open(self._database.path)
+        with self._database.explained():
+            return self._connection.execute(statement, values).fetchone()
 
     def documents(self, path: SourceFile) -> tuple[int, tuple[tuple[str, str], ...]] | None:
         """Size and (document id, content hash) of an unchanged file, None if it is new."""
-        row = self._run(
+        row = self._first(
             "SELECT size, modified, changed, taken, documents FROM stamps "
             "WHERE reading = ? AND path = ?",
             (self._reading, _key(path)),
@@ -133,7 +104,9 @@ class Stamps:
 
     def put(self, path: SourceFile, stamp: Stamp, documents: Sequence[tuple[str, str]]) -> None:
         """Remember a file that was read; the stamp must have been taken before reading."""
-        self._run(
+        if not self._connection.in_transaction:
+            self._first("BEGIN IMMEDIATE", ())
+        self._first(
             "INSERT OR REPLACE INTO stamps VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 self._reading,
@@ -148,11 +121,12 @@ class Stamps:
 
     def commit(self) -> None:
         """Commit the last entries; a busy or damaged file only costs time."""
-        try:
-            self._connection.commit()
-        except _DAMAGED:
-            with suppress(*_DAMAGED):
-                self._connection.rollback()
+        if self._connection.in_transaction:
+            with suppress(StoreError), self._database.explained():
+                self._connection.execute("COMMIT")
+        if self._connection.in_transaction:
+            with suppress(StoreError), self._database.explained():
+                self._connection.execute("ROLLBACK")
 
     def close(self) -> None:
         """Commit and close."""
@@ -171,14 +145,14 @@ def forget_stamps(path: Path, document_id: str) -> None:
     if not path.exists():
         return
     try:
-        with closing(_open(path)) as connection:
+        database = SqliteDatabase(path, STAMP_TABLES)
+        with database.transaction() as connection:
             rows = connection.execute("SELECT reading, path, documents FROM stamps").fetchall()
             gone = [row[:2] for row in rows if document_id in _ids(row[2])]
             connection.executemany("DELETE FROM stamps WHERE reading = ? AND path = ?", gone)
-            connection.commit()
-            connection.execute("VACUUM")
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    except _DAMAGED:
+        with closing(database.connect()) as connection:
+            database.scrub(connection)
+    except StoreError:
         discard(path)
 
 
@@ -195,21 +169,3 @@ def _key(path: SourceFile) -> bytes:
     if isinstance(path, RemoteFile):
         return b"remote:" + path.id.encode("utf-8", "surrogateescape")
     return os.fsencode(os.path.realpath(path))
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-    return _prepared(sqlite3.connect(path, timeout=10.0))
-
-
-def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = OFF")
-        connection.execute(_SCHEMA)
-        connection.commit()
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection

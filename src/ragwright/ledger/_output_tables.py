@@ -1,8 +1,8 @@
-"""Tables of the file of outputs; every statement may run again on a file of an older version."""
+"""The tables of outputs, feedback, scores and drift; every statement may run again."""
 
 from __future__ import annotations
 
-from ...ledger import Tables
+from ._database import Tables
 
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
@@ -10,8 +10,11 @@ _COUNTS = """
         cost REAL,                       -- what was paid; NULL: of a text, or no price known
         seconds REAL NOT NULL,
         calls INTEGER NOT NULL"""
-_SCHEMA = (
-    f"""CREATE TABLE IF NOT EXISTS batches (
+
+OUTPUT_TABLES = Tables(
+    "outputs",
+    (
+        f"""CREATE TABLE IF NOT EXISTS batches (
         batch INTEGER PRIMARY KEY AUTOINCREMENT,   -- a number is never given twice
         at TEXT NOT NULL,                -- ISO 8601, UTC, one for all of a batch
         kind TEXT NOT NULL,              -- draft
@@ -24,7 +27,7 @@ _SCHEMA = (
         scope TEXT NOT NULL,
         details TEXT NOT NULL,           -- JSON{"," + _COUNTS}
     )""",
-    f"""CREATE TABLE IF NOT EXISTS items (
+        f"""CREATE TABLE IF NOT EXISTS items (
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,              -- text | prompt
         position INTEGER NOT NULL,       -- from 1 within its kind
@@ -35,7 +38,7 @@ _SCHEMA = (
         details TEXT NOT NULL,           -- JSON{"," + _COUNTS},
         PRIMARY KEY (batch, kind, position)
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS hits (
+        """CREATE TABLE IF NOT EXISTS hits (
         batch INTEGER NOT NULL,
         rank INTEGER NOT NULL,
         document_id TEXT NOT NULL,
@@ -47,7 +50,7 @@ _SCHEMA = (
         text TEXT NOT NULL,
         PRIMARY KEY (batch, rank)
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS uses (
+        """CREATE TABLE IF NOT EXISTS uses (
         document_id TEXT NOT NULL,
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
@@ -56,9 +59,9 @@ _SCHEMA = (
         chunk_id TEXT NOT NULL,
         PRIMARY KEY (batch, kind, position, ordinal)
     ) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
-    "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
-    """CREATE TABLE IF NOT EXISTS feedback (
+        "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
+        "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
+        """CREATE TABLE IF NOT EXISTS feedback (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
@@ -69,19 +72,19 @@ _SCHEMA = (
         score REAL,
         note TEXT NOT NULL
     )""",
-    "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
-    """CREATE TABLE IF NOT EXISTS configurations (
+        "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
+        """CREATE TABLE IF NOT EXISTS configurations (
         configuration TEXT PRIMARY KEY,
         settings TEXT NOT NULL           -- JSON
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS names (
+        """CREATE TABLE IF NOT EXISTS names (
         name TEXT PRIMARY KEY,           -- the id that whoever asked for it knows it by
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
         position INTEGER NOT NULL,
         "by" TEXT NOT NULL               -- who asked for it
     ) WITHOUT ROWID""",
-    """CREATE VIEW IF NOT EXISTS latest_feedback AS
+        """CREATE VIEW IF NOT EXISTS latest_feedback AS
         SELECT f.batch, f.kind, f.position,
             coalesce((SELECT v.verdict FROM feedback v WHERE v.batch = f.batch AND v.kind = f.kind
                 AND v.position = f.position AND v.verdict != ''
@@ -93,8 +96,8 @@ _SCHEMA = (
                 AND n.position = f.position AND n.note != ''
                 ORDER BY n.number DESC LIMIT 1), '') AS note
         FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
-    "DROP VIEW IF EXISTS outputs",
-    """CREATE VIEW outputs AS
+        "DROP VIEW IF EXISTS outputs",
+        """CREATE VIEW outputs AS
         SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
             i.batch, b.at, i.kind,
             CASE i.kind WHEN 'prompt' THEN 'prompt' ELSE i.model END AS source,
@@ -108,7 +111,7 @@ _SCHEMA = (
         FROM items i JOIN batches b USING (batch)
             LEFT JOIN latest_feedback f
             ON f.batch = i.batch AND f.kind = i.kind AND f.position = i.position""",
-    """CREATE TABLE IF NOT EXISTS scores (
+        """CREATE TABLE IF NOT EXISTS scores (
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
         position INTEGER NOT NULL,
@@ -123,12 +126,12 @@ _SCHEMA = (
         due TEXT NOT NULL,               -- not tried again before
         PRIMARY KEY (batch, kind, position, measure)
     ) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS scores_waiting ON scores (due) WHERE state = 'waiting'",
-    """CREATE TABLE IF NOT EXISTS drawn (
+        "CREATE INDEX IF NOT EXISTS scores_waiting ON scores (due) WHERE state = 'waiting'",
+        """CREATE TABLE IF NOT EXISTS drawn (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         batch INTEGER NOT NULL           -- batches up to this one were drawn from
     )""",
-    """CREATE TABLE IF NOT EXISTS measuring_days (
+        """CREATE TABLE IF NOT EXISTS measuring_days (
         day TEXT PRIMARY KEY,            -- UTC
         cost REAL NOT NULL,
         scored INTEGER NOT NULL,
@@ -136,15 +139,15 @@ _SCHEMA = (
         reason TEXT NOT NULL,            -- of the last error
         reached REAL                     -- the daily budget that was used up
     ) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS drifts (
+        """CREATE TABLE IF NOT EXISTS drifts (
         measure TEXT PRIMARY KEY,
         verdict TEXT NOT NULL,
         opened TEXT NOT NULL,
         text TEXT NOT NULL,              -- of the notice
         owed TEXT NOT NULL               -- JSON list of the addresses that have not got it
     ) WITHOUT ROWID""",
-    "DROP VIEW IF EXISTS scored",
-    """CREATE VIEW scored AS
+        "DROP VIEW IF EXISTS scored",
+        """CREATE VIEW scored AS
         SELECT s.batch || '.' || s.position AS id, s.batch, b.at, s.measure, s.state, s.value,
             s.reason, s.judge, s.prompts, s.scored_at, s.attempts, i.model, b.snapshot,
             b.configuration, b.served, b.scope,
@@ -152,14 +155,22 @@ _SCHEMA = (
             coalesce(json_extract(i.details, '$.name'), '') AS name
         FROM scores s JOIN batches b USING (batch)
             JOIN items i ON i.batch = s.batch AND i.kind = s.kind AND i.position = s.position""",
-)
-
-_UPGRADES = (
-    # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
-    """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
+    ),
+    4,
+    upgrades=(
+        # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
+        """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
         seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
             'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
             'cost', cost, 'seconds', seconds))
         WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
+    ),
+    moved=dict.fromkeys(
+        (
+            *("configurations", "items", "hits", "uses", "feedback", "names", "scores"),
+            *("drawn", "measuring_days", "drifts", "batches"),  # last, as it names others
+        ),
+        "ON CONFLICT DO NOTHING",
+    ),
 )
-OUTPUT_TABLES = Tables("outputs", _SCHEMA, 4, _UPGRADES)
+"""Drafts and served answers with feedback, scores and drift."""
