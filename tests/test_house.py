@@ -193,6 +193,26 @@ def test_rooms_import_each_other_by_the_front_door() -> None:
     assert not wrong
 
 
+OPENS_DATABASES = {"ledger", "index"}
+"""Rooms that open the program's own databases and lock its files."""
+
+ASKS_THE_USERS_DATABASES = {"retrieve/_sqlite.py", "retrieve/_sqlite_child.py"}
+"""Files that read databases which the user names, for answers by SQL."""
+
+
+def test_the_ledger_and_the_index_alone_open_databases() -> None:
+    drivers = {"sqlite3", "psycopg", "fcntl", "msvcrt"}
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{line} imports {name}"
+        for room, path, tree in modules()
+        for name, _, line in imports(path, tree)
+        if name.split(".")[0] in drivers
+        and room not in OPENS_DATABASES
+        and path.relative_to(SOURCE).as_posix() not in ASKS_THE_USERS_DATABASES
+    ]
+    assert not wrong
+
+
 @pytest.mark.slow
 def test_no_file_imports_itself_by_a_detour() -> None:
     """No cycle of files, imports for type checkers included."""

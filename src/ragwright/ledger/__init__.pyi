@@ -27,7 +27,7 @@ from ._locks import (
 from ._moving import copy_rows as copy_rows
 from ._opening import open_cache as open_cache, open_database as open_database
 from ._output_tables import OUTPUT_TABLES as OUTPUT_TABLES
-from ._sqlite import SqliteDatabase as SqliteDatabase
+from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
 from ._tables import (
     JOB_TABLES as JOB_TABLES,
     REPLY_TABLES as REPLY_TABLES,

@@ -23,6 +23,11 @@ _BUSY_SECONDS = 30.0
 _PATIENCE_MS = 200
 
 
+def sqlite_version() -> str:
+    """Version of the SQLite library that Python brings."""
+    return sqlite3.sqlite_version
+
+
 class SqliteDatabase(Database):
     """A SQLite file of this program: WAL, owner-only, with its schema version checked.
 

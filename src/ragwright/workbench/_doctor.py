@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .. import drafting, jobs, project as opened
+from .. import drafting, jobs, ledger, project as opened
 
 if TYPE_CHECKING:
     from ..jobs import CheckLine
@@ -68,10 +68,8 @@ def doctor(
 
 
 def _machine() -> Iterator[Check]:
-    import sqlite3  # other commands need not load it
-
     version = ".".join(map(str, sys.version_info[:3]))
-    yield opened.Check("machine", "ok", f"Python {version}, SQLite {sqlite3.sqlite_version}")
+    yield opened.Check("machine", "ok", f"Python {version}, SQLite {ledger.sqlite_version()}")
     threads = os.environ.get("OMP_NUM_THREADS")
     if threads is None:
         yield opened.Check(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -29,9 +28,6 @@ _PROGRESS = "progress"
 _STOP = "stop"
 _BEAT = 1.0
 """Seconds between two times that the counters are stored."""
-
-_PASSING = (RagwrightError, sqlite3.Error)
-"""What storing or reading may fail with for a moment: another process writes, the disk is full."""
 
 _LOST = 15.0
 """Seconds without counters after which a process counts as ended."""
@@ -208,7 +204,7 @@ class Pulse:
 
     def __enter__(self) -> Pulse:
         """Forget an earlier request to stop, and begin."""
-        with suppress(*_PASSING):
+        with suppress(RagwrightError):
             self._project.runs.keep(self._run, _STOP, {})
             self._store()
         self._thread.start()
@@ -221,13 +217,13 @@ class Pulse:
         if self._reason is not None:
             for runner in self._project.runners:
                 runner.interrupt(self._reason)  # waits for calls in flight; then work may go on
-        with suppress(*_PASSING):
+        with suppress(RagwrightError):
             self._store(ended=True)
 
     def _beat(self) -> None:
         while not self._over.wait(_BEAT):
             # What cannot be stored or read now may be in a second; the sweep goes on without.
-            with suppress(*_PASSING):
+            with suppress(RagwrightError):
                 self._look()
                 self._store()
 
