@@ -242,7 +242,7 @@ def gate(
     scales = {summary.measure: summary.scale for summary in summaries}
     parsed = [parse_rule(rule, scales) if isinstance(rule, str) else rule for rule in rules]
     if not parsed:
-        raise MeasureError("the gate has no ruless", hint="for example nDCG@10>=0.7")
+        raise MeasureError("the gate has no rules", hint="for example nDCG@10>=0.7")
     by_name = {summary.measure: summary for summary in summaries}
     checks = []
     for rule in parsed:
