@@ -190,6 +190,19 @@ def test_a_table_that_fits_is_not_touched() -> None:
     assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"
 
 
+def test_words_of_a_head_are_cut_only_where_nothing_else_fits() -> None:
+    head = ["measure", "before", "after", "after - before", "95 % interval", "p (Holm)"]
+    rows = [
+        [*head, "wins/ties/losses", "n", "both answered", "coverage"],
+        ["Contains (0-1)", "1.0000", "0.6667", "-0.3333", "-0.7152 .. 0.0195", "0.2500"]
+        + ["0/8/4", "12", "+0.0000", "66.7%"],
+    ]
+    table = text_table(rows, right=(1, 2, 3, 5, 7, 8, 9))
+    assert max(map(len, table.splitlines())) <= 100
+    shown = table.split()
+    assert {"wins/ties/losses", "answered", "coverage", "before", "(Holm)"} <= set(shown)
+
+
 def test_rows_without_gold_stand_apart() -> None:
     scores = [
         Score("MRR", "scored", 1.0),
