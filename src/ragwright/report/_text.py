@@ -63,7 +63,7 @@ def _column_widths(
     narrow = [min(floor, 10) for floor in numbers]
     words = [max(map(len, head.split()), default=0) for head in rows[0]]
     # Words of a head are cut only where nothing else makes the lines fit.
-    heads = [[max(pair) for pair in zip(floors, words, strict=True)] for floors in (numbers, narrow)]
+    heads = [list(map(max, floors, words)) for floors in (numbers, narrow)]
     for floors in (*heads, numbers, narrow):
         while sum(widths) + 2 * (len(widths) - 1) > width:
             spare = [
