@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.data_sets import DATA
 from benchmarks.publish import Row, Section, Table, publish
 from ragwright.answer import answer
 from ragwright.core import Answer, Hit, Persona, text_hash
@@ -74,7 +75,6 @@ NOTES = (
     "ones with the words of the paragraph.",
 )
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 Array = NDArray[np.float64]
 
 _FOR = {"coverage", "relative", "bm25", "pairs", "before", "heading", "definition", "rank"}
