@@ -42,8 +42,7 @@ def forget_document(
             message names them, and nothing was forgotten.
     """
     one_to_forget(document_id, None)
-    with project.alone("forget", hint=_END_WORK):
-        project.erasures.add([document_id])
+    with project.alone("forget", document_id, hint=_END_WORK):
         document = project.store.document(document_id)
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # mined from the document too
@@ -78,8 +77,7 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
         StoreBusyError: As :func:`forget_document`.
     """
     one_to_forget(None, scope)
-    with project.alone("forget", hint=_END_WORK):
-        project.erasures.add([scope_name(scope)])
+    with project.alone("forget", scope_name(scope), hint=_END_WORK):
         forget_backups(project.folder.data)
         return {
             "replies": project.replies.forget(scope=scope),
