@@ -299,6 +299,8 @@ class Service:
             bench = Workbench.open(self.folder.root, session)
             try:
                 _ = bench.project.plan()
+                for persona in bench.project.settings.serve.personas:
+                    _ = bench.project.persona(persona)
             except BaseException:
                 bench.close()
                 raise
