@@ -38,6 +38,7 @@ def watching() -> Any:
         alive: Callable[[], bool] = staticmethod(lambda: True)
 
         def wait(self, gen: Any, *given: Any, **named: Any) -> Any:
+            """Wait for a reply as the driver does, and try the server where none comes."""
             return super().wait(self._watched(gen), *given, **named)
 
         def _watched(self, gen: Any) -> Generator[Any, Any, Any]:

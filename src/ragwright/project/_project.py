@@ -297,10 +297,8 @@ class Project:
     def _working(self) -> Iterator[None]:
         """While requests are made, nobody forgets what they may store."""
         shared = self.shared_work
-        with (
-            self.work.working("requests", brief=True),
-            shared.working() if shared else nullcontext(),
-        ):
+        others = shared.working() if shared else nullcontext()
+        with self.work.working("requests", brief=True), others:
             self.drop_erased()
             yield
 
@@ -317,23 +315,14 @@ class Project:
                 runner.forget_searches()
 
     @contextmanager
-    def alone(self, what: str, erased: str, *, hint: str = "") -> Iterator[None]:
-        """While it is open, no other process works on the project, on any machine that shares it.
-
-        The name of what is ``erased`` is noted twice. First for answers under way, which end if
-        they were made from it; then for all, to read again what is left.
-
-        Raises:
-            StoreBusyError: Others go on working.
-        """
+    def alone(
+        self, what: str, *, hint: str = "", announce: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
+        """While it is open, nobody else works, on any machine; StoreBusyError if others go on."""
         shared = self.shared_work
         others = shared.alone(what, hint=hint) if shared else nullcontext()
-        note = partial(self.erasures.add, [erased])
-        with self.work.alone(what, hint=hint, announce=note), others:
-            try:
-                yield
-            finally:
-                note()
+        with self.work.alone(what, hint=hint, announce=announce), others:
+            yield
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
         """The handlers of requests, with searches on these views."""
