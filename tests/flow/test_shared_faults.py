@@ -188,7 +188,7 @@ def test_a_reply_paid_while_the_server_is_away_is_kept_and_moved(
     place = SharedPlace(f"postgresql://admin@/postgres?host={server}", f"f{next(NUMBERS)}")
     spill = tmp_path / "cache" / "unsent.sqlite"
     replies = Replies(place, spill=spill)
-    monkeypatch.setattr(type(replies._database), "patience", 0.3)
+    monkeypatch.setattr(replies._database, "patience", 0.3)
     stopped = threading.Event()
 
     class Waiting(FakeChat):
