@@ -483,9 +483,8 @@ def _read(path: Path) -> LockHolder | None:
     """The content of the file, None if it is invalid or being written."""
     try:
         said = json.loads(path.read_text("utf-8"))
-        word = LockHolder(
-            **{one.name: said.get(one.name, one.default) for one in fields(LockHolder)}
-        )
+        older = {"brief": False, **said}  # a process of an earlier version does not say it
+        word = LockHolder(**{one.name: older[one.name] for one in fields(LockHolder)})
         word = replace(word, pid=int(word.pid), since=float(word.since))
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None
