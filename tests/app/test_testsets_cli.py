@@ -117,6 +117,25 @@ def test_rows_of_others_are_taken_over(project: Path) -> None:
     assert made["metadata"]["kind"] == "imported"
 
 
+def test_rows_on_one_document_get_both_splits(tmp_path: Path) -> None:
+    sentences = [f"The {word} of hall {n} was built in {1900 + n}." for n, word in enumerate(WORDS)]
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "halls.md").write_text("\n\n".join(sentences))
+    (tmp_path / "ragwright.yaml").write_text("sources: [docs]\n")
+    rows = [{"question": f"When? {text}", "reference_contexts": [text]} for text in sentences]
+    rows += [{**row, "question": f"{row['question']} Where?"} for row in rows]
+    (tmp_path / "given.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run(tmp_path, "ingest", "--quiet")
+    run(tmp_path, "synth", "--from", "given.jsonl", "-o", "testsets/one.jsonl")
+    made = [json.loads(line) for line in (tmp_path / "testsets/one.jsonl").read_text().splitlines()]
+    splits: dict[str, set[str]] = {}
+    for row in made:
+        text = row["reference_spans"][0]["text"]
+        splits.setdefault(text, set()).add(row["metadata"]["split"])
+    assert {split for each in splits.values() for split in each} == {"tune", "confirm"}
+    assert all(len(each) == 1 for each in splits.values()), "a passage is in one split"
+
+
 def test_what_is_not_there_is_said(project: Path) -> None:
     assert "no testset 'none.jsonl'" in run(project, "review", "none.jsonl", code=1)[1]
     assert "--measures" in run(project, "review", "none.jsonl", code=1)[1]

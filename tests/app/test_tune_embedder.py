@@ -218,6 +218,19 @@ def test_what_cannot_be_trained_says_why(project: Path, words: tuple[str, ...], 
     assert said in found
 
 
+def test_an_empty_confirm_split_is_refused_before_training(project: Path) -> None:
+    rows = [
+        {"user_input": f"the red dog {n}", "reference_ids": ["docs/dog-red.txt"], "split": "tune"}
+        for n in range(30)
+    ]
+    (project / "testsets/one.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = ragwright(
+        project, "tune", "embedder", "--testset", "testsets/one.jsonl", *SMALL[:-1], code=1
+    ).stderr
+    assert "the confirm split is empty" in found
+    assert "choosing training passages" not in found
+
+
 def test_a_folder_with_onnx_alone_names_the_other_engine(project: Path, tiny: Path) -> None:
     from ragwright.models import export_onnx
 

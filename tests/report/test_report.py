@@ -190,6 +190,26 @@ def test_a_table_that_fits_is_not_touched() -> None:
     assert text_table(rows).splitlines()[2] == f"{'a long one ' * 7}  1.0"
 
 
+def test_words_of_a_head_are_cut_only_where_nothing_else_fits() -> None:
+    cells = {
+        "measure": "Contains (0-1)",
+        "before": "1.0000",
+        "after": "0.6667",
+        "after - before": "-0.3333",
+        "95 % interval": "-0.7152 .. 0.0195",
+        "p (Holm)": "0.2500",
+        "wins/ties/losses": "0/8/4",
+        "n": "12",
+        "both answered": "+0.0000",
+        "coverage": "66.7%",
+    }
+    rows = [list(cells), list(cells.values())]
+    table = text_table(rows, right=(1, 2, 3, 5, 7, 8, 9))
+    assert max(map(len, table.splitlines())) <= 100
+    shown = table.split()
+    assert {"wins/ties/losses", "answered", "coverage", "before", "(Holm)"} <= set(shown)
+
+
 def test_rows_without_gold_stand_apart() -> None:
     scores = [
         Score("MRR", "scored", 1.0),

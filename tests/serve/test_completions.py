@@ -243,6 +243,7 @@ def test_a_question_that_looks_like_such_a_request_is_answered(
     ("said", "reply"),
     [
         ("Thanks!", "You are welcome."),
+        ("Bye!", "Goodbye."),
         ("Thank you, that helps", "You are welcome."),
         ("Vielen Dank für die Hilfe!", "Gern geschehen."),
         ("Hello", "I answer questions about the documents"),

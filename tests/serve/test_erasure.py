@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -106,6 +108,78 @@ def test_an_answer_that_is_read_slowly_is_cut_and_not_stored(tmp_path: Path) -> 
         assert '"code": "erased"' in last
         assert "has been deleted meanwhile; ask again" in last
         assert b"[DONE]" not in text
+    assert held(folder) == []
+
+
+@pytest.mark.slow
+def test_an_answer_that_the_model_still_writes_is_cut_for_it(tmp_path: Path) -> None:
+    """Else a server that always answers could never forget."""
+    words = f"The code is {MARK} [1]. " + "word " * 400
+    with ScriptedServer(Reply(words, pace=0.3)) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n")
+        with served(folder) as running, socket.socket() as link:
+            begun(running, link)
+            while not model.requests:
+                time.sleep(0.05)
+            began = time.monotonic()
+            assert forget(folder)["documents"] == 1
+            assert time.monotonic() - began < 8
+            link.settimeout(60)
+            text = b""
+            while piece := link.recv(1 << 20):
+                text += piece
+    assert b'"code": "erased"' in text
+    assert held(folder) == []
+
+
+@pytest.mark.slow
+def test_a_slow_answer_that_may_be_made_from_it_is_ended_and_others_wait(tmp_path: Path) -> None:
+    with ScriptedServer(
+        lambda r: Reply(f"It is {MARK}", delay=60 * (MARK in str(r.body)))
+    ) as model:
+        folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n")
+        with served(folder, gives_way=1) as running, ThreadPoolExecutor(2) as pool:
+            slow = pool.submit(running.ask, QUESTION)
+            while not model.requests:
+                time.sleep(0.05)
+            forgetting = pool.submit(forget, folder)
+            assert slow.result().status_code == 503
+            assert slow.result().json()["error"]["code"] == "erased"
+            assert forgetting.result()["documents"] == 1
+            left = running.ask(QUESTION)
+            assert left.status_code == 200, left.text
+    assert MARK not in str(model.requests[-1].body)
+    assert "outputs.sqlite" not in held(folder, NAME)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_never_idle_can_forget(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    stop = threading.Event()
+
+    def ask(running: Running, number: int) -> list[tuple[float, int, str]]:
+        replies = []
+        while not stop.is_set():
+            sent = time.monotonic()
+            reply = running.ask(f"{QUESTION} {number}")
+            replies.append((sent, reply.status_code, reply.text))
+        return replies
+
+    with served(folder) as running, ThreadPoolExecutor(4) as pool:
+        askers = [pool.submit(ask, running, number) for number in range(4)]
+        try:
+            time.sleep(1)
+            assert forget(folder)["documents"] == 1
+            done = time.monotonic()
+            time.sleep(1)
+        finally:
+            stop.set()
+        replies = [reply for asker in askers for reply in asker.result()]
+    after = [(status, text) for sent, status, text in replies if sent > done]
+    assert after
+    assert {status for status, _ in after} == {200}
+    assert not any(MARK in text for _, text in after)
+    assert any(MARK in text for *_, text in replies)
     assert held(folder) == []
 
 

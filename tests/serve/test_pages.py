@@ -318,3 +318,18 @@ def test_the_list_of_experiments_shows_scores(project: Path) -> None:
     with served(project) as running:
         page = running.http.get("/experiments").text
     assert f'TokenF1 <b class="fig">{mean:.3f}</b>' in page
+    assert "counts an abstention" not in page
+
+
+def test_the_list_of_experiments_counts_abstentions_as_the_worst_value(project: Path) -> None:
+    unknown = '{"user_input": "Who paints zeppelins in Quito?", "reference": "Ana"}\n'
+    (project / "rows.jsonl").write_text(ROW + unknown, "utf-8")
+    with Workbench.open(project) as bench:
+        [summary] = bench.evaluate(
+            str(project / "rows.jsonl"), "Contains", Evaluating(answers=True)
+        )[0].summaries
+    assert (summary.mean, summary.mean_with_abstained, summary.coverage) == (1.0, 0.5, 0.5)
+    with served(project) as running:
+        page = " ".join(running.http.get("/experiments").text.split())
+    assert '<b class="fig">0.500</b> <span class="note">(1.000 on the 50 % answered)' in page
+    assert "counts an abstention on a row with gold as the worst value" in page

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -121,6 +122,37 @@ def test_a_shared_database_that_is_down_is_answered_soon_with_503(tmp_path: Path
             start_server(server)
             assert becomes(running, "ready")
             assert running.ask(f"{QUESTION} Again?").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_shared_database_that_stops_answering_is_given_up(tmp_path: Path) -> None:
+    """As behind a network that drops everything: it refuses nothing, and says nothing."""
+    pytest.importorskip("psycopg")
+    with running_server() as server:
+        shared = f"shared: {{address: 'postgresql://admin@/postgres?host={server}'}}\n"
+        with served(project(tmp_path, shared)) as running:
+            body = {"query": QUESTION}
+            assert running.http.post("/v1/retrieve", json=body).status_code == 200
+            first = (Path(server) / "data/postmaster.pid").read_text().split()[0]
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            every = list(map(int, (first, *children)))
+            for process in every:
+                os.kill(process, signal.SIGSTOP)
+            try:
+                begun = time.monotonic()
+                with ThreadPoolExecutor(4) as pool:
+                    asked = [
+                        pool.submit(running.http.post, "/v1/retrieve", json=body) for _ in range(4)
+                    ]
+                    replies = [reply.result() for reply in asked]
+                assert time.monotonic() - begun < 12
+                assert {reply.status_code for reply in replies} == {503}
+                assert all("retry-after" in reply.headers for reply in replies)
+            finally:
+                for process in every:
+                    os.kill(process, signal.SIGCONT)
+            assert becomes(running, "ready")
+            assert running.http.post("/v1/retrieve", json=body).status_code == 200
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -8,7 +8,7 @@ from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import ConfigError
+from ragwright.core import ConfigError, RagwrightError
 from ragwright.project import ProjectFolder
 from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
 from ragwright.testing import ScriptedServer
@@ -160,6 +160,11 @@ def test_other_names_and_other_sites_are_refused_without_keys(project: Path) -> 
 def test_a_public_address_needs_a_key(project: Path) -> None:
     with pytest.raises(ConfigError, match="no key has been made"):
         serve(Serving(project), Listening("0.0.0.0", 0))
+
+
+def test_a_served_persona_that_does_not_exist_is_refused(project: Path) -> None:
+    with pytest.raises(RagwrightError, match="unknown persona 'enginer'"):
+        serve(Serving(project, ("serve.personas=[enginer]",)), Listening("127.0.0.1", 0))
 
 
 @pytest.mark.slow

@@ -48,10 +48,15 @@ class Running:
 
 @contextmanager
 def served(
-    folder: Path, *overrides: str, own: bool = True, watch: float = 0.05, body: float = 60
+    folder: Path,
+    *overrides: str,
+    own: bool = True,
+    watch: float = 0.05,
+    body: float = 60,
+    gives_way: float = 10,
 ) -> Iterator[Running]:
     """A server of the project."""
-    app = make_app(Serving(folder, overrides, own, watch, body))
+    app = make_app(Serving(folder, overrides, own, watch, body, gives_way))
     config = uvicorn.Config(app, port=0, log_level="critical", timeout_graceful_shutdown=5)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -52,6 +52,7 @@ def test_a_rule_that_cannot_be_read_fails_in_one_line(
     shown = pytester.runpytest_inprocess("-p", "no:cacheprovider").outlines
     assert said in shown
     assert not any("_gate.py" in line or "_measure.py" in line for line in shown)
+    assert not any("another exception" in line or "known:" in line for line in shown)
 
 
 def test_failing_rows_and_slices_are_named(rag_gate: RagGate) -> None:

@@ -35,6 +35,12 @@ def test_a_question_that_is_no_text_is_refused_in_words(bench: Workbench, wrong:
             refused()
 
 
+@pytest.mark.parametrize("wrong", [3, ["engineer"], b"engineer"])
+def test_a_persona_that_is_no_name_is_refused_in_words(bench: Workbench, wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="the persona must be a text, not"):
+        bench.ask("When is the brake fluid changed?", wrong)
+
+
 @pytest.mark.parametrize("wrong", ["3", 2.5, 0, -1, True, [3]])
 def test_a_number_of_hits_that_is_none_is_refused_in_words(bench: Workbench, wrong: Any) -> None:
     with pytest.raises(ConfigError, match="k must be a whole number from 1, not"):

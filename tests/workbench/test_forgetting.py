@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -171,7 +172,44 @@ def test_work_waits_for_one_who_forgets_and_goes_on(tmp_path: Path) -> None:
         pass
     assert "'eval'" in str(caught.value)
     assert "'ask'" in str(caught.value)
-    assert [path.name for path in (tmp_path / "work").iterdir()] == ["lock"]
+    assert {path.name for path in (tmp_path / "work").iterdir()} == {"lock", "turn"}
+
+
+def test_work_that_overlaps_without_end_lets_one_in_who_forgets(tmp_path: Path) -> None:
+    lock = WorkLock(tmp_path / "work")
+    stop = threading.Event()
+
+    def work(delay: float) -> None:
+        time.sleep(delay)
+        while not stop.is_set():
+            with lock.working("requests"), lock.working("within"):
+                time.sleep(0.1)
+
+    with ThreadPoolExecutor(2) as pool:
+        pool.map(work, (0, 0.05))
+        time.sleep(0.2)
+        try:
+            with lock.alone("forget", wait=1):
+                assert lock.awaited
+        finally:
+            stop.set()
+    assert not lock.awaited
+
+
+def test_brief_work_is_waited_for_longer(tmp_path: Path) -> None:
+    lock = WorkLock(tmp_path / "work")
+
+    def work() -> None:
+        with lock.working("requests", brief=True):
+            begun.set()
+            time.sleep(0.5)
+
+    begun = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        working = pool.submit(work)
+        assert begun.wait(10)
+        with lock.alone("forget", wait=0.1):
+            assert working.done()
 
 
 def test_work_goes_on_where_no_lock_can_be_made(tmp_path: Path) -> None:

@@ -12,10 +12,16 @@ from ._flow import AnswerSetup, write
 from ._phrases import Phrases
 
 _THANKS = re.compile(r"\b(?:thanks?|thx|cheers|merci|danke|dank|gracias)\b", re.IGNORECASE)
+_FAREWELL = re.compile(
+    r"\b(?:bye|see you|have a nice|au revoir|bientôt|bonne (?:journée|soirée)|tschüss"
+    r"|auf wiedersehen|adiós|hasta luego)\b",
+    re.IGNORECASE,
+)
 _HINTS = {
-    "fr": r"bonjour|bonsoir|salut|coucou|merci|qui es-tu|qui êtes-vous|que peux-tu|ça va|au revoir",
+    "fr": r"bonjour|bonsoir|salut|coucou|merci|qui es-tu|qui êtes-vous|que peux-tu|ça va|au revoir"
+    r"|à bientôt|bonne (?:journée|soirée)",
     "de": r"hallo|guten|danke|vielen dank|wer bist|was kannst|wie geht|tschüss|auf wiedersehen",
-    "es": r"hola|buen[oa]s|gracias|quién eres|qué puedes|qué tal|adiós",
+    "es": r"hola|buen[oa]s|gracias|quién eres|qué puedes|qué tal|adiós|hasta luego",
 }
 """Greetings have too few function words to detect their language."""
 
@@ -30,9 +36,16 @@ def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup)
     language = next(hints, "") or question_language(question)
     return Answer(
         question,
-        Phrases(language).text("thanked" if _THANKS.search(question) else "small_talk"),
+        Phrases(language).text(_sentence(question)),
         persona.name,
         abstained=True,
         model=model,
         notes=("nothing was looked up, and no chat model is set for small talk",),
     )
+
+
+def _sentence(message: str) -> str:
+    """Name of the sentence that answers a message."""
+    if _THANKS.search(message):
+        return "thanked"
+    return "farewell" if _FAREWELL.search(message) else "small_talk"

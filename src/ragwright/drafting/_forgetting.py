@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
@@ -18,6 +20,24 @@ _END_WORK = (
     "nothing was forgotten, because running work could store the text again; wait for it to "
     "end, or end it (Ctrl-C, or `kill` with its process id), then forget again"
 )
+
+
+@contextmanager
+def _erasing(project: Project, name: str) -> Iterator[None]:
+    """Nobody works on the project while it is open; what is under way learns of it twice.
+
+    First to give way: answers that were made from it end. Then to read again what is left, which
+    nobody could before the end.
+
+    Raises:
+        StoreBusyError: As :func:`forget_document`.
+    """
+    note = partial(project.erasures.add, [name])
+    with project.alone("forget", hint=_END_WORK, announce=note):
+        try:
+            yield
+        finally:
+            note()
 
 
 def forget_document(
@@ -41,8 +61,7 @@ def forget_document(
             message names them, and nothing was forgotten.
     """
     one_to_forget(document_id, None)
-    with project.alone("forget", hint=_END_WORK):
-        project.erasures.add([document_id])
+    with _erasing(project, document_id):
         document = project.store.document(document_id)
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # mined from the document too
@@ -77,8 +96,7 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
         StoreBusyError: As :func:`forget_document`.
     """
     one_to_forget(None, scope)
-    with project.alone("forget", hint=_END_WORK):
-        project.erasures.add([scope_name(scope)])
+    with _erasing(project, scope_name(scope)):
         forget_backups(project.folder.data)
         return {
             "replies": project.replies.forget(scope=scope),

@@ -97,6 +97,7 @@ from .evaluations import (
     Questions as Questions,
     ReviewKey as ReviewKey,
     RowResult as RowResult,
+    RunMean as RunMean,
     RunOptions as RunOptions,
     SettingChange as SettingChange,
     Sheet as Sheet,

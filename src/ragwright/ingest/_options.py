@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from ..core import ConfigError, option
+from ._normalise import clean_metadata
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
@@ -95,6 +96,19 @@ class SourceOptions:
         when="index",
         ge=10_000,
     )
+
+    def __post_init__(self) -> None:
+        """Check that every document can be filtered by the fields of the source.
+
+        Raises:
+            ConfigError: A value of ``metadata`` is none for filters.
+        """
+        for name, value in self.metadata.items():
+            if not clean_metadata({name: value}):
+                raise ConfigError(
+                    f"metadata.{name}: {value!r} is no value that filters can use",
+                    hint="give a text, a number, true, false, a date, or a list of texts",
+                )
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
@@ -35,6 +36,12 @@ _ASKED = 0.05
 _SAID = 0.5
 """Seconds that a new holder has to write its name before the file's content counts as outdated."""
 
+_PATIENCE = 30.0
+"""Seconds that exclusive work waits where only brief work is in its way."""
+
+_HELD: ContextVar[frozenset[Path]] = ContextVar("held", default=frozenset())
+"""Folders whose shared lock this context holds: work within work does not queue for it again."""
+
 _YEAR_3000 = 32_503_680_000
 """Times after this are invalid; datetime cannot represent all of them."""
 
@@ -51,6 +58,7 @@ class LockHolder:
         since: When it took the lock, in seconds since 1970.
         number: Number of the item it works on, None if there is none.
         shared: True if its child processes may hold the lock as well.
+        brief: True for work of seconds, such as an answer, which is worth waiting for.
     """
 
     what: str = ""
@@ -60,6 +68,7 @@ class LockHolder:
     since: float = 0.0
     number: int | None = None
     shared: bool = False
+    brief: bool = False
 
     @property
     def alive(self) -> bool:
@@ -289,17 +298,25 @@ class WorkLock:
     """A lock for many processes and threads that work, or one that must be alone.
 
     Workers hold a shared lock of the system, which ends with the process, however that ends. A file
-    beside it names the process, for messages only.
+    beside it names the process, for messages only. Who wants to be alone takes a second lock first,
+    so that new work queues behind it: work that overlaps without end would keep it out for ever.
 
     Args:
-        folder: Folder of the lock and of these files; made when first needed.
+        folder: Folder of the locks and of these files; made when first needed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._path = folder / "lock"
+        self._turn = folder / "turn"
+
+    @property
+    def awaited(self) -> bool:
+        """True while somebody waits to be alone, or is."""
+        return _LOCKS and not _free(self._turn)
 
     @contextmanager
-    def working(self, what: str, *, wait: float = 60.0) -> Iterator[None]:
+    def working(self, what: str, *, wait: float = 60.0, brief: bool = False) -> Iterator[None]:
         """Hold the shared lock: any number of others may work as well, but none exclusively.
 
         Where the lock cannot be made (a folder that cannot be written, a system or file system
@@ -308,77 +325,100 @@ class WorkLock:
         Args:
             what: What the work is, as :attr:`LockHolder.what`.
             wait: Seconds to wait for an exclusive holder.
+            brief: As :attr:`LockHolder.brief`.
 
         Raises:
             StoreBusyError: A process holds it exclusively for longer than ``wait``.
         """
-        handle = self._shared(wait)
+        around = _HELD.get()
+        handle = self._shared(wait, within=self._folder in around)
         word = self._folder / f"{os.getpid()}-{secrets.token_hex(4)}.json"
         try:
             if handle >= 0:
+                _HELD.set(around | {self._folder})
                 with suppress(OSError):
-                    holder = LockHolder(what, *_process(), since=time.time())
+                    holder = LockHolder(what, *_process(), since=time.time(), brief=brief)
                     word.write_text(json.dumps(asdict(holder)), "utf-8")
             yield
         finally:
             if handle >= 0:
+                _HELD.set(around)  # not by its token: another thread may leave than has entered
                 with suppress(OSError):
                     word.unlink()
                 os.close(handle)
 
     @contextmanager
-    def alone(self, what: str, *, wait: float = 2.0, hint: str = "") -> Iterator[None]:
-        """Hold the lock exclusively, once all others have ended.
+    def alone(
+        self,
+        what: str,
+        *,
+        wait: float = 2.0,
+        hint: str = "",
+        announce: Callable[[], None] = lambda: None,
+    ) -> Iterator[None]:
+        """Hold the lock exclusively, once all others have ended; nobody begins meanwhile.
 
         On a system without locks (Windows) this does not wait.
 
         Args:
             what: What the exclusive work is.
-            wait: Seconds to wait for work to end.
+            wait: Seconds to wait for work to end; 30 where all of it is brief, unless this is 0.
             hint: Hint if it does not.
+            announce: Called when nobody can begin any more, before those at work have ended.
 
         Raises:
-            StoreBusyError: Others work for longer than ``wait``; the message names them all.
+            StoreBusyError: Others work for longer than that; the message names them all.
             StoreError: The file system has no locks.
             OSError: The lock cannot be made.
         """
         if not _LOCKS:
+            announce()
             yield
             return
-        lock = FileLock(self._folder / "lock", what, wait=wait)
-        if not lock.acquire():
-            at_work = [*self._words()] or [lock.holder() or LockHolder()]
-            raise StoreBusyError(
-                f"{what} cannot begin: {'; '.join(map(str, at_work))}",
-                where=str(self._folder.parent),
-                hint=hint,
-            )
-        try:
+        turn = FileLock(self._turn, what, wait=wait)
+        lock = FileLock(self._path, what, wait=wait)
+        patient = FileLock(self._path, what, wait=_PATIENCE)
+        with ExitStack() as stack:
+            if not turn.acquire():
+                raise self._busy(what, [turn.holder() or LockHolder()], hint)
+            stack.callback(turn.release)
+            announce()
+            if not lock.acquire():
+                at_work = [*self._words()] or [lock.holder() or LockHolder()]
+                if not wait or not all(word.brief for word in at_work) or not patient.acquire():
+                    raise self._busy(what, [*self._words()] or at_work, hint)
+                lock = patient
+            stack.callback(lock.release)
             # left by processes that ended without clearing it
             for left in self._folder.glob("*.json"):
                 left.unlink(missing_ok=True)
             yield
-        finally:
-            lock.release()
 
-    def _shared(self, wait: float) -> int:
-        """Descriptor of the shared lock, -1 if there are no locks."""
-        path = self._folder / "lock"
+    def _busy(self, what: str, at_work: Sequence[LockHolder], hint: str) -> StoreBusyError:
+        return StoreBusyError(
+            f"{what} cannot begin: {'; '.join(map(str, at_work))}",
+            where=str(self._folder.parent),
+            hint=hint,
+        )
+
+    def _shared(self, wait: float, *, within: bool) -> int:
+        """Descriptor of the shared lock, -1 if there are none; ``within`` other work at once."""
         if not _LOCKS:
             return -1
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._folder.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError:
             return -1
         until = time.monotonic() + wait
         held = False
         try:
             while not held:
-                held = _shares(handle)
+                held = (within or _free(self._turn)) and _shares(handle)
                 if not held and time.monotonic() > until:
+                    holder = FileLock(self._turn, "").holder() or FileLock(self._path, "").holder()
                     raise StoreBusyError(
-                        f"the project is held by {FileLock(path, '').holder() or LockHolder()}",
+                        f"the project is held by {holder or LockHolder()}",
                         where=str(self._folder.parent),
                         hint=f"waited {wait:g} s; run it again when that has ended",
                     )
@@ -407,6 +447,18 @@ def _shares(handle: int) -> bool:
     return True
 
 
+def _free(path: Path) -> bool:
+    """True if no process holds a lock exclusively."""
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:  # nobody has held it yet
+        return True
+    try:
+        return _shares(handle)
+    finally:
+        os.close(handle)
+
+
 def _process() -> tuple[int, str, str]:
     """Id, machine and command line of this process."""
     return os.getpid(), socket.gethostname(), " ".join(_told_words(sys.argv))[:200]
@@ -430,7 +482,8 @@ def _read(path: Path) -> LockHolder | None:
     """The content of the file, None if it is invalid or being written."""
     try:
         said = json.loads(path.read_text("utf-8"))
-        word = LockHolder(**{one.name: said[one.name] for one in fields(LockHolder)})
+        older = {"brief": False, **said}  # a process of an earlier version does not say it
+        word = LockHolder(**{one.name: older[one.name] for one in fields(LockHolder)})
         word = replace(word, pid=int(word.pid), since=float(word.since))
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None

@@ -23,6 +23,7 @@ from ..core import (
     without_secret,
 )
 from ._database import Connection, Database, SharedPlace, Tables
+from ._driver import number_loader, watching
 
 _IDLE = 2
 """Connections kept open for the next reader."""
@@ -88,6 +89,7 @@ class PostgresDatabase(Database):
         self.takes_turns = not tables.side_by_side
         self.patience = place.patience
         self._away_since: float | None = None
+        self._silent_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = filled_address(place.address, "shared.address")
         self._turn = int(text_hash(self.schema)[:15], 16)
@@ -119,10 +121,15 @@ class PostgresDatabase(Database):
         end = begun + (self.patience if self._reached and not self._closed else 0.0)
         pause = 0.1
         while True:
+            tried = time.monotonic()
+            if tried < self._silent_until:
+                raise self._psycopg.OperationalError("it does not answer")
             try:
                 raw = self._opened()
             except self._psycopg.OperationalError as error:
                 self._away_since = begun
+                if time.monotonic() - tried > 1:
+                    self._silent_until = time.monotonic() + 1
                 if _refused(str(error)) or time.monotonic() + pause > end:
                     raise
             else:
@@ -142,18 +149,19 @@ class PostgresDatabase(Database):
         raw.close()
 
     def _opened(self) -> Any:
-        psycopg = self._psycopg
-        raw = psycopg.connect(
+        raw = watching().connect(
             self._address,
             autocommit=True,
-            connect_timeout=max(2, min(10, round(self.patience))),
+            connect_timeout=self._wait_to_connect,
             tcp_user_timeout=round(1000 * max(2.0, min(30.0, self.patience))),
             keepalives_idle=30,
             application_name="ragwright",
-            cursor_factory=psycopg.RawCursor,
+            cursor_factory=self._psycopg.RawCursor,
         )
         try:
-            raw.adapters.register_loader("numeric", _number_loader())
+            raw.alive = self._alive
+            raw.patience = self.patience
+            raw.adapters.register_loader("numeric", number_loader())
             settings = {**_SETTINGS, "search_path": f'"{self.schema}"'}
             calls = ", ".join(
                 f"set_config('{name}', ${i + 1}, false)" for i, name in enumerate(settings)
@@ -164,6 +172,20 @@ class PostgresDatabase(Database):
             raise
         self._reached = True
         return raw
+
+    def _alive(self) -> bool:
+        """True if the server lets somebody in: one that only takes long does."""
+        try:
+            raw = self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect)
+        except self._psycopg.OperationalError as error:
+            self._silent_until = time.monotonic() + 1
+            return bool(error.sqlstate)  # too many connections, for example
+        raw.close()
+        return True
+
+    @property
+    def _wait_to_connect(self) -> int:
+        return max(2, min(10, round(self.patience)))
 
     def close(self) -> None:
         """Close idle connections; safe to call twice."""
@@ -531,20 +553,6 @@ def _translated(statement: str) -> str:
 def _clean(value: Any) -> Any:
     """PostgreSQL stores no NUL in a text: the replacement character takes its place."""
     return value.replace("\0", "\ufffd") if isinstance(value, str) and "\0" in value else value
-
-
-@lru_cache(1)
-def _number_loader() -> Any:
-    """Reads sums as Python's numbers rather than as decimals."""
-    adapt = require("psycopg.adapt", "pg", "a shared PostgreSQL database")
-
-    class NumberLoader(adapt.Loader):  # type: ignore[misc, name-defined]
-        def load(self, data: Any) -> int | float:
-            """A whole number where it is one."""
-            text = bytes(data).decode()
-            return float(text) if "." in text or text == "NaN" else int(text)
-
-    return NumberLoader
 
 
 def _first_line(error: Exception) -> str:

@@ -63,6 +63,7 @@ class JudgeCall(Generic[T]):
         sample: Number of an independent sample.
         sources: Documents whose text is in the prompt.
         data: The prompt file itself, if it is not one of this room.
+        advice: What to do if none of the model's first replies is usable.
     """
 
     prompt: str
@@ -76,6 +77,7 @@ class JudgeCall(Generic[T]):
     sample: int = 0
     sources: tuple[str, ...] = ()
     data: Mapped | None = None
+    advice: str = _NO_JUDGE
 
     @property
     def file(self) -> Mapped:
@@ -246,7 +248,7 @@ def _heard(
     """The value of a reply; counts usable replies, to notice a judge that gives none."""
     found = _read(call, reply, form)
     of_use = found.value is not None or found.declined
-    problem = "" if of_use else f"{found.why}: {quoted(reply.text)} {_NO_JUDGE}"
+    problem = "" if of_use else f"{found.why}: {quoted(reply.text)} {call.advice}"
     yield from reading(setup.model, problem)
     return found
 

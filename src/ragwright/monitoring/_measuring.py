@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 from ..core import BudgetStopped, ConfigError, MeasureError, Row, Score, changed_options, value_hash
@@ -152,7 +152,7 @@ class _Pass:
             if not waiting:
                 break
             left = None if left is None else left - len(waiting)
-            with self._project.work.working("measuring"):
+            with self._project.work.working("measuring", brief=True):
                 self._score(waiting)
             if self._done.stopped:
                 break
@@ -185,7 +185,10 @@ class _Pass:
         stop: Exception | None = None
         for scope in dict.fromkeys(answer.scope for answer in waiting):
             some = [answer for answer in waiting if answer.scope == scope]
-            ended = self._project.runner.outcomes(map(self._flow, some), scope=scope)
+            flows = map(self._flow, takewhile(self._may_begin, some))
+            # one at a time where it gives way, so that an erasure waits for one answer at most
+            limit = 1 if self._project.session.background else None
+            ended = self._project.runner.outcomes(flows, limit=limit, scope=scope)
             # after a stop, flows that were not begun have no outcome
             for answer, outcome in zip_longest(some, ended):
                 if outcome is None or outcome.state == "skipped":
@@ -205,6 +208,10 @@ class _Pass:
         elif scores and all(score.state == "errored" for score in scores):
             reason = f"every attempt failed: {scores[-1].reason}"
             self._done = replace(self._done, stopped=reason)
+
+    def _may_begin(self, _: WaitingAnswer) -> bool:
+        """False while an erasure waits: it goes first, and the rest in a later pass."""
+        return not self._project.work.awaited
 
     def _flow(self, answer: WaitingAnswer) -> Flow[tuple[Score, ...]]:
         row = output_row(self._outputs, self._outputs.get(answer.output))

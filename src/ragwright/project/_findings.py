@@ -143,8 +143,8 @@ def _index(project: Project) -> Iterator[Check]:
         yield Check(
             "index",
             "ok",
-            f"{size.documents} documents, {size.chunks} chunks, {size.tokens} tokens; the view "
-            f"takes {size.bytes / 1e6:.1f} MB",
+            f"{counted(size.documents, 'document')}, {counted(size.chunks, 'chunk')}, "
+            f"{counted(size.tokens, 'token')}; the view takes {size.bytes / 1e6:.1f} MB",
         )
         if size.approximate:
             yield Check("index", "note", size.approximate)
@@ -153,8 +153,8 @@ def _index(project: Project) -> Iterator[Check]:
             yield Check(
                 "index",
                 "fault",
-                f"{len(doubtful)} documents have vectors that cannot be used for search: "
-                f"{listed(doubtful, 3)}",
+                f"{counted(len(doubtful), 'document has', 'documents have')} vectors that cannot "
+                f"be used for search: {listed(doubtful, 3)}",
                 "run: ragwright ingest",
             )
         yield from _entries(project)
@@ -163,7 +163,8 @@ def _index(project: Project) -> Iterator[Check]:
     for other in pairs:
         if other.key != pair.key:
             kept = len(project.store.content_hashes(other))
-            yield Check("index", "note", f"also built under other settings: {kept} documents")
+            documents = counted(kept, "document")
+            yield Check("index", "note", f"also built under other settings: {documents}")
 
 
 def _entries(project: Project) -> Iterator[Check]:

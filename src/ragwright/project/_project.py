@@ -297,7 +297,8 @@ class Project:
     def _working(self) -> Iterator[None]:
         """While requests are made, nobody forgets what they may store."""
         shared = self.shared_work
-        with self.work.working("requests"), shared.working() if shared else nullcontext():
+        others = shared.working() if shared else nullcontext()
+        with self.work.working("requests", brief=True), others:
             self.drop_erased()
             yield
 
@@ -314,15 +315,13 @@ class Project:
                 runner.forget_searches()
 
     @contextmanager
-    def alone(self, what: str, *, hint: str = "") -> Iterator[None]:
-        """While it is open, no other process works on the project, on any machine that shares it.
-
-        Raises:
-            StoreBusyError: Others go on working.
-        """
+    def alone(
+        self, what: str, *, hint: str = "", announce: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
+        """While it is open, nobody else works, on any machine; StoreBusyError if others go on."""
         shared = self.shared_work
         others = shared.alone(what, hint=hint) if shared else nullcontext()
-        with self.work.alone(what, hint=hint), others:
+        with self.work.alone(what, hint=hint, announce=announce), others:
             yield
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:

@@ -60,7 +60,11 @@ def _column_widths(
     columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
     widths = [max(column) for column in columns]
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
-    for floors in (numbers, [min(floor, 10) for floor in numbers]):
+    narrow = [min(floor, 10) for floor in numbers]
+    words = [max(map(len, head.split()), default=0) for head in rows[0]]
+    # Words of a head are cut only where nothing else makes the lines fit.
+    heads = [list(map(max, floors, words)) for floors in (numbers, narrow)]
+    for floors in (*heads, numbers, narrow):
         while sum(widths) + 2 * (len(widths) - 1) > width:
             spare = [
                 (size, at)

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+LOOK = 1.0
+"""Most seconds until work under way learns that it must give way."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -151,16 +154,48 @@ class Admitted:
                 retry_after=1.0,
             )
 
+    def give_way(self) -> None:
+        """End where an erasure has waited for it: nobody knows what it is still made from.
+
+        Raises:
+            ApiError: 503; asked again, it is answered from what is left.
+        """
+        if self.service.gives_way:
+            raise ApiError(503, "a document is being deleted; ask again", "erased", retry_after=1.0)
+
     async def result(self, work: Awaitable[T]) -> T:
         """The result of its work, which is cancelled when its client goes away.
 
         Raises:
             TimeoutError: Its time is up.
             ClientGoneError: Nobody waits for it any more.
+            ApiError: As :meth:`give_way`.
         """
-        request = self.wanted.request
         async with asyncio.timeout_at(self.deadline):
-            return await (work if request is None else while_connected(request, work))
+            return await self.while_wanted(work)
+
+    async def while_wanted(self, work: Awaitable[T]) -> T:
+        """The result of work that ends when the client goes away or it must give way.
+
+        Raises:
+            ClientGoneError: It went away.
+            ApiError: As :meth:`give_way`.
+        """
+        task = asyncio.ensure_future(work)
+        gone = asyncio.ensure_future(_gone(self.wanted.request))
+        try:
+            while not task.done():
+                await asyncio.wait({task, gone}, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+                if gone.done() and not task.done():
+                    raise ClientGoneError
+                if not task.done():
+                    self.give_way()
+            return task.result()
+        finally:
+            for one in (task, gone):
+                if not one.done():
+                    one.cancel()
+            await asyncio.wait({task, gone})
 
 
 @asynccontextmanager
@@ -224,26 +259,10 @@ async def _within_budget(service: Service, caller: Caller) -> None:
             raise ApiError(429, f"{whose} budget of today is spent", "insufficient_quota")
 
 
-async def while_connected(request: Request, work: Awaitable[T]) -> T:
-    """The result of work that is cancelled when the client goes away.
-
-    Raises:
-        ClientGoneError: It went away.
-    """
-    task = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientGoneError
-    finally:
-        for one in (task, gone):
-            if not one.done():
-                one.cancel()
-        await asyncio.wait({task, gone})
-
-
-async def _gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+async def _gone(request: Request | None) -> None:
+    """Return when the client has gone away."""
+    if request is None:
+        await asyncio.Event().wait()
+    else:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass

@@ -109,7 +109,7 @@ def _keep(work: Admitted, done: Delivered, asking: Asking) -> None:
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
-    with work.bench.project.work.working("serve"):
+    with work.bench.project.work.working("serve", brief=True):
         work.refuse_erased(asking, done.answer.hits)  # nobody can erase while it is stored
         number = outputs.add(_batch(done, asking, work.caller.name, work.opened.name), origin)
         outputs.give_name(f"{number}.1", done.id, work.caller.name)

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from ..answer import CONVERSATION, Marks, PlacedMark, marks_for_hits, marks_of_answer
 from ..core import Answer, Usage
 from ..flow import Message
-from ._admission import Admitted, Wanted, admitted, while_connected
+from ._admission import LOOK, Admitted, Wanted, admitted
 from ._answers import (
     answered,
     answering,
@@ -94,7 +94,7 @@ async def chat_completion(
             return await _whole(completion)
         stream = _Stream(completion)
         stack.push_async_callback(stream.close)
-        await stream.begin(request)
+        await stream.begin()
         return _Events(stream.events(), work, stack.pop_all())
 
 
@@ -149,7 +149,7 @@ class _Stream:
         self._pieces: AsyncGenerator[str, None] = self._stream.__aiter__()
         self._next: asyncio.Future[str | None] = asyncio.ensure_future(anext(self._pieces, None))
 
-    async def begin(self, request: Request) -> None:
+    async def begin(self) -> None:
         """Wait for the first piece, but not for long: what fails before it has its HTTP status.
 
         Raises:
@@ -157,7 +157,7 @@ class _Stream:
             ClientGoneError: The client went away.
         """
         wait = min(_PING, self._work.left)
-        await while_connected(request, asyncio.wait({self._next}, timeout=wait))
+        await self._work.while_wanted(asyncio.wait({self._next}, timeout=wait))
         if self._next.done():
             self._next.result()
 
@@ -200,14 +200,24 @@ class _Stream:
 
         Raises:
             TimeoutError: The time for an answer is up.
+            ApiError: 503; something was erased meanwhile.
         """
+        silent = time.monotonic()
         while not self._next.done():
             left = self._work.left
             if not left:
                 raise TimeoutError
-            done, _ = await asyncio.wait({self._next}, timeout=min(_PING, left))
-            if not done:
+            await asyncio.wait({self._next}, timeout=min(LOOK, left))
+            self._refuse_erased()
+            if time.monotonic() - silent >= _PING:
+                silent = time.monotonic()
                 yield b": still at work\n\n"
+
+    def _refuse_erased(self) -> None:
+        """As :meth:`Admitted.refuse_erased`; while the passages are not known, it may go on."""
+        self._work.give_way()
+        if self._stream.context:
+            self._work.refuse_erased(self._completion.asking, self._stream.context)
 
     async def _end(self, marks: Marks) -> AsyncIterator[bytes]:
         completion, answer = self._completion, self._stream.answer

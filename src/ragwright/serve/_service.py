@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
-from ..core import ConfigError, RagwrightError, Usage, near
+from ..core import ConfigError, RagwrightError, Usage, WorkLock, near
 from ..drafting import origin_of
 from ..flow import Meter
 from ..project import (
@@ -76,6 +76,7 @@ class Serving:
             its files.
         watch: Seconds between two looks for something newer.
         body: Most seconds that a client may take to send a body; nothing else waits meanwhile.
+        gives_way: Seconds that answers under way may still take while an erasure waits for them.
     """
 
     folder: Path = Path()
@@ -83,6 +84,7 @@ class Serving:
     own: bool = False
     watch: float = _WATCH
     body: float = 60.0
+    gives_way: float = 10.0
 
 
 class Service:
@@ -103,6 +105,7 @@ class Service:
         self.tracing = Tracing()
         self.readiness = Readiness(lambda: list(self._open.values()), self.using)
         self._answering = AnswersUnderWay(self.folder.data)
+        self._erasing = 0.0
         self.metrics: Metrics | None = None
         self.started = int(time.time())
         self._open: Mapping[str, Opened] = {}
@@ -251,6 +254,11 @@ class Service:
 
         return Meter(note, priced=own is not None or self.options.daily_budget is not None)
 
+    @property
+    def gives_way(self) -> bool:
+        """True when answers under way must end, because an erasure has waited for them."""
+        return self._erasing > self.serving.gives_way
+
     # -- opening, on a thread of its own ---------------------------------------------------
 
     def _wanted(self, options: ServeOptions) -> dict[str, tuple[str, ...]]:
@@ -291,6 +299,8 @@ class Service:
             bench = Workbench.open(self.folder.root, session)
             try:
                 _ = bench.project.plan()
+                for persona in bench.project.settings.serve.personas:
+                    _ = bench.project.persona(persona)
             except BaseException:
                 bench.close()
                 raise
@@ -306,21 +316,24 @@ class Service:
         After an erasure that is at once: no answer may begin from what was erased.
         """
         project = opened.bench.project
-        erased = project.erasures.position
-        if erased != opened.erased:
-            opened.target = None
-            project.drop_erased()
+        erased = project.erasures.position != opened.erased
         try:
+            if erased:
+                with project.work.working("serve", brief=True):  # once the erasure has ended
+                    position = project.erasures.position
+                    project.drop_erased()
+                    opened.target, opened.fault = project.target(), None
+                    opened.erased = position
+                return
             if opened.target is not None:
                 if project.folder.ingest_marker.exists():
                     return
                 if project.store.snapshot(project.pair) == opened.target.snapshot:
                     return
             opened.target, opened.fault = project.target(), None
-            opened.erased = erased
         except RagwrightError as error:
-            if opened.target is None:
-                opened.fault = error
+            if erased or opened.target is None:
+                opened.target, opened.fault = None, error
             else:
                 log.warning("the new index cannot be opened: %s", error.what)
 
@@ -342,10 +355,15 @@ class Service:
         return [(file, _stamp(file)) for file in sorted(files)]
 
     async def _note_answers(self) -> None:
-        """Tell work in the background, in any process, that answers are under way."""
+        """Tell work in the background, in any process, that answers are under way.
+
+        And learn whether an erasure waits for them.
+        """
+        work = WorkLock(self.folder.data / "work")
         while True:
             if self.turns["answers"].taken or self.turns["drafts"].taken:
-                await asyncio.to_thread(self._answering.note)
+                await asyncio.get_running_loop().run_in_executor(self._pages, self._answering.note)
+            self._erasing = self._erasing + EVERY if work.awaited else 0.0
             await asyncio.sleep(EVERY)
 
     async def _watch(self) -> None:

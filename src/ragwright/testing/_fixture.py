@@ -72,4 +72,6 @@ def _parsed(rule: str) -> GateRule:
     except MeasureError as error:
         meant = re.match("did you mean [^?]*[?]", error.hint or "")
         hint = meant[0] if meant else error.hint
-        pytest.fail(f"rule {rule!r}: {error.what}; {hint}", pytrace=False)
+        message = f"rule {rule!r}: {error.what}; {hint}"
+    # Outside the except block, or pytest prints the cause above the one line.
+    pytest.fail(message, pytrace=False)

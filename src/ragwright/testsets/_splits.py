@@ -75,7 +75,12 @@ def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
     return joined(ties)
 
 
-def assign_splits(rows: Sequence[Row], *, share: float = CONFIRM_SHARE) -> dict[str, str]:
+def assign_splits(
+    rows: Sequence[Row],
+    *,
+    share: float = CONFIRM_SHARE,
+    clusters: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Row id -> ``tune`` or ``confirm``, the same on every machine.
 
     A row that names its split keeps it, and the rest of its cluster follows; if a cluster names
@@ -85,11 +90,12 @@ def assign_splits(rows: Sequence[Row], *, share: float = CONFIRM_SHARE) -> dict[
     Args:
         rows: All rows of a testset.
         share: Expected share of clusters in the confirm split, 0 to 1.
+        clusters: Row id -> cluster; :func:`split_clusters` by default.
 
     Raises:
         TestsetError: A row names an unknown split.
     """
-    clusters = split_clusters(rows)
+    clusters = split_clusters(rows) if clusters is None else clusters
     named: dict[str, set[str]] = {}
     for row in rows:
         if split := split_of(row):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from ..core import Row, TestsetError, text_hash, value_hash
+from ..core import Row, TestsetError, counted, text_hash, value_hash
 from . import suites
 from ._openings import Openings, opening_note
 from ._questions import questions_of, rows_by_question
@@ -222,14 +222,15 @@ def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
             f"{counts['confirm']} rows",
             where=testset.name,
             hint=f"rows with the same gold document stay together, and all are in {other}: add "
-            "rows on "
-            "other documents, or write `split: tune` and `split: confirm` on the rows",
+            "rows on other documents, write `split: tune` and `split: confirm` on the rows, or let "
+            "`ragwright synth --from FILE` split rows with gold passages",
         )
     notes = [f"{wanted} split: {len(rows)} of {len(testset.rows)} rows"]
     if shared := shared_gold(testset.rows, placed):
+        documents = counted(len(shared), "gold document is", "gold documents are")
         notes.append(
-            f"{len(shared)} gold documents are in both splits, such as "
-            f"{', '.join(shared[:_SHOWN])}: results of the two splits are not independent"
+            f"{documents} in both splits, such as {', '.join(shared[:_SHOWN])}: results of the two "
+            "splits are not independent"
         )
     return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=wanted)
 

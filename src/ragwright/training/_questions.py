@@ -81,6 +81,8 @@ def training_questions(
 def _with_testset(
     project: Project, testset: str, names: Sequence[str], most: int, seed: int
 ) -> Questions:
+    # An empty confirm split is refused before training, not after it.
+    project_testset(project.folder, testset, "confirm", purpose="tune", rehearsal=True)
     tune = project_testset(project.folder, testset, "tune", purpose="tune")
     rows = list(with_current_gold(project.store, tune).rows) if "testset" in names else []
     made = generated_rows(project, names, most, seed)

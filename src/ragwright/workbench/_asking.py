@@ -76,7 +76,7 @@ class Asking:
 
 
 def checked_text(value: object, name: str) -> str:
-    """A question or a query.
+    """A question, a query or the name of a persona.
 
     Raises:
         ConfigError: It is not a text.
@@ -86,7 +86,7 @@ def checked_text(value: object, name: str) -> str:
     raise ConfigError(
         f"the {name} must be a text, not {_named(value)}",
         where=name,
-        hint=f'give it as a string, for example "{_EXAMPLE}"',
+        hint=f'give it as a string, for example "{_EXAMPLES.get(name, _QUESTION)}"',
     )
 
 
@@ -127,7 +127,8 @@ def checked_filters(given: Filter | str | Iterable[Filter | str]) -> tuple[Filte
     return tuple(retrieve.parse_filter(one) if isinstance(one, str) else one for one in listed)
 
 
-_EXAMPLE = "How often must the brake fluid be changed?"
+_QUESTION = "How often must the brake fluid be changed?"
+_EXAMPLES = {"persona": "engineer"}
 
 
 def _named(value: object) -> str:

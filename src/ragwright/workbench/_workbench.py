@@ -265,7 +265,8 @@ class Workbench(TuningVerbs, AsyncVerbs):
     ) -> Flow[list[Answer]]:
         """The flow behind :meth:`ask_all`: condense, retrieve once, answer for each persona."""
         question, asking = checked_text(question, "question"), how or Asking()
-        chosen = [self.project.persona(name) for name in personas or ("",)]
+        names = [checked_text(name or "", "persona") for name in personas or ("",)]
+        chosen = [self.project.persona(name) for name in names]
         # A flow streams at most one reply.
         plan = asking.narrowed(self.project.plan(asking.history, stream=len(chosen) <= 1))
         return answer.ask(question, chosen, asking.target or self.project.target(), plan)

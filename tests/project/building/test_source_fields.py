@@ -89,6 +89,15 @@ def test_fields_must_be_a_mapping(tmp_path: Path) -> None:
         bench.ingest()
 
 
+def test_a_field_that_filters_could_not_use_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path)
+    entry = "{source: docs/hr/, metadata: {group: hr, team: {name: hr}}}"
+    (folder / "ragwright.yaml").write_text(f"sources: [{entry}]\n")
+    with pytest.raises(ConfigError, match=r"metadata\.team") as caught, Workbench.open(folder):
+        pass
+    assert "ragwright.yaml:1" in str(caught.value.where)
+
+
 def test_a_prefix_reads_back_as_it_is_written() -> None:
     assert str(parse_filter("document_id=docs/hr/*")) == "document_id=docs/hr/*"
     assert str(parse_filter("code!=20*")) == "code!=20*"

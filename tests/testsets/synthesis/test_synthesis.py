@@ -236,8 +236,9 @@ def test_unusable_replies_are_not_taken_from_the_store_by_the_next_run(tmp_path:
 def test_a_refusing_server_gives_no_testset_and_says_why(tmp_path: Path) -> None:
     with ScriptedServer("I am sorry, I cannot help with that.") as server:
         folder = project(tmp_path, server)
-        with pytest.raises(TestsetError, match="no usable reply after a retry"):
+        with pytest.raises(TestsetError, match="no usable reply after a retry") as unusable:
             made(folder, Synthesizing(questions=2, per_chunk=2))
+    assert "another model with --model" in (unusable.value.hint or "")
     with ScriptedServer(Reply(status=400, error="no")) as server:
         folder = project(tmp_path, server)
         with pytest.raises(TestsetError, match="the call failed: ModelRefusedError"):

@@ -320,8 +320,8 @@ def _verdict(
         least = [one.first.smallest for one in points if one.first.smallest]
         if least:
             said.append(
-                f"With {counted(len(rows), 'row')}, differences from about "
-                f"{min(least):.3f} on show."
+                f"With {counted(len(rows), 'row')}, only differences of about "
+                f"{min(least):.3f} or more can be proven."
             )
     said += _beyond(points, len(rows))
     for lost, count in losses.items():

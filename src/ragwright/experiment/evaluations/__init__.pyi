@@ -31,6 +31,7 @@ from ._evaluate import (
     summarise as summarise,
 )
 from ._evaluating import (
+    RunMean as RunMean,
     Work as Work,
     answering_work as answering_work,
     has_result as has_result,

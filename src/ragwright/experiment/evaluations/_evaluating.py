@@ -305,14 +305,45 @@ def stored_results(
             yield _without(row.id, wanted, row.state, row.body)
 
 
-def run_means(runs: Runs, run: str) -> dict[str, float]:
-    """Measure -> mean of the scored rows of a run, without intervals; from its rows alone."""
-    values: dict[str, list[float]] = {}
-    for result in stored_results(runs, run):
+@dataclass(frozen=True, slots=True)
+class RunMean:
+    """Mean of one measure of a run, without an interval.
+
+    Attributes:
+        mean: With abstentions on rows with gold at the worst value of the measure, if it has one.
+        answered: Mean of the scored rows; None if there are none.
+        coverage: Share of the rows with gold that have a score, 0 to 1.
+        abstained: Abstentions that ``mean`` counts as the worst value.
+    """
+
+    mean: float
+    answered: float | None
+    coverage: float
+    abstained: int = 0
+
+
+def run_means(runs: Runs, run: str) -> dict[str, RunMean]:
+    """Measure -> its means in a run, from the stored rows alone; no mean, no entry."""
+    measures = _measures_of(runs.get(run))
+    scores: dict[str, list[Score]] = {}
+    for result in stored_results(runs, run, measures):
         for score in result.scores:
-            if score.value is not None:
-                values.setdefault(score.measure, []).append(score.value)
-    return {measure: fmean(found) for measure, found in values.items()}
+            scores.setdefault(score.measure, []).append(score)
+    scales = {str(measure): measure.known_scale for measure in measures}
+    means = {name: _mean(found, scales.get(name)) for name, found in scores.items()}
+    return {name: mean for name, mean in means.items() if mean is not None}
+
+
+def _mean(scores: Sequence[Score], scale: MeasureScale | None) -> RunMean | None:
+    values = [score.value for score in scores if score.value is not None]
+    worst = None if scale is None else scale.worst
+    missed = 0 if worst is None else sum(score.missed for score in scores)
+    if not values and not missed:
+        return None
+    total = sum(not (score.no_gold or score.unanswerable) for score in scores)
+    counted_all = values if worst is None else [*values, *[worst] * missed]
+    answered = fmean(values) if values else None
+    return RunMean(fmean(counted_all), answered, len(values) / total if total else 0.0, missed)
 
 
 def has_result(row: RunRow) -> bool:

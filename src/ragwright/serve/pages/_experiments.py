@@ -19,7 +19,7 @@ from ._baselines import SHOWN, baseline_lines
 from ._plots import Point, scatter, span_of, strip
 
 if TYPE_CHECKING:
-    from ...experiment import KnownRun, KnownSweep, SweepProgress
+    from ...experiment import KnownRun, KnownSweep, RunMean, SweepProgress
     from ...report import Board, Entry, Subject
     from ...workbench import Workbench
 
@@ -58,6 +58,7 @@ async def experiments(request: Request) -> HTMLResponse:
         "title": "Experiments",
         "groups": by_testset,
         "means": means,
+        "abstained": any(one.abstained for run in means.values() for one in run.values()),
         "left_out": max(0, len(runs) - _LISTED),
         "sweeps": [_sweep_line(one) for one in sweeps[:_SWEEPS]],
         "baselines": baseline_lines(baselines),
@@ -66,12 +67,12 @@ async def experiments(request: Request) -> HTMLResponse:
     return page(request, "experiments.html", values)
 
 
-_MEANS: WeakKeyDictionary[Workbench, dict[str, dict[str, float]]] = WeakKeyDictionary()
+_MEANS: WeakKeyDictionary[Workbench, dict[str, dict[str, RunMean]]] = WeakKeyDictionary()
 """Means of complete runs, which do not change."""
 
 
-def _means(bench: Workbench, runs: Sequence[KnownRun]) -> dict[str, dict[str, float]]:
-    """Run -> measure -> mean of its scored rows."""
+def _means(bench: Workbench, runs: Sequence[KnownRun]) -> dict[str, dict[str, RunMean]]:
+    """Run -> measure -> its means."""
     known = _MEANS.setdefault(bench, {})
     shown = {}
     for run in runs:

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core import GoldSpan, MetaValue, Row
-from .._splits import assign_splits
+from .._splits import assign_splits, fold_clusters
 from .._stale import moved_row, stale_rows
 from ._candidates import located
 from ._survey import Survey
+from ._synthesis import FEW_DOCUMENTS
 
 _FAULTS = {
     "none": "a gold passage is not in any document",
@@ -55,6 +56,9 @@ def imported_rows(
             counts[_FAULTS[fault]] = counts.get(_FAULTS[fault], 0) + 1
         made.append(replace(row, reference_spans=gold))
     splits = assign_splits(made)
+    if len(set(splits.values())) < 2:
+        # All rows are on one document, or few: passages are split, or nothing could be confirmed.
+        splits = assign_splits(made, clusters=fold_clusters(made, FEW_DOCUMENTS))
     labelled = (_labelled(row, splits[row.id], survey, texts) for row in made)
     return tuple(labelled), {name: count for name, count in counts.items() if count}
 

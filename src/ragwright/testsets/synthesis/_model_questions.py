@@ -34,6 +34,11 @@ T = TypeVar("T")
 
 _QUOTED_LEVELS = ("fact", "extraction")
 """Levels whose answer must consist of words of its evidence."""
+UNUSABLE = "no usable reply after a retry"
+_OTHER_MODEL = (
+    "No questions come of these. Stop with Ctrl-C, then name another model with --model: this one "
+    "does not write the JSON asked for."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,7 @@ def write_questions(
     drafts = written.value
     if drafts is None:
         nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
-        return (Candidate("model", "", "", nothing).rejected("no usable reply after a retry"),)
+        return (Candidate("model", "", "", nothing).rejected(UNUSABLE),)
     checked = [_checked(draft, passage, source) for draft in drafts]
     expected = min(writing.count, max(1, len(drafts)))
     planned = yield from branch(0, expected, writing.count)
@@ -261,6 +266,7 @@ def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft,
         },
         sources=(passage.document_id,),
         data=writing.writer,
+        advice=_OTHER_MODEL,
     )
 
 
@@ -297,6 +303,7 @@ def _back_call(candidate: Candidate, number: int, writing: Writing) -> JudgeCall
         values={},
         sources=(candidate.span.document_id,),
         data=writing.checker,
+        advice=_OTHER_MODEL,
     )
 
 

@@ -12,7 +12,7 @@ from ._candidates import WEAK, Candidate
 from ._strata import shares_of
 from ._survey import Survey
 
-_FEW_DOCUMENTS = 5
+FEW_DOCUMENTS = 5
 """Below this number of documents, splits are parts of a document's text."""
 
 _RUNS = 5
@@ -95,9 +95,9 @@ def synthesis_of(
         *_short_of(len(chosen), wanted, rejected, survey),
         *_uneven(shares, left, survey),
     ]
-    if chosen and len({one.span.document_id for one in chosen}) < _FEW_DOCUMENTS:
+    if chosen and len({one.span.document_id for one in chosen}) < FEW_DOCUMENTS:
         told.append(
-            f"fewer than {_FEW_DOCUMENTS} documents: the splits are parts of their text, so "
+            f"fewer than {FEW_DOCUMENTS} documents: the splits are parts of their text, so "
             "adjacent questions are in different splits"
         )
     known = sorted(leak for leak in leaks if leak is not None)
@@ -151,7 +151,7 @@ def planned_splits(chosen: Sequence[Candidate]) -> list[str]:
     of them for confirmation. Questions must be sorted by document and position.
     """
     by_document = Counter(one.span.document_id for one in chosen)
-    if len(by_document) >= _FEW_DOCUMENTS:
+    if len(by_document) >= FEW_DOCUMENTS:
         confirm: set[str] = set()
         rows = 0
         for name in sorted(by_document, key=lambda name: text_hash(f"split\x00{name}")):

@@ -36,6 +36,7 @@ from ..rows import read_rows
 from ._candidates import WEAK, Candidate, without_near_duplicates
 from ._imported import imported_rows
 from ._model_questions import (
+    UNUSABLE,
     Passage,
     Writing,
     candidate_body,
@@ -131,10 +132,10 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
     synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
     if not synthesis.rows and (summary is None or summary.reason is None):
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
-        raise TestsetError(
-            f"no question could be made: {commonest}",
-            hint="ingest more prose, add gaps and headings with --weak, or ask for other --kinds",
-        )
+        hint = "ingest more prose, add gaps and headings with --weak, or ask for other --kinds"
+        if commonest == UNUSABLE:
+            hint = "name another model with --model: this one does not write the JSON asked for"
+        raise TestsetError(f"no question could be made: {commonest}", hint=hint)
     return synthesis, summary
 
 
