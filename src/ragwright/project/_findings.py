@@ -163,8 +163,8 @@ def _index(project: Project) -> Iterator[Check]:
     for other in pairs:
         if other.key != pair.key:
             kept = len(project.store.content_hashes(other))
-            documents = counted(kept, "document")
-            yield Check("index", "note", f"also built under other settings: {documents}")
+            under = counted(kept, "document")
+            yield Check("index", "note", f"also built under other settings: {under}")
 
 
 def _entries(project: Project) -> Iterator[Check]:

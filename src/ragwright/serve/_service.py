@@ -15,9 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args
 
-from ..core import ConfigError, RagwrightError, Usage, WorkLock, near
+from ..core import ConfigError, RagwrightError, Usage, near
 from ..drafting import origin_of
 from ..flow import Meter
+from ..ledger import WorkLock
 from ..project import (
     EVERY,
     AnswersUnderWay,
