@@ -1,13 +1,15 @@
 """Answers without a model to questions of every kind, judged by strings that must stand in them.
 
     python -m benchmarks.offline_questions [mixed] [guide] [unanswerable]
-        [--half development|held-out] [--mode keyword|hybrid] [--show] [--check]
+        [--half development|second|held-out] [--mode keyword|hybrid] [--show] [--check]
 
 Three sets, each in halves that alternate within every kind of question: ``mixed`` (50 questions
 over about 1,400 files of many kinds), ``guide`` (20 about this documentation's guide) and
 ``unanswerable`` (60 over four corpora in English, German and French: they name what the corpus
-holds and ask what it does not say). The questions are files in ``benchmarks/questions/``.
-Rules may be written on the development half only.
+holds and ask what it does not say). ``second`` is a further, larger part of each for development,
+written from the documents before any answer was seen; its mixed and unanswerable questions are
+about all corpora. The questions are files in ``benchmarks/questions/``. Rules may be written on the
+development half and the second part only.
 
 Right: every string of one alternative stands in the answer, no rejected one does, and the answer
 has at most ``max_words`` words (120 unless the row says otherwise). Partly: half of the strings of
@@ -38,7 +40,7 @@ from ragwright.workbench import Workbench
 
 QUESTIONS = Path(__file__).parent / "questions"
 SETS = ("mixed", "guide", "unanswerable")
-HALVES = ("development", "held-out")
+HALVES = ("development", "second", "held-out")
 VERDICTS = ("right", "partly", "wrong", "silent")
 MAX_WORDS = 120
 _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
