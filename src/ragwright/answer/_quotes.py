@@ -13,6 +13,7 @@ from ..models import (
     WordTokenizer,
     about_codes,
     answer_kind,
+    asks_same,
     asks_steps,
     instructs,
     names_subject,
@@ -224,7 +225,9 @@ def make_quotes(
     for at, (first, score) in enumerate(zip(sentences, scores, strict=True)):
         raw = score / first.weight
         units = [alone[at]] if at in alone else []
-        if asked.defines and first.kind == "prose" and _opens_definition(asked, first):
+        if first.kind == "prose" and first.opens and asks_same(question, first.opens):
+            units = [Quote("definition", _paragraph(sentences, at), score, at)]
+        elif asked.defines and first.kind == "prose" and _opens_definition(asked, first):
             # What opens the page of a code is its meaning, however often examples repeat the code.
             score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
             units = [Quote("definition", _paragraph(sentences, at), score, at)]

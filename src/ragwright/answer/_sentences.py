@@ -89,7 +89,8 @@ _LONGEST_ENTRY = 400
 _REFERENCE_WEIGHT = 0.3
 _TITLE_WEIGHT = 0.5
 _ABOUT_ITSELF = late_pattern(
-    r"(?:this|the following) (?:page|article|section|chapter|document|topic"
+    r"(?:for (?:more|further|other|details|an example)\b[^.]{0,60}, )?(?:see|refer to|siehe|voir|véase) "
+    r"|(?:this|the following) (?:page|article|section|chapter|document|topic"
     r"|guide)s? (?:explains?|describes?"
     r"|links?|lists?|contains?|covers?|shows?|discusses)\b"
     r"|dieser? (?:seite|artikel|abschnitt|kapitel) (?:erklärt|beschreibt|enthält|zeigt)\b"
@@ -97,7 +98,7 @@ _ABOUT_ITSELF = late_pattern(
     r"|est[ea] (?:página|artículo|sección|capítulo) (?:explica|describe|contiene|muestra)\b",
     re.IGNORECASE,
 )
-"""A sentence that says what its page is about, and not what the page says."""
+"""A sentence that says what its page is about or where to read on, and not what is so."""
 _ELSEWHERE = late_pattern(
     r"^(?:see also|related|further reading|references?|external links|contents"
     r"|in this (?:article|section)"

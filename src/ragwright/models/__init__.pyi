@@ -19,6 +19,7 @@ from ._embedding import (
 )
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
+    asks_same as asks_same,
     names_subject as names_subject,
 )
 from ._folder import transformer_folder as transformer_folder

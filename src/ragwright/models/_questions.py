@@ -293,7 +293,12 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     if kind == "time":
         return any(m.casefold() not in asked for m in _TIME.findall(sentence))
     if kind == "number":
-        rest = re.sub(r"\w*\d[\w.,]*", lambda m: "" if m[0].casefold() in asked else m[0], sentence)
+        # Neither a code nor a number of the question is a number that answers it.
+        rest = re.sub(
+            r"[^\W\d]+\d\w*|\d[\w.,]*",
+            lambda m: m[0] if m[0][0].isdigit() and m[0].strip(".,") not in asked else "",
+            sentence,
+        )
         return bool(_NUMBER.search(rest))
     if kind in {"person", "place", "name"}:
         return any(n.casefold() not in asked for n in names(sentence))

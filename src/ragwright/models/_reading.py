@@ -34,7 +34,10 @@ MARK = "\x1f"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence: its tokens, those of its heading, its chunk, and the heading it opens."""
+    """A sentence: its tokens, those of its heading, its chunk, and the heading it opens.
+
+    ``asks`` is true where that heading is a question.
+    """
 
     text: str
     above: str
@@ -45,6 +48,7 @@ class Unit:
     ranked: bool
     place: int
     opens: frozenset[str]
+    asks: bool
     acts: bool
 
 
@@ -113,6 +117,7 @@ def read_unit(
         ranked,
         int(order) if order.isdigit() else 0,
         above(opens),
+        opens.rstrip().endswith("?"),
         bool(acts) or instructs(text),
     )
 
