@@ -41,9 +41,7 @@ of them are missing: the sentence names the thing and says something else of it.
 for a person, a time, a place, a number, a reason, a manner, and without a question word. A logistic
 regression on the development splits gave 0.4 to 0.8 for the first."""
 
-_SHARED_KINDS = frozenset(
-    {"person", "time", "place", "number", "reason", "manner", "name", "other"}
-)
+_SHARED_KINDS = frozenset({"person", "time", "place", "number", "reason", "manner", "other"})
 
 _IDLE, _OTHER_TASK = 1.4, 2.5
 """Taken, where a question asks how to do something, from a sentence that says nothing to do, and
@@ -85,13 +83,13 @@ def unsupported(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
     for unit in units if asked.entities else ():
         around.setdefault(unit.chunk, set(unit.heading)).update(unit.held)
     for i, unit in enumerate(units):
-        taken[i] = _unasked(unit, asked) + _unoffered(units, i, asked)
+        near = i and units[i - 1].chunk == unit.chunk and points_back(unit.text)
+        own = unit.held | unit.heading | (units[i - 1].held if near else frozenset())
+        taken[i] = _unasked(unit, own, asked) + _unoffered(units, i, asked)
         if asked.entities:
-            near = i and units[i - 1].chunk == unit.chunk and points_back(unit.text)
-            before = units[i - 1] if near else unit
             if not (asked.codes or _names_all(asked, frozenset(around[unit.chunk]))):
                 taken[i] += _UNNAMED
-            elif for_facts(asked) and not _names_all(asked, unit.held | unit.heading | before.held):
+            elif for_facts(asked) and not _names_all(asked, own):
                 taken[i] += _FAR_ASKED if asked.properties else _FAR
     return taken
 
@@ -106,9 +104,14 @@ def _names_all(asked: Asked, held: frozenset[str]) -> bool:
     return all(any(holds(held, asked.terms[j]) for j in name) for name in asked.entities)
 
 
-def _unasked(unit: Unit, asked: Asked) -> float:
-    """What is taken from a sentence for what it says of the thing."""
-    own = unit.held | unit.heading
+def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
+    """What is taken from a sentence for what it says of the thing.
+
+    Args:
+        unit: The sentence.
+        own: The terms of the sentence, of its headings and of what it points back to.
+        asked: The question.
+    """
     taken = 0.0
     if not all(p.search(unit.text) or p.search(unit.above) for _, p in asked.properties):
         taken += _UNASKED
@@ -116,7 +119,7 @@ def _unasked(unit: Unit, asked: Asked) -> float:
         taken += _UNCOUNTED
     every = list(range(len(asked.terms)))
     if asked.whether and not (
-        share_held(own, asked, every) >= NAMED and holds(unit.held, asked.terms[-1])
+        share_held(own, asked, every) >= NAMED and (unit.asks or holds(unit.held, asked.terms[-1]))
     ):
         taken += _UNSTATED
     if asked.kind in _SHARED_KINDS:
