@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from ..core import Citation, Hit, Span, citation_marks, late_pattern
 from ..models import (
+    AnswerKind,
     WordTokenizer,
     about_codes,
     answer_kind,
@@ -17,14 +18,16 @@ from ..models import (
     asks_steps,
     instructs,
     names_subject,
+    offers,
     says_what,
+    words,
     writes_out,
 )
 from ._citations import citation
 from ._sentences import Sentence
 from ._wholes import whole
 
-QuoteKind: TypeAlias = Literal["sentence", "definition", "list", "table", "row", "code"]
+QuoteKind: TypeAlias = Literal["sentence", "pair", "definition", "list", "table", "row", "code"]
 Layout: TypeAlias = Literal["prose", "lists"]
 
 _FORM = 1.2
@@ -83,6 +86,13 @@ _REFERS = late_pattern(
     r"|^(?:\w+\W+){0,8}(?:this|that|these|those) (?:issue|problem|case|situation|cause)s?\b",
     re.IGNORECASE,
 )
+_POINTS_BACK = late_pattern(
+    r"(?:it|he|she|they|its|his|her|their|il|elle|ils|elles|er|sie|es|él|ella)\b"
+    r"|(?:\w+\W+){0,2}(?:this|these|those|cett?e|ces|cet|dies\w*|est[aeo]s?)\b",
+    re.IGNORECASE,
+)
+_PAIR_WORDS = 50
+"""Most words of two sentences that are quoted as one."""
 _LEADS = late_pattern(r"\b(?:the following|as follows|listed below)\b", re.IGNORECASE)
 _COUNTER = WordTokenizer()
 
@@ -163,7 +173,7 @@ class Quote:
 
         A lead-in keeps its first item too.
         """
-        kept = 2 if self.kind in ("list", "table") and not self.code else 1
+        kept = 2 if self.kind in ("list", "table", "pair") and not self.code else 1
         if len(self.sentences) <= kept:
             return self
         used = _COUNTER.count(self.code) + sum(
@@ -224,7 +234,7 @@ def make_quotes(
     found = []
     for at, (first, score) in enumerate(zip(sentences, scores, strict=True)):
         raw = score / first.weight
-        units = [alone[at]] if at in alone else []
+        units = [_with_neighbour(asked, sentences, alone[at])] if at in alone else []
         if first.kind == "prose" and first.opens and asks_same(question, first.opens):
             units = [Quote("definition", _paragraph(sentences, at), score, at)]
         elif asked.defines and first.kind == "prose" and _opens_definition(asked, first):
@@ -241,6 +251,8 @@ class _Form:
     """What a question asks for by its form."""
 
     question: str
+    kind: AnswerKind
+    words: frozenset[str]
     defines: bool
     steps: bool
     listed: bool
@@ -251,9 +263,12 @@ class _Form:
     def of(cls, question: str) -> _Form:
         """The form of a question."""
         causes = bool(_ASKS_CAUSES.search(question))
+        kind = answer_kind(question)
         return cls(
             question,
-            answer_kind(question) == "definition" and not causes,
+            kind,
+            frozenset(word.casefold() for word in words(question)),
+            kind == "definition" and not causes,
             asks_steps(question),
             causes or bool(_WANTS_LIST.search(question)),
             bool(_WANTS_CODE.search(question)),
@@ -276,6 +291,33 @@ class _Form:
         return bool(_CAUSES.search(lead.text)) and names_subject(
             thing, f"{lead.heading} {lead.text}"
         )
+
+
+def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -> Quote:
+    """A sentence with the one that it points back to, or with the next one that holds the answer.
+
+    The next one is needed where it holds the kind of thing that is asked for, a date, a number, a
+    reason, and the sentence itself does not.
+    """
+    at, first = quote.at, quote.first
+    if quote.kind != "sentence" or first.kind != "prose":
+        return quote
+    pair = (sentences[at - 1], first) if at and _POINTS_BACK.match(first.text) else ()
+    if not pair and asked.kind in ("time", "number", "reason") and at + 1 < len(sentences):
+        following = sentences[at + 1]
+        if not offers(asked.kind, first.text, asked.words) and offers(
+            asked.kind, following.text, asked.words
+        ):
+            pair = (first, following)
+    if not pair or not all(_same_paragraph(one, first) for one in pair):
+        return quote
+    if sum(_COUNTER.count(one.text) for one in pair) > _PAIR_WORDS:
+        return quote
+    return Quote("pair", pair, quote.score, at - (pair[1] is first))
+
+
+def _same_paragraph(one: Sentence, other: Sentence) -> bool:
+    return (one.number, one.block, one.kind) == (other.number, other.block, other.kind)
 
 
 def _opens_definition(asked: _Form, first: Sentence) -> bool:

@@ -50,6 +50,7 @@ from ._questions import (
     answer_kind as answer_kind,
     asks_steps as asks_steps,
     instructs as instructs,
+    offers as offers,
     says_what as says_what,
     writes_out as writes_out,
 )
