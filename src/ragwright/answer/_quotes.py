@@ -296,19 +296,17 @@ class _Form:
 def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -> Quote:
     """A sentence with the one that it points back to, or with the next one that holds the answer.
 
-    The next one is needed where it holds the kind of thing that is asked for, a date, a number, a
-    reason, and the sentence itself does not.
+    The next one is needed where it holds the kind of thing that is asked for, a date or a number,
+    and the sentence itself does not. Reasons need no word that marks them.
     """
     at, first = quote.at, quote.first
     if quote.kind != "sentence" or first.kind != "prose":
         return quote
     pair = (sentences[at - 1], first) if at and _POINTS_BACK.match(first.text) else ()
     if not pair and asked.kind in ("time", "number", "reason") and at + 1 < len(sentences):
-        following = sentences[at + 1]
-        if not offers(asked.kind, first.text, asked.words) and offers(
-            asked.kind, following.text, asked.words
-        ):
-            pair = (first, following)
+        own, below = (offers(asked.kind, s.text, asked.words) for s in sentences[at : at + 2])
+        if not own and (below or asked.kind == "reason"):
+            pair = (first, sentences[at + 1])
     if not pair or not all(_same_paragraph(one, first) for one in pair):
         return quote
     if sum(_COUNTER.count(one.text) for one in pair) > _PAIR_WORDS:

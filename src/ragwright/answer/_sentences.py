@@ -88,6 +88,8 @@ _MAYBE_ENTRY = re.compile(r"^\^ |\d{4}|\(PDF\)")
 _LONGEST_ENTRY = 400
 _REFERENCE_WEIGHT = 0.3
 _TITLE_WEIGHT = 0.5
+_LINE_WORDS, _LINE_WEIGHT = 10, 0.35
+"""A short line without an end: a heading of a file whose headings are not marked."""
 _ABOUT_ITSELF = late_pattern(
     r"(?:for (?:more|further|other|details|an example)\b[^.]{0,60}, )?(?:see|refer to|siehe|voir|véase) "
     r"|(?:this|the following) (?:page|article|section|chapter|document|topic"
@@ -334,6 +336,8 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
         return 0.6
     if kind == "prose" and opens:
         return 0.9
+    if kind == "prose" and text.count(" ") < _LINE_WORDS:
+        return _LINE_WEIGHT
     return 0.8 if kind == "item" else 0.5
 
 

@@ -277,9 +277,17 @@ _ROWS = tuple((late_pattern(asked, _I), late_pattern(holds, _I)) for asked, hold
 
 @cache
 def asked_properties(question: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """For each property that a question asks for: its words for it, the pattern of its answers."""
+    """For each property that a question asks for: its words for it, the pattern of its answers.
+
+    What stands between is not among them: *the nut* of *how much does the nut weigh*.
+    """
     found = ((asked.search(question), holds) for asked, holds in _ROWS)
-    return tuple((match[0], holds) for match, holds in found if match)
+    return tuple((_ends(match[0].split()), holds) for match, holds in found if match)
+
+
+def _ends(told: list[str]) -> str:
+    """The words that ask: the first two and the last one of a longer match."""
+    return " ".join(told if len(told) <= 3 else [*told[:2], told[-1]])
 
 
 _COUNTED = late_pattern(
