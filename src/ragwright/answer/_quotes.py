@@ -91,7 +91,7 @@ _POINTS_BACK = late_pattern(
     r"|(?:\w+\W+){0,2}(?:this|these|those|cett?e|ces|cet|dies\w*|est[aeo]s?)\b",
     re.IGNORECASE,
 )
-_PAIR_WORDS = 50
+_PAIR_WORDS = 60
 """Most words of two sentences that are quoted as one."""
 _LEADS = late_pattern(r"\b(?:the following|as follows|listed below)\b", re.IGNORECASE)
 _COUNTER = WordTokenizer()

@@ -310,7 +310,7 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
 
 
 _COPULA = (
-    r"[*_`\"'”»]*(?:\s*\([^()]{1,60}\)|,[^,.]{1,60},)?\s*(?:,\s*|[:—–]\s+|-\s+|\|\s*"
+    r"[*_`\"'”»]*(?:\s+(?:or|ou|oder|o)\s[^,.()]{1,40}?)?(?:\s*\([^()]{1,60}\)|,[^,.]{1,60},)?\s*(?:,\s*|[:—–]\s+|-\s+|\|\s*"
     r"|(?:is|are|was|were|means?|refers? to|denotes?|stands? for|describes?|est|sont|était"
     r"|étaient"
     r"|désigne(?:nt)?|signifie(?:nt)?|correspond(?:ent)? à|ist|sind|war|waren|bezeichnet|bedeutet"
