@@ -234,7 +234,7 @@ def make_quotes(
     found = []
     for at, (first, score) in enumerate(zip(sentences, scores, strict=True)):
         raw = score / first.weight
-        units = [_with_neighbour(asked, sentences, alone[at])] if at in alone else []
+        units = list(_with_neighbour(asked, sentences, alone[at])) if at in alone else []
         if first.kind == "prose" and first.opens and asks_same(question, first.opens):
             units = [Quote("definition", _paragraph(sentences, at), score, at)]
         elif asked.defines and first.kind == "prose" and _opens_definition(asked, first):
@@ -293,25 +293,29 @@ class _Form:
         )
 
 
-def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -> Quote:
-    """A sentence with the one that it points back to, or with the next one that holds the answer.
+def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -> Iterator[Quote]:
+    """A sentence, and before it the pair with what it points back to or with the next sentence.
 
     The next one is needed where it holds the kind of thing that is asked for, a date or a number,
     and the sentence itself does not. Reasons need no word that marks them.
     """
     at, first = quote.at, quote.first
-    if quote.kind != "sentence" or first.kind != "prose":
-        return quote
-    pair = (sentences[at - 1], first) if at and _POINTS_BACK.match(first.text) else ()
-    if not pair and asked.kind in ("time", "number", "reason") and at + 1 < len(sentences):
+    prose = quote.kind == "sentence" and first.kind == "prose"
+    back = prose and at and _POINTS_BACK.match(first.text)
+    pair = (sentences[at - 1], first) if back else ()
+    if (
+        prose
+        and not pair
+        and asked.kind in ("time", "number", "reason")
+        and at + 1 < len(sentences)
+    ):
         own, below = (offers(asked.kind, s.text, asked.words) for s in sentences[at : at + 2])
         if not own and (below or asked.kind == "reason"):
             pair = (first, sentences[at + 1])
-    if not pair or not all(_same_paragraph(one, first) for one in pair):
-        return quote
-    if sum(_COUNTER.count(one.text) for one in pair) > _PAIR_WORDS:
-        return quote
-    return Quote("pair", pair, quote.score, at - (pair[1] is first))
+    near = pair and all(_same_paragraph(one, first) for one in pair)
+    if near and sum(_COUNTER.count(one.text) for one in pair) <= _PAIR_WORDS:
+        yield Quote("pair", pair, quote.score, at - (pair[1] is first))
+    yield quote
 
 
 def _same_paragraph(one: Sentence, other: Sentence) -> bool:

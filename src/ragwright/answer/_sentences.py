@@ -88,10 +88,11 @@ _MAYBE_ENTRY = re.compile(r"^\^ |\d{4}|\(PDF\)")
 _LONGEST_ENTRY = 400
 _REFERENCE_WEIGHT = 0.3
 _TITLE_WEIGHT = 0.5
-_LINE_WORDS, _LINE_WEIGHT = 10, 0.35
+_LINE_WORDS, _LINE_WEIGHT = 10, 0.3
 """A short line without an end: a heading of a file whose headings are not marked."""
 _ABOUT_ITSELF = late_pattern(
-    r"(?:for (?:more|further|other|details|an example)\b[^.]{0,60}, )?(?:see|refer to|siehe|voir|véase) "
+    r"(?:for (?:more|further|other|details|an example)\b[^.]{0,60}, )?"
+    r"(?:see|refer to|siehe|voir|véase) "
     r"|(?:this|the following) (?:page|article|section|chapter|document|topic"
     r"|guide)s? (?:explains?|describes?"
     r"|links?|lists?|contains?|covers?|shows?|discusses)\b"

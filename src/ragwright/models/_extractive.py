@@ -99,7 +99,7 @@ _WEIGHTS = {
 by hand, since the development splits hold only 25 questions that ask for a definition, and neither
 headings nor instructions."""
 
-_SCALE, _PLAIN, _BIAS = 0.91, 0.47, -0.85
+_SCALE, _PLAIN, _BIAS = 0.91, 0.47, -0.9
 """The score that decides whether anything is quoted, from two scores of the best sentence: the
 logit above, and the natural logarithm of 1 + its plain BM25 score (k1 1.2, b 0.75, not as a share
 of the best one's). Fitted by a logistic regression on whether the best sentence of a development

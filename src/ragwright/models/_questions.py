@@ -309,6 +309,13 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     return True
 
 
+def may_offer(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
+    """The same as :func:`offers`, where the first word of a sentence may be a name."""
+    first = next(iter(words(sentence)), "")
+    named = first[:1].isupper() and first.casefold() not in _SMALL | asked
+    return offers(kind, sentence, asked) or (kind == "person" and named)
+
+
 _COPULA = (
     r"[*_`\"'”»]*(?:\s+(?:or|ou|oder|o)\s[^,.()]{1,40}?)?(?:\s*\([^()]{1,60}\)|,[^,.]{1,60},)?\s*(?:,\s*|[:—–]\s+|-\s+|\|\s*"
     r"|(?:is|are|was|were|means?|refers? to|denotes?|stands? for|describes?|est|sont|était"

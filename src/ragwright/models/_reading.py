@@ -152,7 +152,7 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
         [] if properties else _which(terms, analyzer.tokens(counted_thing(query))),
         _which(terms, analyzer.tokens(task_object(query))) if steps else [],
         defined_thing(query) if kind == "definition" else "",
-        bool(terms) and asks_whether(query),
+        bool(terms) and kind == "other" and asks_whether(query),
         properties,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._evidence import points_back
-from ._questions import offers
+from ._questions import may_offer
 from ._reading import Asked, Unit, holds
 
 _UNASKED = 5.0
@@ -21,8 +21,8 @@ length for *how tall*, no founding for *who founded*. Enough to refuse. Set by h
 splits hold few such questions."""
 
 _UNOFFERED = 1.5
-"""The same where neither the sentence nor the one that goes on from it holds the kind of thing asked
-for: a date, a number, a person."""
+"""The same where neither the sentence nor the next one holds the kind of thing asked for: a date,
+a number, a person."""
 
 _UNCOUNTED = 1.2
 """The same for *how many pages* without pages. On PIAF's development articles 3 of 13 best
@@ -52,6 +52,10 @@ _UNSTATED = 3.0
 less than two thirds of its words, or that lacks its last word, which is what is asked of the thing:
 *Can the nut be reused?*. Set by hand."""
 
+_ALL = 0.6
+"""Given to a sentence that with its headings and what it points back to holds every word of the
+question. Set by hand, with the threshold."""
+
 NAMED = 0.66
 """Share of the question's words from which a sentence names a task."""
 
@@ -67,6 +71,7 @@ LOSSES = (
     _IDLE,
     _OTHER_TASK,
     _UNSTATED,
+    _ALL,
     NAMED,
 )
 """All of the above, for the identity of the model."""
@@ -112,12 +117,13 @@ def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
         own: The terms of the sentence, of its headings and of what it points back to.
         asked: The question.
     """
-    taken = 0.0
+    every = list(range(len(asked.terms)))
+    whole = for_facts(asked) and every and share_held(own, asked, every) == 1.0
+    taken = -_ALL if whole else 0.0
     if not all(p.search(unit.text) or p.search(unit.above) for _, p in asked.properties):
         taken += _UNASKED
     if asked.counted and not share_held(own, asked, asked.counted):
         taken += _UNCOUNTED
-    every = list(range(len(asked.terms)))
     if asked.whether and not (
         share_held(own, asked, every) >= NAMED and (unit.asks or holds(unit.held, asked.terms[-1]))
     ):
@@ -141,7 +147,7 @@ def _unoffered(units: Sequence[Unit], at: int, asked: Asked) -> float:
         return 0.0
     near = units[at : at + 2]
     texts = [unit.text for unit in near if unit.chunk == units[at].chunk]
-    return 0.0 if any(offers(asked.kind, text, asked.words) for text in texts) else _UNOFFERED
+    return 0.0 if any(may_offer(asked.kind, text, asked.words) for text in texts) else _UNOFFERED
 
 
 def share_held(held: frozenset[str], asked: Asked, which: list[int]) -> float:
