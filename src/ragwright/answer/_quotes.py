@@ -241,6 +241,8 @@ def make_quotes(
             # What opens the page of a code is its meaning, however often examples repeat the code.
             score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
             units = [Quote("definition", _paragraph(sentences, at), score, at)]
+        if asked.listed:
+            raw = max(raw, *_led_to(sentences, scores, at))
         units += _larger(asked, sentences, at, raw, hits[first.number - 1])
         found += [asked.preferring(unit) for unit in units]
     return found
@@ -316,6 +318,15 @@ def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -
     if near and sum(_COUNTER.count(one.text) for one in pair) <= _PAIR_WORDS:
         yield Quote("pair", pair, quote.score, at - (pair[1] is first))
     yield quote
+
+
+def _led_to(sentences: Sequence[Sentence], scores: Sequence[float], at: int) -> Iterator[float]:
+    """Scores of the sentences before one in its paragraph: what ends in a list leads to it."""
+    yield 0.0
+    for before in range(at - 1, -1, -1):
+        if not _same_paragraph(sentences[before], sentences[at]):
+            return
+        yield _WHOLE * scores[before]
 
 
 def _same_paragraph(one: Sentence, other: Sentence) -> bool:

@@ -72,7 +72,7 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         "definition",
         late_pattern(
-            r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?(?:\w+[ -]?){1,3}\??$|define\b"
+            r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?(?:(?!(?:of|for|in|to|between)\b)\w+[ -]?){1,5}\??$|define\b"
             r"|(?:explain|describe) (?!how|why|when|where|which|who)"
             r"|qu['’]est[- ]ce qu(?:e|['’])|c['’]est quoi"
             r"|que signifie|was (?:ist|sind)|qué es|cos['’]è|o que é|wat is)"

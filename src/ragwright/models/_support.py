@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._evidence import points_back
-from ._questions import may_offer
+from ._questions import defines, may_offer
 from ._reading import Asked, Unit, holds
 
 _UNASKED = 5.0
@@ -43,7 +43,7 @@ regression on the development splits gave 0.4 to 0.8 for the first."""
 
 _SHARED_KINDS = frozenset({"person", "time", "place", "number", "reason", "manner", "other"})
 
-_IDLE, _OTHER_TASK = 1.4, 2.5
+_IDLE, _OTHER_TASK = 2.0, 2.5
 """Taken, where a question asks how to do something, from a sentence that says nothing to do, and
 from one that with its headings holds less than half of what it is to be done to. Set by hand."""
 
@@ -51,6 +51,10 @@ _UNSTATED = 3.0
 """Taken, for a question that *yes* or *no* answers, from a sentence that with its headings holds
 less than two thirds of its words, or that lacks its last word, which is what is asked of the thing:
 *Can the nut be reused?*. Set by hand."""
+
+_UNDEFINED = 1.5
+"""Taken, where a question asks what a thing is, from a sentence that neither says so nor opens a
+section. Set by hand."""
 
 _ALL = 0.6
 """Given to a sentence that with its headings and what it points back to holds every word of the
@@ -71,6 +75,7 @@ LOSSES = (
     _IDLE,
     _OTHER_TASK,
     _UNSTATED,
+    _UNDEFINED,
     _ALL,
     NAMED,
 )
@@ -134,6 +139,8 @@ def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
         plain = [i for i in every if i not in skipped and len(asked.terms[i]) > 2]
         share = share_held(own, asked, plain) if plain else 1.0
         taken += _UNSHARED if 0 < 3 * share <= 1 else _NOTHING if not share else 0.0
+    if asked.thing and not (asked.codes or unit.opens or defines(unit.text, asked.thing)):
+        taken += _UNDEFINED
     if asked.steps:
         taken += 0 if unit.acts else _IDLE
         if asked.object and 2 * share_held(own, asked, asked.object) < 1:
