@@ -241,7 +241,7 @@ def make_quotes(
             # What opens the page of a code is its meaning, however often examples repeat the code.
             score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
             units = [Quote("definition", _paragraph(sentences, at), score, at)]
-        if asked.listed:
+        if asked.listed or asked.steps:
             raw = max(raw, *_led_to(sentences, scores, at))
         units += _larger(asked, sentences, at, raw, hits[first.number - 1])
         found += [asked.preferring(unit) for unit in units]
@@ -321,8 +321,14 @@ def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -
 
 
 def _led_to(sentences: Sequence[Sentence], scores: Sequence[float], at: int) -> Iterator[float]:
-    """Scores of the sentences before one in its paragraph: what ends in a list leads to it."""
+    """Scores of the sentences before a lead-in in its paragraph, and of the items below it.
+
+    A paragraph that answers and ends in a list leads to it, and an item that answers is part of it.
+    """
     yield 0.0
+    below = whole(sentences, at)
+    if below and below[0].kind == "item" and sentences[at].kind == "prose":
+        yield from (_WHOLE * score for score in scores[at + 1 : at + 1 + len(below)])
     for before in range(at - 1, -1, -1):
         if not _same_paragraph(sentences[before], sentences[at]):
             return

@@ -251,7 +251,7 @@ class _Reader:
         if not text or _BARE.fullmatch(text):
             return
         weight = _REFERENCE_WEIGHT if _is_reference(text, hit.text, span) else None
-        mark = bullet[0].strip("> \t") if bullet else ""
+        mark = bullet[0].strip("> \t\r\n") if bullet else ""
         if mark or text.startswith("|"):
             self._under_title()
         self._title = None
