@@ -72,7 +72,8 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         "definition",
         late_pattern(
-            r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?(?:(?!(?:of|for|in|to|between)\b)\w+[ -]?){1,5}\??$|define\b"
+            r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?"
+            r"(?:(?!(?:of|for|in|to|between)\b)\w+[ -]?){1,5}\??$|define\b"
             r"|(?:explain|describe) (?!how|why|when|where|which|who)"
             r"|qu['’]est[- ]ce qu(?:e|['’])|c['’]est quoi"
             r"|que signifie|was (?:ist|sind)|qué es|cos['’]è|o que é|wat is)"
@@ -109,7 +110,9 @@ _TIME = late_pattern(
     r"|\b(?:january|february|april|june|july|(?-i:March|May|August)|september|october|november"
     r"|december|janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[uû]t|septembre|octobre|novembre"
     r"|d[ée]cembre)\b|\b\d{3,4} ?(?:BC|AD|BCE|CE)\b|\b(?:en|in|an|vers|dès) [1-9]\d\d\b"
-    r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b",
+    r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b|\b(?-i:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"
+    r"|\b(?-i:Mon|Diens|Donners|Frei|Sams|Sonn)tags?\b|\bMittwochs?\b"
+    r"|\b(?:lun|mar|mercre|jeu|vendre|same)dis?\b|\bdimanches?\b",
     _I,
 )
 _NUMBER = late_pattern(
@@ -179,7 +182,7 @@ _STEPS = late_pattern(
     _I,
 )
 _INSTRUCTS = late_pattern(
-    r"^(?:to|pour|um|para|per|om) \w+.*?,|\byou (?:can|must|should|need to|have to)\b"
+    r"^(?:to|pour|um|para|per|om) \w+.*?,|\byou (?:can|must|should|need|have to)\b"
     r"|(?:^|[;:] |, (?:then )?|\b(?:please|then|to fix[^,]*,) )(?:use|try|make sure|be sure"
     r"|ensure|check"
     r"|verify|consider|remove|replace|run|add|select|install|set|write|click|open|rebuild|delete"
