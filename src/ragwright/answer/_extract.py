@@ -12,7 +12,7 @@ from ..core import Citation, ClosestPassage, Hit, Persona
 from ..flow import Flow, rerank
 from ..models import ExtractiveReranker, asks_steps, pack_sentence, words
 from ._options import AnswerOptions
-from ._quotes import Quote, definition_above, details, read_text, rest_of_paragraph
+from ._quotes import Quote, definition_above, details, rest_of_paragraph
 from ._sentences import Sentence
 from ._wholes import has_steps
 
