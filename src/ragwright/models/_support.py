@@ -33,8 +33,7 @@ _UNNAMED = 1.5
 
 _FAR, _FAR_ASKED = 0.8, 2.0
 """The same where it is in the passage, but in neither the sentence, nor its headings, nor the
-sentence before one that points back; the second, where a property of it is asked for and the
-sentence before does not name it either."""
+sentence before one that points back; the second, where a property of it is asked for."""
 
 _UNSHARED, _NOTHING = 0.6, 2.0
 """The same where two thirds of the question's words other than names are in neither, and where all
@@ -101,10 +100,7 @@ def unsupported(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
             if not (asked.codes or _names_all(asked, frozenset(around[unit.chunk]))):
                 taken[i] += _UNNAMED
             elif for_facts(asked) and not _names_all(asked, own):
-                above = own | (units[i - 1].held if i and units[i - 1].chunk == unit.chunk else own)
-                taken[i] += (
-                    _FAR_ASKED if asked.properties and not _names_all(asked, above) else _FAR
-                )
+                taken[i] += _FAR_ASKED if asked.properties else _FAR
     return taken
 
 
