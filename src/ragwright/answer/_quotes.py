@@ -304,7 +304,7 @@ def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -
     at, first = quote.at, quote.first
     prose = quote.kind == "sentence" and first.kind == "prose"
     back = prose and at and _POINTS_BACK.match(first.text)
-    pair = (sentences[at - 1], first) if back else ()
+    pair: tuple[Sentence, ...] = (sentences[at - 1], first) if back else ()
     if (
         prose
         and not pair
@@ -316,7 +316,7 @@ def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -
             pair = (first, sentences[at + 1])
     near = pair and all(_same_paragraph(one, first) for one in pair)
     if near and sum(_COUNTER.count(one.text) for one in pair) <= _PAIR_WORDS:
-        yield Quote("pair", pair, quote.score, at - (pair[1] is first))
+        yield Quote("pair", pair, quote.score, at - (pair[-1] is first))
     yield quote
 
 
