@@ -93,6 +93,8 @@ _POINTS_BACK = late_pattern(
 )
 _PAIR_WORDS = 60
 """Most words of two sentences that are quoted as one."""
+_HOPELESS = 0.05
+"""Score up to which no sentence is joined to another one: it is not going to be quoted."""
 _LEADS = late_pattern(r"\b(?:the following|as follows|listed below)\b", re.IGNORECASE)
 _COUNTER = WordTokenizer()
 
@@ -302,7 +304,7 @@ def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -
     and the sentence itself does not. Reasons need no word that marks them.
     """
     at, first = quote.at, quote.first
-    prose = quote.kind == "sentence" and first.kind == "prose"
+    prose = quote.score > _HOPELESS and quote.kind == "sentence" and first.kind == "prose"
     back = prose and at and _POINTS_BACK.match(first.text)
     pair: tuple[Sentence, ...] = (sentences[at - 1], first) if back else ()
     if (

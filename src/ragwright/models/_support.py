@@ -89,12 +89,15 @@ def unsupported(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
     that points back: *It was …*.
     """
     taken = np.zeros(len(units))
+    terms = frozenset(asked.terms)
     around: dict[str, set[str]] = {}
     for unit in units if asked.entities else ():
         around.setdefault(unit.chunk, set(unit.heading)).update(unit.held)
     for i, unit in enumerate(units):
-        near = i and units[i - 1].chunk == unit.chunk and points_back(unit.text)
-        own = unit.held | unit.heading | (units[i - 1].held if near else frozenset())
+        own = unit.held | unit.heading
+        before = units[i - 1].held if i and units[i - 1].chunk == unit.chunk else frozenset()
+        if not before.isdisjoint(terms - own) and points_back(unit.text):
+            own |= before
         taken[i] = _unasked(unit, own, asked) + _unoffered(units, i, asked)
         if asked.entities:
             if not (asked.codes or _names_all(asked, frozenset(around[unit.chunk]))):
@@ -123,7 +126,7 @@ def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
         asked: The question.
     """
     every = list(range(len(asked.terms)))
-    whole = for_facts(asked) and every and share_held(own, asked, every) == 1.0
+    whole = for_facts(asked) and every and own.issuperset(asked.terms)
     taken = -_ALL if whole else 0.0
     if not all(p.search(unit.text) or p.search(unit.above) for _, p in asked.properties):
         taken += _UNASKED
@@ -134,9 +137,8 @@ def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
     ):
         taken += _UNSTATED
     if asked.kind in _SHARED_KINDS:
-        told = [i for which, p in asked.properties if p.search(unit.text) for i in which]
-        skipped = {*asked.named, *told, *(i for name in asked.entities for i in name)}
-        plain = [i for i in every if i not in skipped and len(asked.terms[i]) > 2]
+        told = {i for which, p in asked.properties if p.search(unit.text) for i in which}
+        plain = [i for i in _apart_from_names(asked) if i not in told]
         share = share_held(own, asked, plain) if plain else 1.0
         taken += _UNSHARED if 0 < 3 * share <= 1 else _NOTHING if not share else 0.0
     if asked.thing and not (asked.codes or unit.opens or defines(unit.text, asked.thing)):
@@ -157,8 +159,17 @@ def _unoffered(units: Sequence[Unit], at: int, asked: Asked) -> float:
     return 0.0 if any(may_offer(asked.kind, text, asked.words) for text in texts) else _UNOFFERED
 
 
+def _apart_from_names(asked: Asked) -> list[int]:
+    """The terms of a question that are in no name; fragments of two letters say nothing."""
+    named = {*asked.named, *(i for name in asked.entities for i in name)}
+    return [i for i, term in enumerate(asked.terms) if i not in named and len(term) > 2]
+
+
 def share_held(held: frozenset[str], asked: Asked, which: list[int]) -> float:
     """Share of the weight of some terms that a text holds."""
-    weights = asked.weights[which]
-    found = np.array([holds(held, asked.terms[i]) for i in which])
-    return float(found @ weights / weights.sum())
+    total = shared = 0.0
+    for i in which:
+        weight = float(asked.weights[i])
+        total += weight
+        shared += weight * holds(held, asked.terms[i])
+    return shared / total
