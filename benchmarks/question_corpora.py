@@ -3,7 +3,8 @@
 ``mixed``: about 1,400 files of many kinds, side by side as people keep them: office documents,
 pages on errors of Microsoft's tools, printers' codes, comedies, articles, letters, licences.
 ``codes``: the whole C++ error reference and the printers' codes. ``german``: 48 articles of XQuAD.
-``french``: all articles of PIAF and six comedies. ``guide``: this documentation's guide.
+``french``: all articles of PIAF and six comedies. ``english``: 48 articles of
+XQuAD, two long ones of SQuAD 2 and snippets of RGB. ``guide``: this documentation's guide.
 """
 
 from __future__ import annotations
@@ -107,6 +108,19 @@ def french(folder: Path, data: Path = DATA) -> Path:
     return folder
 
 
+def english(folder: Path, data: Path = DATA) -> Path:
+    """Articles and snippets of search results in English."""
+    folder.mkdir()
+    articles(data / "xquad" / "xquad.en.json", folder / "articles")
+    articles(data / "squad2_subset" / "dev-v2.0.json", folder / "long")
+    (folder / "snippets").mkdir()
+    for line in (data / "rgb" / "en_fact.json").read_text("utf-8").splitlines():
+        row = json.loads(line)
+        text = "\n\n".join([*row["positive"], *row["negative"]])
+        (folder / "snippets" / f"{row['id']:03}.txt").write_text(f"{text}\n", "utf-8")
+    return folder
+
+
 def guide(folder: Path) -> Path:
     """The guide, a page a file."""
     shutil.copytree(GUIDE, folder, copy_function=shutil.copyfile)
@@ -119,5 +133,6 @@ CORPORA: dict[str, Callable[[Path], Path]] = {
     "codes": codes,
     "german": german,
     "french": french,
+    "english": english,
 }
 """What writes each corpus into a folder that is not there yet."""

@@ -206,3 +206,72 @@ def test_the_opening_of_the_page_that_a_code_names_is_among_the_passages(
         assert len(hits) == 3
         assert any(hit.start == 0 and "C2999" in hit.title for hit in hits)
         assert "the name is unknown" in bench.ask("What does C2999 mean?").text
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("Wo wurde Ada Lovelace beerdigt?", "# Leben\n\nAda Lovelace wurde in London geboren."),
+        ("How much does an Acme licence cost?", "# Prices\n\nA read costs 5 $ in this region."),
+        ("Can the Acme pump be reused?", "# Pumps\n\nThe Acme pump is made of steel and brass."),
+        (
+            "At which temperature may the SL1 pump run?",
+            "# Pump\n\nThe pump is made for M1 and SL1 printers.",
+        ),
+        ("Where does the pump look for files?", "# Pump\n\nFor more information, see the files."),
+    ],
+)
+def test_a_sentence_that_names_the_thing_and_says_something_else_is_no_answer(
+    question: str, text: str
+) -> None:
+    assert ask(question, text).abstained
+
+
+def test_a_heading_that_asks_the_question_is_answered_by_the_text_below_it() -> None:
+    faq = (
+        "# FAQ\n\n## Can two people use one pump at the same time?\n\n"
+        "Several hands may turn it while one fills the tank.\n\n## Is it red?\n\nYes.\n"
+    )
+    made = ask("Can two people use a pump at the same time?", faq)
+    assert made.text.startswith("Several hands may turn it")
+
+
+def test_a_sentence_that_points_back_is_quoted_with_what_it_points_to() -> None:
+    text = (
+        "# Plague\n\nMany held that bad air caused it. Today, this is known as the Miasma theory.\n"
+    )
+    made = ask("What is the Miasma theory?", text)
+    assert "bad air caused it" in made.text
+
+
+def test_a_count_of_things_brings_the_rest_of_its_paragraph() -> None:
+    text = "# Chunking\n\nThere are three reasons. A vector blurs. Room is short. Time flies.\n"
+    made = ask("What are the three reasons for chunking?", text)
+    assert "A vector blurs." in made.text
+    assert "Room is short." in made.text
+
+
+def test_a_list_within_a_block_quote_is_quoted_with_its_lead_in() -> None:
+    text = (
+        "# Error E9\n\n> The pump stopped.\n>\n> You can try these steps to fix this error:\n>\n"
+        "> - Close the valve. Wait.\n> - Check the tank.\n"
+    )
+    made = ask("What are the steps to fix E9?", text)
+    assert "Close the valve." in made.text
+    assert "Check the tank." in made.text
+
+
+@pytest.mark.parametrize(
+    ("question", "text"),
+    [
+        ("On which days does the Pump Club meet?", "# Clubs\n\nThe Pump Club meets on Tuesdays."),
+        ("Who proposed HyDE?", "# Rewriting\n\nHyDE (Gao and others, 2022) asks for a passage."),
+        ("What is the plain ray?", "# Fish\n\nThe plain ray or brown ray (N. annotata) is a fish."),
+        (
+            "How do I halve an interval?",
+            "# Sizes\n\nTo halve an interval you need four times more.",
+        ),
+    ],
+)
+def test_a_sentence_that_says_what_is_asked_is_quoted(question: str, text: str) -> None:
+    assert not ask(question, text).abstained

@@ -29,7 +29,7 @@ _COMPARES = late_pattern(
     r"|mientras|diferen\w*)\b",
     re.IGNORECASE,
 )
-_SURE = 0.4
+_SURE = 0.25
 """Score that the best unit of each thing needs where no sentence compares them."""
 
 

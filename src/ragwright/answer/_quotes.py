@@ -10,20 +10,24 @@ from typing import Literal, TypeAlias
 
 from ..core import Citation, Hit, Span, citation_marks, late_pattern
 from ..models import (
+    AnswerKind,
     WordTokenizer,
     about_codes,
     answer_kind,
+    asks_same,
     asks_steps,
     instructs,
     names_subject,
+    offers,
     says_what,
+    words,
     writes_out,
 )
 from ._citations import citation
 from ._sentences import Sentence
 from ._wholes import whole
 
-QuoteKind: TypeAlias = Literal["sentence", "definition", "list", "table", "row", "code"]
+QuoteKind: TypeAlias = Literal["sentence", "pair", "definition", "list", "table", "row", "code"]
 Layout: TypeAlias = Literal["prose", "lists"]
 
 _FORM = 1.2
@@ -82,6 +86,15 @@ _REFERS = late_pattern(
     r"|^(?:\w+\W+){0,8}(?:this|that|these|those) (?:issue|problem|case|situation|cause)s?\b",
     re.IGNORECASE,
 )
+_POINTS_BACK = late_pattern(
+    r"(?:it|he|she|they|its|his|her|their|il|elle|ils|elles|er|sie|es|él|ella)\b"
+    r"|(?:\w+\W+){0,2}(?:this|these|those|cett?e|ces|cet|dies\w*|est[aeo]s?)\b",
+    re.IGNORECASE,
+)
+_PAIR_WORDS = 60
+"""Most words of two sentences that are quoted as one."""
+_HOPELESS = 0.05
+"""Score up to which no sentence is joined to another one: it is not going to be quoted."""
 _LEADS = late_pattern(r"\b(?:the following|as follows|listed below)\b", re.IGNORECASE)
 _COUNTER = WordTokenizer()
 
@@ -162,7 +175,7 @@ class Quote:
 
         A lead-in keeps its first item too.
         """
-        kept = 2 if self.kind in ("list", "table") and not self.code else 1
+        kept = 2 if self.kind in ("list", "table", "pair") and not self.code else 1
         if len(self.sentences) <= kept:
             return self
         used = _COUNTER.count(self.code) + sum(
@@ -223,11 +236,15 @@ def make_quotes(
     found = []
     for at, (first, score) in enumerate(zip(sentences, scores, strict=True)):
         raw = score / first.weight
-        units = [alone[at]] if at in alone else []
-        if asked.defines and first.kind == "prose" and _opens_definition(asked, first):
+        units = list(_with_neighbour(asked, sentences, alone[at])) if at in alone else []
+        if first.kind == "prose" and first.opens and asks_same(question, first.opens):
+            units = [Quote("definition", _paragraph(sentences, at), score, at)]
+        elif asked.defines and first.kind == "prose" and _opens_definition(asked, first):
             # What opens the page of a code is its meaning, however often examples repeat the code.
             score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
             units = [Quote("definition", _paragraph(sentences, at), score, at)]
+        if asked.listed or asked.steps:
+            raw = max(raw, *_led_to(sentences, scores, at))
         units += _larger(asked, sentences, at, raw, hits[first.number - 1])
         found += [asked.preferring(unit) for unit in units]
     return found
@@ -238,6 +255,8 @@ class _Form:
     """What a question asks for by its form."""
 
     question: str
+    kind: AnswerKind
+    words: frozenset[str]
     defines: bool
     steps: bool
     listed: bool
@@ -248,9 +267,12 @@ class _Form:
     def of(cls, question: str) -> _Form:
         """The form of a question."""
         causes = bool(_ASKS_CAUSES.search(question))
+        kind = answer_kind(question)
         return cls(
             question,
-            answer_kind(question) == "definition" and not causes,
+            kind,
+            frozenset(word.casefold() for word in words(question)),
+            kind == "definition" and not causes,
             asks_steps(question),
             causes or bool(_WANTS_LIST.search(question)),
             bool(_WANTS_CODE.search(question)),
@@ -273,6 +295,50 @@ class _Form:
         return bool(_CAUSES.search(lead.text)) and names_subject(
             thing, f"{lead.heading} {lead.text}"
         )
+
+
+def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -> Iterator[Quote]:
+    """A sentence, and before it the pair with what it points back to or with the next sentence.
+
+    The next one is needed where it holds the kind of thing that is asked for, a date or a number,
+    and the sentence itself does not. Reasons need no word that marks them.
+    """
+    at, first = quote.at, quote.first
+    prose = quote.score > _HOPELESS and quote.kind == "sentence" and first.kind == "prose"
+    back = prose and at and _POINTS_BACK.match(first.text)
+    pair: tuple[Sentence, ...] = (sentences[at - 1], first) if back else ()
+    if (
+        prose
+        and not pair
+        and asked.kind in ("time", "number", "reason")
+        and at + 1 < len(sentences)
+    ):
+        own, below = (offers(asked.kind, s.text, asked.words) for s in sentences[at : at + 2])
+        if not own and (below or asked.kind == "reason"):
+            pair = (first, sentences[at + 1])
+    near = pair and all(_same_paragraph(one, first) for one in pair)
+    if near and sum(_COUNTER.count(one.text) for one in pair) <= _PAIR_WORDS:
+        yield Quote("pair", pair, quote.score, at - (pair[-1] is first))
+    yield quote
+
+
+def _led_to(sentences: Sequence[Sentence], scores: Sequence[float], at: int) -> Iterator[float]:
+    """Scores of the sentences before a lead-in in its paragraph, and of the items below it.
+
+    A paragraph that answers and ends in a list leads to it, and an item that answers is part of it.
+    """
+    yield 0.0
+    below = whole(sentences, at)
+    if below and below[0].kind == "item" and sentences[at].kind == "prose":
+        yield from (_WHOLE * score for score in scores[at + 1 : at + 1 + len(below)])
+    for before in range(at - 1, -1, -1):
+        if not _same_paragraph(sentences[before], sentences[at]):
+            return
+        yield _WHOLE * scores[before]
+
+
+def _same_paragraph(one: Sentence, other: Sentence) -> bool:
+    return (one.number, one.block, one.kind) == (other.number, other.block, other.kind)
 
 
 def _opens_definition(asked: _Form, first: Sentence) -> bool:

@@ -88,8 +88,12 @@ _MAYBE_ENTRY = re.compile(r"^\^ |\d{4}|\(PDF\)")
 _LONGEST_ENTRY = 400
 _REFERENCE_WEIGHT = 0.3
 _TITLE_WEIGHT = 0.5
+_LINE_WORDS, _LINE_WEIGHT = 10, 0.3
+"""A short line without an end: a heading of a file whose headings are not marked."""
 _ABOUT_ITSELF = late_pattern(
-    r"(?:this|the following) (?:page|article|section|chapter|document|topic"
+    r"(?:for (?:more|further|other|details|an example)\b[^.]{0,60}, )?"
+    r"(?:see|refer to|siehe|voir|véase) "
+    r"|(?:this|the following) (?:page|article|section|chapter|document|topic"
     r"|guide)s? (?:explains?|describes?"
     r"|links?|lists?|contains?|covers?|shows?|discusses)\b"
     r"|dieser? (?:seite|artikel|abschnitt|kapitel) (?:erklärt|beschreibt|enthält|zeigt)\b"
@@ -97,7 +101,7 @@ _ABOUT_ITSELF = late_pattern(
     r"|est[ea] (?:página|artículo|sección|capítulo) (?:explica|describe|contiene|muestra)\b",
     re.IGNORECASE,
 )
-"""A sentence that says what its page is about, and not what the page says."""
+"""A sentence that says what its page is about or where to read on, and not what is so."""
 _ELSEWHERE = late_pattern(
     r"^(?:see also|related|further reading|references?|external links|contents"
     r"|in this (?:article|section)"
@@ -247,7 +251,7 @@ class _Reader:
         if not text or _BARE.fullmatch(text):
             return
         weight = _REFERENCE_WEIGHT if _is_reference(text, hit.text, span) else None
-        mark = bullet[0].strip("> \t") if bullet else ""
+        mark = bullet[0].strip("> \t\r\n") if bullet else ""
         if mark or text.startswith("|"):
             self._under_title()
         self._title = None
@@ -333,6 +337,8 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
         return 0.6
     if kind == "prose" and opens:
         return 0.9
+    if kind == "prose" and text.count(" ") < _LINE_WORDS:
+        return _LINE_WEIGHT
     return 0.8 if kind == "item" else 0.5
 
 

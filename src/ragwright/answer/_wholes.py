@@ -19,15 +19,19 @@ _NUMBER = (
     r"|six|sept|huit|neuf|dix|plusieurs|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|mehrere"
     r"|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|varios|varias"
 )
+_COUNTS = (
+    r"^\W*(?:there (?:are|is) |these |the |les |die |los |las )?"
+    rf"(?:{_NUMBER})\b(?:\W+\w+){{1,11}}\W*$"
+)
 _ANNOUNCES = late_pattern(
     r"[:：]$|\b(?:following|as follows|below|listed|suivante?s?|ci-dessous|folgende[nrs]?"
     r"|siguientes?"
     r"|seguenti|seguintes|volgende)\b"
     r"|\b(?:table|tableau|tabelle|tabla|tabella|tabela) \d"
-    rf"|^\W*(?:there (?:are|is) |these |the |les |die |los "
-    rf"|las )?(?:{_NUMBER})\b(?:\W+\w+){{1,11}}\W*$",
+    rf"|{_COUNTS}",
     re.IGNORECASE,
 )
+_COUNTED = late_pattern(_COUNTS, re.IGNORECASE)
 _CAPTION = late_pattern(
     r"^(?:table|tableau|tabelle|tabla|tabella|tabela|listing|example) \d", re.IGNORECASE
 )
@@ -40,15 +44,18 @@ def whole(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
 
     A heading, a sentence that ends with a colon and one that names what follows ("Table 2 lists",
     "Four things go wrong.") lead to the list or table below them; a colon and a line in bold also
-    to the paragraph below; an item that begins with a line in bold to its further sentences.
+    to the paragraph below, and a number of things to the rest of their paragraph; an item that
+    begins with a line in bold to its further sentences.
     """
     lead = sentences[at]
     following = sentences[at + 1 : at + 3]
     label = bool(_LABEL.match(lead.text))
     if lead.kind in ("item", "row") or (label and _same_block(lead, following[:1])):
         return _rest(sentences, at) if label else ()
-    if not following or following[0].number != lead.number or _same_block(lead, following[:1]):
+    if not following or following[0].number != lead.number:
         return ()
+    if _same_block(lead, following[:1]):
+        return _rest(sentences, at) if lead.kind == "prose" and _COUNTED.match(lead.text) else ()
     start = at + 1
     captioned = len(following) > 1 and following[1].kind == "row" and following[0].kind == "prose"
     if captioned and _CAPTION.match(following[0].text):

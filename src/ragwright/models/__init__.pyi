@@ -19,6 +19,7 @@ from ._embedding import (
 )
 from ._extractive import (
     ExtractiveReranker as ExtractiveReranker,
+    asks_same as asks_same,
     names_subject as names_subject,
 )
 from ._folder import transformer_folder as transformer_folder
@@ -49,6 +50,7 @@ from ._questions import (
     answer_kind as answer_kind,
     asks_steps as asks_steps,
     instructs as instructs,
+    offers as offers,
     says_what as says_what,
     writes_out as writes_out,
 )

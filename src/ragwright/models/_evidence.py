@@ -32,6 +32,8 @@ _TIME = (
     r"|mois|ans"
     r"|années?|siècles?|segundos?|minutos?|horas?|días?|semanas?|meses|años?|s|ms|h|min)\b"
 )
+_WORK = r"\([^()]*[^()\d](?:1[89]|20)\d\d\)"
+"""A work in brackets: (Gao and others, 2022)."""
 _MONEY = r"[$€£¥]|\b(?:dollars?|euros?|eur|usd|pounds?|francs?|pesos?|yens?|cents?|dólares)\b"
 
 _TABLE = (
@@ -58,7 +60,7 @@ _TABLE = (
     ),
     (
         r"\bhow much (?:does|do|did|is|was) .*\bcosts?\b|\bhow expensive\b|\b(?:price|cost)s?\b"
-        r"|\bkoste[tn]?\b|\bpreis\w*|\bcoûte\w*|\bprix\b|\bcuesta\w*|\bprecio\b|\bcosta\b",
+        r"|\bkoste\w*|\bpreis\w*|\bcoût\w*|\bprix\b|\bc(?:ue|o)st(?:a|ó)\w*|\bprecio\b",
         _MONEY + r"|\b(?:price|free of charge|preis|prix|precio)\w*",
     ),
     (
@@ -130,15 +132,15 @@ _TABLE = (
         r"|eingeführt"
         r"|vorgestellt|sort\w*|paru\w*|parai\w+|lanc\w+|publi\w+|dévoil\w+|présent\w+|lanz\w+"
         r"|estren\w+"
-        r"|aparec\w+|uscit\w+)\b",
+        r"|aparec\w+|uscit\w+)\b|" + _WORK,
     ),
     (
-        r"\b(?:invent\w*)\b|\berfunden\b|\berfand\b|\berfinder\w*|\bdiscover\w*"
+        r"\b(?:invent\w*|propose[ds]?|suggested|devised)\b|\berfunden\b|\berfand\b|\berfinder\w*|\bdiscover\w*"
         r"|\bentdeck\w*"
         r"|\bdécouv\w+|\bdescubr\w+",
         r"\b(?:invent\w*|erfunden|erfand|erfinder\w*|discover\w*|entdeck\w*|découv\w+|descubr\w+"
         r"|devis\w+|develop\w*|patent\w*|pioneer\w*|designed by|first (?:made|built|described)"
-        r"|entwickel\w*|mis au point|créa\w*)\b",
+        r"|entwickel\w*|mis au point|créa\w*|propos\w*|suggest\w*)\b|" + _WORK,
     ),
     # roles
     (
@@ -275,9 +277,17 @@ _ROWS = tuple((late_pattern(asked, _I), late_pattern(holds, _I)) for asked, hold
 
 @cache
 def asked_properties(question: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """For each property that a question asks for: its words for it, the pattern of its answers."""
+    """For each property that a question asks for: its words for it, the pattern of its answers.
+
+    What stands between is not among them: *the nut* of *how much does the nut weigh*.
+    """
     found = ((asked.search(question), holds) for asked, holds in _ROWS)
-    return tuple((match[0], holds) for match, holds in found if match)
+    return tuple((_ends(match[0].split()), holds) for match, holds in found if match)
+
+
+def _ends(told: list[str]) -> str:
+    """The words that ask: the first two and the last one of a longer match."""
+    return " ".join(told if len(told) <= 3 else [*told[:2], told[-1]])
 
 
 _COUNTED = late_pattern(

@@ -99,7 +99,7 @@ _WEIGHTS = {
 by hand, since the development splits hold only 25 questions that ask for a definition, and neither
 headings nor instructions."""
 
-_SCALE, _PLAIN, _BIAS = 0.91, 0.47, -0.65
+_SCALE, _PLAIN, _BIAS = 0.91, 0.47, -0.9
 """The score that decides whether anything is quoted, from two scores of the best sentence: the
 logit above, and the natural logarithm of 1 + its plain BM25 score (k1 1.2, b 0.75, not as a share
 of the best one's). Fitted by a logistic regression on whether the best sentence of a development
@@ -135,6 +135,15 @@ def names_subject(question: str, heading: str) -> bool:
     held = set(_ANALYZER.tokens(heading)).intersection(terms)
     codes = {t for t in terms if is_code(t) and not within(t, terms)}
     return bool(terms) and 2 * len(held) >= len(terms) and (not codes or bool(codes & held))
+
+
+def asks_same(question: str, heading: str) -> bool:
+    """True if a heading is a question with most of the words of another one, as in lists of FAQ."""
+    if not heading.rstrip().endswith("?"):
+        return False
+    terms = set(_ANALYZER.query_tokens(question))
+    held = terms.intersection(_ANALYZER.tokens(heading))
+    return bool(terms) and len(held) >= NAMED * len(terms)
 
 
 class ExtractiveReranker(Reranker):
@@ -259,7 +268,8 @@ def _shape(units: Sequence[Unit], asked: Asked) -> dict[str, NDArray[np.float64]
         "no_date": (strict - offered) * (kind == "time" and asked.insists),
         "no_person": (strict - offered) * (kind == "person" and asked.insists),
         "definition": defines,
-        "lead": _named_above(units, asked, lead=True) * (1.0 if kind == "definition" else 0.5),
+        "lead": _named_above(units, asked, lead=True)
+        * np.array([1.0 if kind == "definition" or u.asks else 0.5 for u in units]),
         "steps": _steps(units, asked),
         "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
         "bm25": plain / (plain.max() or 1.0),
@@ -303,7 +313,7 @@ def _named_above(units: Sequence[Unit], asked: Asked, *, lead: bool) -> NDArray[
 
     The weighted share of the question's terms in the heading, 0 if that is under one half or holds
     no code of a question with codes. Without codes, a heading that says more counts less. Only for
-    questions that ask for a definition or for steps.
+    questions that ask for a definition or for steps, and below headings that ask the question.
 
     Args:
         units: The sentences.
@@ -312,14 +322,16 @@ def _named_above(units: Sequence[Unit], asked: Asked, *, lead: bool) -> NDArray[
             questions that ask for steps.
     """
     marks = np.zeros(len(units))
-    if not (asked.steps or (lead and asked.kind == "definition")):
-        return marks
+    fitting = asked.steps or (lead and asked.kind == "definition")
     total = float(asked.weights.sum()) or 1.0
     for i, unit in enumerate(units):
+        if not (fitting or (lead and unit.asks)):
+            continue
+        least = 0.5 if fitting else NAMED
         above = unit.opens if lead else unit.heading
         named = [j for j, term in enumerate(asked.terms) if term in above]
         share = float(asked.weights[named].sum()) / total
-        if share < 0.5 or (asked.codes and not set(asked.codes) & set(named)):
+        if share < least or (asked.codes and not set(asked.codes) & set(named)):
             continue
         exact = 1.0 if asked.codes else 0.5 + 0.5 * len(named) / len(above)
         marks[i] = share * exact

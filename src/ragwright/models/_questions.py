@@ -72,7 +72,8 @@ _KINDS: tuple[tuple[AnswerKind, re.Pattern[str]], ...] = (
     (
         "definition",
         late_pattern(
-            r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?(?:\w+[ -]?){1,3}\??$|define\b"
+            r"^\W*(?:what (?:is|are|was|were) (?:an? |the )?"
+            r"(?:(?!(?:of|for|in|to|between)\b)\w+[ -]?){1,5}\??$|define\b"
             r"|(?:explain|describe) (?!how|why|when|where|which|who)"
             r"|qu['’]est[- ]ce qu(?:e|['’])|c['’]est quoi"
             r"|que signifie|was (?:ist|sind)|qué es|cos['’]è|o que é|wat is)"
@@ -109,7 +110,9 @@ _TIME = late_pattern(
     r"|\b(?:january|february|april|june|july|(?-i:March|May|August)|september|october|november"
     r"|december|janvier|f[ée]vrier|mars|avril|mai|juin|juillet|ao[uû]t|septembre|octobre|novembre"
     r"|d[ée]cembre)\b|\b\d{3,4} ?(?:BC|AD|BCE|CE)\b|\b(?:en|in|an|vers|dès) [1-9]\d\d\b"
-    r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b",
+    r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b|\b(?-i:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"
+    r"|\b(?-i:Mon|Diens|Donners|Frei|Sams|Sonn)tags?\b|\bMittwochs?\b"
+    r"|\b(?:lun|mar|mercre|jeu|vendre|same)dis?\b|\bdimanches?\b",
     _I,
 )
 _NUMBER = late_pattern(
@@ -179,7 +182,7 @@ _STEPS = late_pattern(
     _I,
 )
 _INSTRUCTS = late_pattern(
-    r"^(?:to|pour|um|para|per|om) \w+.*?,|\byou (?:can|must|should|need to|have to)\b"
+    r"^(?:to|pour|um|para|per|om) \w+.*?,|\byou (?:can|must|should|need|have to)\b"
     r"|(?:^|[;:] |, (?:then )?|\b(?:please|then|to fix[^,]*,) )(?:use|try|make sure|be sure"
     r"|ensure|check"
     r"|verify|consider|remove|replace|run|add|select|install|set|write|click|open|rebuild|delete"
@@ -293,7 +296,12 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     if kind == "time":
         return any(m.casefold() not in asked for m in _TIME.findall(sentence))
     if kind == "number":
-        rest = re.sub(r"\w*\d[\w.,]*", lambda m: "" if m[0].casefold() in asked else m[0], sentence)
+        # Neither a code nor a number of the question is a number that answers it.
+        rest = re.sub(
+            r"[^\W\d]+\d\w*|\d[\w.,]*",
+            lambda m: m[0] if m[0][0].isdigit() and m[0].strip(".,") not in asked else "",
+            sentence,
+        )
         return bool(_NUMBER.search(rest))
     if kind in {"person", "place", "name"}:
         return any(n.casefold() not in asked for n in names(sentence))
@@ -304,8 +312,15 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     return True
 
 
+def may_offer(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
+    """The same as :func:`offers`, where the first word of a sentence may be a name."""
+    first = next(iter(words(sentence)), "")
+    named = first[:1].isupper() and first.casefold() not in _SMALL | asked
+    return offers(kind, sentence, asked) or (kind == "person" and named)
+
+
 _COPULA = (
-    r"[*_`\"'”»]*(?:\s*\([^()]{1,60}\)|,[^,.]{1,60},)?\s*(?:,\s*|[:—–]\s+|-\s+|\|\s*"
+    r"[*_`\"'”»]*(?:\s+(?:or|ou|oder|o)\s[^,.()]{1,40}?)?(?:\s*\([^()]{1,60}\)|,[^,.]{1,60},)?\s*(?:,\s*|[:—–]\s+|-\s+|\|\s*"
     r"|(?:is|are|was|were|means?|refers? to|denotes?|stands? for|describes?|est|sont|était"
     r"|étaient"
     r"|désigne(?:nt)?|signifie(?:nt)?|correspond(?:ent)? à|ist|sind|war|waren|bezeichnet|bedeutet"

@@ -34,7 +34,10 @@ MARK = "\x1f"
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A sentence: its tokens, those of its heading, its chunk, and the heading it opens."""
+    """A sentence: its tokens, those of its heading, its chunk, and the heading it opens.
+
+    ``asks`` is true where that heading is a question.
+    """
 
     text: str
     above: str
@@ -45,6 +48,7 @@ class Unit:
     ranked: bool
     place: int
     opens: frozenset[str]
+    asks: bool
     acts: bool
 
 
@@ -113,6 +117,7 @@ def read_unit(
         ranked,
         int(order) if order.isdigit() else 0,
         above(opens),
+        opens.rstrip().endswith("?"),
         bool(acts) or instructs(text),
     )
 
@@ -147,7 +152,7 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
         [] if properties else _which(terms, analyzer.tokens(counted_thing(query))),
         _which(terms, analyzer.tokens(task_object(query))) if steps else [],
         defined_thing(query) if kind == "definition" else "",
-        bool(terms) and asks_whether(query),
+        bool(terms) and kind == "other" and asks_whether(query),
         properties,
     )
 

@@ -50,7 +50,9 @@ _FENCE = late_pattern(r"\s*(?:```|~~~)")
 _HEADING = late_pattern(r" {0,3}#{1,6}\s|\s*={2,}[^=].*={2,}\s*$")
 _RULE = late_pattern(r"\s*(?:[-=_*~+]\s*){3,}$")
 _TABLE = late_pattern(r"\s*\|.*|.*\S\s*\|\s*\S.*\|.*|.*\t.*\t.*|\s*\+(?:[-=]+\+)+\s*$")
-_BULLET = late_pattern(r"\s*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)")
+_BULLET = late_pattern(
+    r"\s*(?:>\s*)*(?:[-*•◦▪‣–—+]|\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])\s+(?=\S)"
+)
 _LABEL = late_pattern(r"\s*(?:\(?(?:\d{1,3}|[a-zA-Z]|[ivxIVX]{1,4})[.)])+\s*$")
 
 

@@ -12,12 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._evidence import points_back
+from ._questions import defines, may_offer
 from ._reading import Asked, Unit, holds
 
-_UNASKED = 2.5
+_UNASKED = 5.0
 """Taken from a sentence where neither it nor its headings hold what is asked about the thing: no
-length for *how tall*, no founding for *who founded*. Set by hand: the development splits hold few
-such questions."""
+length for *how tall*, no founding for *who founded*. Enough to refuse. Set by hand: the development
+splits hold few such questions."""
+
+_UNOFFERED = 1.5
+"""The same where neither the sentence nor the next one holds the kind of thing asked for: a date,
+a number, a person."""
 
 _UNCOUNTED = 1.2
 """The same for *how many pages* without pages. On PIAF's development articles 3 of 13 best
@@ -30,39 +35,49 @@ _FAR, _FAR_ASKED = 0.8, 2.0
 """The same where it is in the passage, but in neither the sentence, nor its headings, nor the
 sentence before one that points back; the second, where a property of it is asked for."""
 
-_UNSHARED = 0.6
-"""The same where two thirds of the question's words other than names are in neither, for questions
+_UNSHARED, _NOTHING = 0.6, 2.0
+"""The same where two thirds of the question's words other than names are in neither, and where all
+of them are missing: the sentence names the thing and says something else of it. For questions
 for a person, a time, a place, a number, a reason, a manner, and without a question word. A logistic
-regression on the development splits gave 0.4 to 0.8."""
+regression on the development splits gave 0.4 to 0.8 for the first."""
 
 _SHARED_KINDS = frozenset({"person", "time", "place", "number", "reason", "manner", "other"})
 
-_IDLE, _OTHER_TASK = 1.4, 2.5
+_IDLE, _OTHER_TASK = 2.0, 2.5
 """Taken, where a question asks how to do something, from a sentence that says nothing to do, and
 from one that with its headings holds less than half of what it is to be done to. Set by hand."""
 
-_UNSTATED = 1.0
+_UNSTATED = 3.0
 """Taken, for a question that *yes* or *no* answers, from a sentence that with its headings holds
-less than two thirds of its words. Set by hand."""
+less than two thirds of its words, or that lacks its last word, which is what is asked of the thing:
+*Can the nut be reused?*. Set by hand."""
+
+_UNDEFINED = 1.5
+"""Taken, where a question asks what a thing is, from a sentence that neither says so nor opens a
+section. Set by hand."""
+
+_ALL = 0.6
+"""Given to a sentence that with its headings and what it points back to holds every word of the
+question. Set by hand, with the threshold."""
 
 NAMED = 0.66
 """Share of the question's words from which a sentence names a task."""
 
-_MOST = 3.0
-"""Most that is taken from a sentence, so that the closest one is still told from the others."""
-
 LOSSES = (
     _UNASKED,
+    _UNOFFERED,
     _UNCOUNTED,
     _UNNAMED,
     _FAR,
     _FAR_ASKED,
     _UNSHARED,
+    _NOTHING,
     _IDLE,
     _OTHER_TASK,
     _UNSTATED,
+    _UNDEFINED,
+    _ALL,
     NAMED,
-    _MOST,
 )
 """All of the above, for the identity of the model."""
 
@@ -74,17 +89,20 @@ def unsupported(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
     that points back: *It was …*.
     """
     taken = np.zeros(len(units))
+    terms = frozenset(asked.terms)
     around: dict[str, set[str]] = {}
     for unit in units if asked.entities else ():
         around.setdefault(unit.chunk, set(unit.heading)).update(unit.held)
     for i, unit in enumerate(units):
-        taken[i] = _unasked(unit, asked)
+        own = unit.held | unit.heading
+        before = units[i - 1].held if i and units[i - 1].chunk == unit.chunk else frozenset()
+        if not before.isdisjoint(terms - own) and points_back(unit.text):
+            own |= before
+        taken[i] = _unasked(unit, own, asked) + _unoffered(units, i, asked)
         if asked.entities:
-            near = i and units[i - 1].chunk == unit.chunk and points_back(unit.text)
-            before = units[i - 1] if near else unit
             if not (asked.codes or _names_all(asked, frozenset(around[unit.chunk]))):
                 taken[i] += _UNNAMED
-            elif for_facts(asked) and not _names_all(asked, unit.held | unit.heading | before.held):
+            elif for_facts(asked) and not _names_all(asked, own):
                 taken[i] += _FAR_ASKED if asked.properties else _FAR
     return taken
 
@@ -99,20 +117,32 @@ def _names_all(asked: Asked, held: frozenset[str]) -> bool:
     return all(any(holds(held, asked.terms[j]) for j in name) for name in asked.entities)
 
 
-def _unasked(unit: Unit, asked: Asked) -> float:
-    """What is taken from a sentence for what it says of the thing."""
-    own = unit.held | unit.heading
-    taken = 0.0
+def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
+    """What is taken from a sentence for what it says of the thing.
+
+    Args:
+        unit: The sentence.
+        own: The terms of the sentence, of its headings and of what it points back to.
+        asked: The question.
+    """
+    every = list(range(len(asked.terms)))
+    whole = for_facts(asked) and every and own.issuperset(asked.terms)
+    taken = -_ALL if whole else 0.0
     if not all(p.search(unit.text) or p.search(unit.above) for _, p in asked.properties):
         taken += _UNASKED
     if asked.counted and not share_held(own, asked, asked.counted):
         taken += _UNCOUNTED
-    if asked.whether and share_held(own, asked, list(range(len(asked.terms)))) < NAMED:
+    if asked.whether and not (
+        share_held(own, asked, every) >= NAMED and (unit.asks or holds(unit.held, asked.terms[-1]))
+    ):
         taken += _UNSTATED
     if asked.kind in _SHARED_KINDS:
-        plain = [i for i in range(len(asked.terms)) if i not in asked.named]
-        if plain and 3 * share_held(own, asked, plain) <= 1:
-            taken += _UNSHARED
+        told = {i for which, p in asked.properties if p.search(unit.text) for i in which}
+        plain = [i for i in _apart_from_names(asked) if i not in told]
+        share = share_held(own, asked, plain) if plain else 1.0
+        taken += _UNSHARED if 0 < 3 * share <= 1 else _NOTHING if not share else 0.0
+    if asked.thing and not (asked.codes or unit.opens or defines(unit.text, asked.thing)):
+        taken += _UNDEFINED
     if asked.steps:
         taken += 0 if unit.acts else _IDLE
         if asked.object and 2 * share_held(own, asked, asked.object) < 1:
@@ -120,8 +150,26 @@ def _unasked(unit: Unit, asked: Asked) -> float:
     return taken
 
 
+def _unoffered(units: Sequence[Unit], at: int, asked: Asked) -> float:
+    """What is taken where a sentence and the one that goes on from it lack the kind asked for."""
+    if not (asked.insists or asked.kind == "number") or not for_facts(asked):
+        return 0.0
+    near = units[at : at + 2]
+    texts = [unit.text for unit in near if unit.chunk == units[at].chunk]
+    return 0.0 if any(may_offer(asked.kind, text, asked.words) for text in texts) else _UNOFFERED
+
+
+def _apart_from_names(asked: Asked) -> list[int]:
+    """The terms of a question that are in no name; fragments of two letters say nothing."""
+    named = {*asked.named, *(i for name in asked.entities for i in name)}
+    return [i for i, term in enumerate(asked.terms) if i not in named and len(term) > 2]
+
+
 def share_held(held: frozenset[str], asked: Asked, which: list[int]) -> float:
     """Share of the weight of some terms that a text holds."""
-    weights = asked.weights[which]
-    found = np.array([holds(held, asked.terms[i]) for i in which])
-    return float(found @ weights / weights.sum())
+    total = shared = 0.0
+    for i in which:
+        weight = float(asked.weights[i])
+        total += weight
+        shared += weight * holds(held, asked.terms[i])
+    return shared / total
