@@ -323,7 +323,13 @@ def test_links_are_added_where_asked_for(offline: Path) -> None:
 
 def test_filters_of_a_request_narrow_it(offline: Path) -> None:
     with served(offline) as running:
-        made = asked(running, extra_body={"ragwright": {"filters": ["source=docs/codes.md"]}})
+        question = {"messages": [{"role": "user", "content": "What does APP_w304 mean?"}]}
+        replies = [
+            running.http.post(
+                "/v1/chat/completions", json={**question, "ragwright": {"filters": [only]}}
+            ).json()["ragwright"]["citations"]
+            for only in ("source=docs/codes.md", "source=docs/service.md")
+        ]
         wrong = running.http.post(
             "/v1/chat/completions",
             json={
@@ -331,8 +337,8 @@ def test_filters_of_a_request_narrow_it(offline: Path) -> None:
                 "ragwright": {"filters": ["nothing"]},
             },
         )
-    cited = made.model_extra["ragwright"]["citations"]  # type: ignore[index]
-    assert {one["source"] for one in cited} == {"docs/codes.md"}
+    assert {cited["source"] for cited in replies[0]} == {"docs/codes.md"}
+    assert not replies[1]
     assert wrong.status_code == 400
     assert wrong.json()["error"]["code"] == "invalid_filter"
 

@@ -124,7 +124,7 @@ def _refused(
         text=refusal(blank.question),
         abstained=True,
         hits=shown,
-        closest=closest(near, shown),
+        closest=closest(blank.question, near, shown),
         notes=(*blank.notes, note),
     )
 

@@ -10,7 +10,7 @@ from itertools import pairwise, zip_longest
 
 from ..core import Citation, ClosestPassage, Hit, Persona
 from ..flow import Flow, rerank
-from ..models import ExtractiveReranker, asks_steps, pack_sentence, words
+from ..models import ExtractiveReranker, asks_steps, fold, pack_sentence, stop_words, words
 from ._options import AnswerOptions
 from ._quotes import Quote, definition_above, details, rest_of_paragraph
 from ._sentences import Sentence
@@ -270,15 +270,27 @@ def quoted(
     return _joined(pieces), tuple(citations), tuple(notes)
 
 
-def closest(quotes: Sequence[Quote], hits: Sequence[Hit]) -> tuple[ClosestPassage, ...]:
+def closest(
+    question: str, quotes: Sequence[Quote], hits: Sequence[Hit]
+) -> tuple[ClosestPassage, ...]:
     """The best quotes of an abstention, each from its own place, with something of the question."""
-    near = [quote for quote in ranked(quotes)[: 4 * CLOSEST] if quote.score >= _HOPELESS]
+    asked = _content_words(question)
+    near = [
+        quote
+        for quote in ranked(quotes)[: 4 * CLOSEST]
+        if quote.score >= _HOPELESS or asked & _content_words(quote.text())
+    ]
     found = fitting(near, sys.maxsize, sys.maxsize)
     found = ranked(found)[:CLOSEST]
     return tuple(
         ClosestPassage(quote.citations(hits[quote.number - 1])[0], quote.text(), quote.score)
         for quote in found
     )
+
+
+def _content_words(text: str) -> set[str]:
+    stops = stop_words("auto")
+    return {folded for word in words(text) if (folded := fold(word.casefold())) not in stops}
 
 
 def _joined(pieces: Sequence[str]) -> str:

@@ -103,7 +103,7 @@ def extract(
             return _quoted(made, selection, persona)
         if selection.best:
             note = f"no passage compares {things[0]} and {things[1]}, or tells of both"
-            return replace(_refused(made, note), closest=closest([selection.best], hits))
+            return replace(_refused(made, note), closest=closest(question, [selection.best], hits))
     sources = list(dict.fromkeys(hit.document_id for hit in hits))
     spoken = of_speaker(question, sentences, hits)
     topic, sentences = spoken if spoken is not None else (question, sentences)
@@ -120,7 +120,7 @@ def extract(
             return _of_entries(made, entries, persona)
         reached, needed = _apart(selection.score, options.threshold)
         note = f"the closest passage has score {reached} of {needed} needed (answer.threshold)"
-        return replace(_refused(made, note), closest=closest(quotes, hits))
+        return replace(_refused(made, note), closest=closest(question, quotes, hits))
     answered = _quoted(made, selection, persona)
     if persona.name:
         plain = Persona("")
