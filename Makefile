@@ -10,7 +10,7 @@ export OMP_NUM_THREADS := 1
 # `make install LOCK=requirements-dev.lock` takes the versions of the lock file, else the newest.
 LOCK ?=
 PIP := $(BIN)/python -m pip install --quiet $(if $(LOCK),--constraint $(LOCK))
-EXTRAS := ann,delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,serve,viz
+EXTRAS := delta,docs,embed,jobs,lance,measures,ocr,otel,pg,records,serve,viz
 
 # Compiled files are kept: without them, collecting the tests takes twice the time.
 unexport PYTHONDONTWRITEBYTECODE

@@ -146,6 +146,31 @@ def test_a_few_rows_prove_nothing_and_say_what_would() -> None:
     )
 
 
+def test_rows_needed_allow_for_rows_that_a_sample_can_miss() -> None:
+    """That many rows of the same kind are the first whose smallest difference is the one seen."""
+    gains = [0.08, 0.1, 0.12, 0.1] * 3
+    found = compared([0.5] * 12, [0.5 + gain for gain in gains])
+    assert found.verdict == "no change proven"
+    assert found.more_rows is not None
+    whole = 12 + found.more_rows
+    for size in (whole - whole % 4, whole - whole % 4 + 4):
+        more = compared([0.5] * size, [0.5 + gain for gain in (gains * 9)[:size]])
+        assert more.smallest is not None
+        assert (more.smallest <= 0.1) == (size >= whole)
+
+
+def test_rare_rows_count_for_every_measure_compared() -> None:
+    """45 rows bound what they can miss for one measure; of ten, one may well miss a loss."""
+    names = [f"Recall@{k}" for k in range(1, 11)]
+    before, after = (
+        {str(at): [Score(name, "scored", value) for name in names] for at in range(45)}
+        for value in (0.5, 0.6)
+    )
+    assert {one.verdict for one in compare_rows(before, after).measures} == {"no change proven"}
+    alone = compare_rows(*({key: v[:1] for key, v in side.items()} for side in (before, after)))
+    assert alone["Recall@1"].verdict == "better"
+
+
 @pytest.mark.slow
 def test_the_smallest_difference_is_found_in_80_of_100_tries() -> None:
     generator = np.random.default_rng(4)

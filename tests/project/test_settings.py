@@ -73,12 +73,23 @@ def test_an_unknown_key_names_line_and_nearest_key(
         ("serv:\n  port: 80\n", 1),
         ("jobs:\n  nightly: {step: ingest}\n", 2),
         ("store:\n  kind: mysql\n", 1),
+        ("sources: []\nstore:\n  approximate: true\n", 2),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: int) -> None:
     with pytest.raises(ConfigError) as caught:
         load(tmp_path, text)
     assert (caught.value.where or "").startswith(f"ragwright.yaml:{line}")
+
+
+def test_approximate_search_names_the_store_that_has_it(tmp_path: Path) -> None:
+    """Files of earlier versions may ask for it beside the SQLite store, which once had it."""
+    with pytest.raises(ConfigError, match=r"store\.approximate needs store\.kind lance") as caught:
+        load(tmp_path, "store: {approximate: true}\n")
+    assert caught.value.hint == (
+        "set store.kind: lance and run ragwright ingest again, or remove store.approximate"
+    )
+    assert load(tmp_path, "store: {kind: lance, approximate: true}\n").store.approximate
 
 
 def test_overrides_win_and_are_checked_alike(tmp_path: Path) -> None:

@@ -33,15 +33,7 @@ LeaveOneOut = Annotated[
     bool,
     typer.Option("--leave-one-out", help="Leave out each part alone (the default)."),
 ]
-AddOne = Annotated[
-    bool, typer.Option("--add-one", help="Add each part alone to context and question.")
-]
-Factorial = Annotated[
-    str, typer.Option("--factorial", help="2 to 4 parts, on and off in every combination.")
-]
-Parts = Annotated[
-    str, typer.Option("--parts", help="Leave out and add only these parts; all by default.")
-]
+Parts = Annotated[str, typer.Option("--parts", help="Leave out only these parts; all by default.")]
 Personas = Annotated[
     str, typer.Option("--personas", help="Ask every question for these; by default the rows' own.")
 ]
@@ -62,6 +54,18 @@ Confirm = Annotated[
     bool,
     typer.Option("--confirm", help="Confirm what is safe to delete on the held-out split, once."),
 ]
+
+
+def _refuse(value: bool | str) -> None:
+    if value:
+        raise typer.BadParameter(
+            "it was removed: ablate leaves out each part alone (--leave-one-out), several by "
+            "presets (--presets), and all that are safe together (--confirm)"
+        )
+
+
+AddOne = Annotated[bool, typer.Option("--add-one", hidden=True, callback=_refuse)]
+Factorial = Annotated[str, typer.Option("--factorial", hidden=True, callback=_refuse)]
 
 
 @reported
@@ -86,8 +90,6 @@ def command(
     asked = Ablating(
         presets=names_of(presets),
         leave_one_out=leave_one_out,
-        add_one=add_one,
-        factorial=names_of(factorial),
         parts=names_of(parts),
         personas=names_of(personas),
         margin=margin,

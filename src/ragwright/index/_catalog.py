@@ -1,8 +1,7 @@
 """Saved views: segments and the files that combine them into views, in the cache folder.
 
-``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments), ``*.ann`` (the approximate index of a
-large one, if the settings ask for it) and ``*.view`` (which segments make one snapshot, the
-impacts under that snapshot's statistics, and which documents are dead).
+``<folder>/<store>/<pair>/`` holds ``*.seg`` (segments) and ``*.view`` (which segments make one
+snapshot, the impacts under that snapshot's statistics, and which documents are dead).
 Everything here can be rebuilt from the store; deleting it costs only time.
 """
 
@@ -12,7 +11,7 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,8 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..core import StoreError
-from . import _approximate as approximate
-from ._approximate import Approximate
 from ._arrays import Array, Arrays, open_arrays, write_arrays
 from ._options import StoreOptions
 from ._segment import FORMAT, MAX_ROWS, Segment, build_segments
@@ -122,8 +119,9 @@ class Catalog:
             Files that could not be deleted because another process holds them (Windows).
         """
         with self._lock:
-            # Also deletes files left half written; a live process then works without them.
-            gone = list(self._folder.glob("*/.*.tmp"))
+            # Also deletes files left half written (a live process then works without them) and
+            # approximate indexes of versions that built them: these hold vectors of documents.
+            gone = [*self._folder.glob("*/.*.tmp"), *self._folder.glob("*/*.ann")]
             for path in self._folder.glob("*/*.seg"):
                 try:
                     if not np.isin(open_arrays(path)["stamps"], live).all():
@@ -132,7 +130,6 @@ class Catalog:
                     gone.append(path)
             for path in gone:
                 _unlink(path)
-            gone += _orphans(self._folder.glob("*/*.ann"))
             for view in self._folder.glob("*/*.view"):
                 names = _segment_names(view)
                 if names is None or not all((view.parent / name).exists() for name in names):
@@ -156,7 +153,7 @@ class Catalog:
             ]
         except (OSError, StoreError):
             return None
-        return _state(view, segments, self._near(pair, segments))
+        return _state(view, segments)
 
     def _reusable(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that a new state should reuse."""
@@ -202,44 +199,7 @@ class Catalog:
                 view = open_arrays(path)
             except OSError:
                 pass
-        return _state(view, segments, self._near(pair, segments))
-
-    def _near(self, pair: IndexSpec, segments: Sequence[Segment]) -> list[Approximate | None]:
-        """Approximate indexes of the segments, opened or built; None for segments searched exactly.
-
-        Raises:
-            MissingExtraError: They are configured, but their package is not installed.
-        """
-        if not self._options.approximate or not pair.dimensions:
-            return [None] * len(segments)
-        approximate.available()
-        return [
-            None
-            if len(segment.vectors) < self._options.approximate_rows
-            else self._approximate(pair, segment)
-            for segment in segments
-        ]
-
-    def _approximate(self, pair: IndexSpec, segment: Segment) -> Approximate:
-        recall = self._options.recall
-        path = self._home(pair) / f"{Path(segment.name).stem}.ann" if segment.name else None
-        try:
-            if path is not None and segment.name not in self._distrusted:
-                return approximate.opened(open_arrays(path), recall)
-        except (OSError, StoreError, RuntimeError, KeyError, ValueError, TypeError):
-            # It is rebuilt below.
-            pass
-        try:
-            arrays = approximate.build(segment.vectors, recall)
-            found = approximate.opened(arrays, recall)
-        except (MemoryError, RuntimeError, ValueError, OSError) as error:
-            return Approximate.broken(error)
-        try:
-            if path is not None:
-                write_arrays(path, arrays)
-        except OSError:
-            pass
-        return found
+        return _state(view, segments)
 
     def _tidy(self, pair: IndexSpec) -> None:
         """Drop old views and the segments that only they used."""
@@ -252,7 +212,6 @@ class Catalog:
             # Another process may be about to refer to a recent one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
                 _unlink(path)
-        _orphans(self._home(pair).glob("*.ann"))
 
 
 def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
@@ -270,7 +229,7 @@ def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
     stamps = [segment.stamps for segment in segments]
     live = np.concatenate(stamps) if stamps else np.empty(0, np.int64)
     described = _describe(segments, live, reading.k1, reading.b)
-    state = _state(described, segments, [None] * len(segments))
+    state = _state(described, segments)
     return SegmentView(reading.snapshot, pair, state, reading.analyzer)
 
 
@@ -303,13 +262,9 @@ def _describe(segments: Sequence[Segment], live: Stamps, k1: float, b: float) ->
     return Arrays(meta, arrays)
 
 
-def _state(
-    view: Arrays, segments: Sequence[Segment], near: Sequence[Approximate | None]
-) -> ViewState:
+def _state(view: Arrays, segments: Sequence[Segment]) -> ViewState:
     parts = [
-        ViewSegment(
-            segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"), near[index]
-        )
+        ViewSegment(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"))
         for index, segment in enumerate(segments)
     ]
     meta = view.meta
@@ -330,14 +285,6 @@ def _segment_names(view: Path) -> list[str] | None:
     except (OSError, StoreError):
         return None
     return list(meta["segments"]) if meta["format"] == FORMAT else None
-
-
-def _orphans(indexes: Iterable[Path]) -> list[Path]:
-    """Delete the approximate indexes of segments that are gone; those that were deleted."""
-    gone = [path for path in indexes if not path.with_suffix(".seg").exists()]
-    for path in gone:
-        _unlink(path)
-    return gone
 
 
 def _age_key(path: Path) -> float:

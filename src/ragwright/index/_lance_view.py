@@ -19,7 +19,6 @@ from ..core import Filter, Hit, Relaxation, RetrieveError, SnapshotGoneError
 from ..flow import SearchReply
 from ..models import TokenSource
 from . import _lance_tables as lance
-from ._approximate import missed_recall
 from ._ladder import Ladder
 from ._lance_relaxed import climb
 from ._lance_rows import rows_of
@@ -94,7 +93,11 @@ class Near:
                 "exact search answered"
             )
         if not found.probes:
-            return missed_recall(found.k, found.recall, self.target)
+            return (
+                f"approximate search reached a recall@{found.k} of "
+                f"{math.floor(found.recall * 1000) / 1000:.3f}, short of {self.target:g}: "
+                "exact search answered"
+            )
         return (
             f"approximate: measured recall@{found.k} {found.recall:.3f} "
             f"on {self.queries} sampled passages"

@@ -58,7 +58,7 @@ class StoreOptions:
     b: float = option(0.75, "BM25: how strongly long chunks are penalised (b).", ge=0.0, le=1.0)
     approximate: bool = option(
         False,
-        "Answer dense searches of large segments from an approximate index ([ann]); its measured "
+        "Answer dense searches of a large lance store from an approximate index; its measured "
         "recall is stated with every answer.",
     )
     recall: float = option(
@@ -70,7 +70,7 @@ class StoreOptions:
     )
     approximate_rows: int = option(
         50_000,
-        "Least number of chunks of a segment for which the approximate index is built.",
+        "Least number of chunks for which the approximate index is built.",
         ge=1000,
     )
     durability: str = option(
@@ -90,6 +90,12 @@ class StoreOptions:
             )
         if self.kind not in ("sqlite", "lance"):
             raise ConfigError(f"unknown store kind {self.kind!r}", hint="one of sqlite, lance")
+        if self.approximate and self.kind != "lance":
+            raise ConfigError(
+                "store.approximate needs store.kind lance: the sqlite store searches exactly",
+                hint="set store.kind: lance and run ragwright ingest again, or remove "
+                "store.approximate",
+            )
         if self.maintain not in ("ingest", "command"):
             raise ConfigError(f"store.maintain is {self.maintain!r}", hint="one of ingest, command")
         if self.durability not in ("normal", "full"):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from ..core import Filter, Hit, Relaxation, RetrieveError
 from ..flow import SearchReply
 from ..models import TokenSource
-from ._approximate import Approximate, stated
 from ._arrays import Arrays
 from ._filters import (
     Mask,
@@ -47,12 +46,11 @@ _POSITIONS = 256
 
 @dataclass(slots=True)
 class ViewSegment:
-    """A segment within a view: impacts of its postings, dead rows, its approximate index."""
+    """A segment within a view: impacts of its postings, dead rows."""
 
     segment: Segment
     impacts: Impacts
     dead: Mask | None = None
-    near: Approximate | None = None
 
 
 class ViewState:
@@ -231,18 +229,9 @@ class SegmentView(View):
             return tuple(() for _ in queries)
         found: list[list[tuple[Segment, Rows, Scores]]] = [[] for _ in queries]
         for part, mask in zip(state.parts, masks, strict=True):
-            for number, rows, scores in _similar(part, queries, k, mask):
+            for number, rows, scores in _nearest(part.segment, queries, k, mask):
                 found[number].append((part.segment, rows, scores))
         return tuple(best(lists, k) for lists in found)
-
-    def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
-        """The note on :meth:`dense` with these arguments; empty if it is exact."""
-        state = self._open()
-        if not any(part.near for part in state.parts):
-            return ""
-        masks = state.masks(filters)
-        pairs = zip(state.parts, masks, strict=True)
-        return stated([part.near for part, mask in pairs if _concerned(part, k, mask)], k)
 
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
@@ -338,13 +327,7 @@ class SegmentView(View):
     def statistics(self) -> ViewStatistics:
         """Size of the view; bytes count mapped files, which the system may drop and reread."""
         state = self._open()
-        return ViewStatistics(
-            state.rows,
-            state.documents,
-            state.tokens,
-            state.bytes,
-            self.approximation(100),
-        )
+        return ViewStatistics(state.rows, state.documents, state.tokens, state.bytes)
 
     def close(self) -> None:
         """Release the files; searching afterwards is a RetrieveError."""
@@ -396,24 +379,10 @@ def checked_query(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     return vector
 
 
-def _similar(
-    part: ViewSegment, queries: Matrix, k: int, mask: Mask | None
-) -> Iterator[tuple[int, Rows, Scores]]:
-    """Per query: its number, candidate rows of the segment and their exact similarities."""
-    left = np.arange(len(queries))
-    if part.near is not None:
-        near = part.near.candidates(queries, k, mask)
-        for number, rows in near.items():
-            yield number, rows, _exact(part.segment.vectors, rows, queries[number])
-        left = np.setdiff1d(left, list(near))
-    for at, rows, scores in _nearest(part.segment, queries[left], k, mask):
-        yield int(left[at]), rows, scores
-
-
 def _nearest(
     segment: Segment, queries: Matrix, k: int, mask: Mask | None
 ) -> Iterator[tuple[int, Rows, Scores]]:
-    """The same, from all vectors."""
+    """Per query: its number, candidate rows of the segment and their exact similarities."""
     matrix = segment.vectors
     if not len(matrix):
         return
@@ -433,11 +402,6 @@ def _nearest(
             if chosen is not None and mask is not None:
                 rows = chosen[rows] if few else rows[mask[rows]]
             yield start + at, rows, _exact(segment.vectors, rows, query)
-
-
-def _concerned(part: ViewSegment, k: int, mask: Mask | None) -> bool:
-    """False if a segment is searched exactly because few of its rows are allowed."""
-    return part.near is not None and (not part.near.narrow(mask) or bool(part.near.fault))
 
 
 class _Near:

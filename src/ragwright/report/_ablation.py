@@ -17,7 +17,7 @@ HEADS = {
     "others",
     "interaction": "Pairs: the effect of the first part with the second one, and without it",
 }
-"""Design -> heading of its table."""
+"""Design -> heading of its table; runs of earlier versions have the last three."""
 
 
 def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..project import Check, Project
 
 _EXTRAS = {
-    "ann": (("faiss",), "approximate search (store.approximate)"),
     "cluster": (("daft", "ray"), "refreshing records on a Ray cluster (records.engine: ray)"),
     "delta": (("deltalake",), "tables of records as Delta tables (records export --delta)"),
     "docs": (

@@ -121,10 +121,9 @@ def effect(one: PartResult, persona: str = "") -> tuple[str, float]:
 def test_every_planted_effect_is_found_and_nothing_else(
     folder: Path, model: ScriptedServer
 ) -> None:
-    how = Ablating(leave_one_out=True, factorial=("first", "second"), personas=BOTH, margin=0.1)
-    found = ablated(folder, how).ablation
+    found = ablated(folder, Ablating(leave_one_out=True, personas=BOTH, margin=0.1)).ablation
     assert found.rows == 2 * TUNE
-    assert [one.part for one in found.parts if one.design == "leave one out"] == [
+    assert [one.part for one in found.parts] == [
         "role",
         "grounding",
         "plain",
@@ -140,18 +139,17 @@ def test_every_planted_effect_is_found_and_nothing_else(
     assert effect(part(found, "plain"), "engineer") == ("no effect proven", 0.0)
     for name in ("first", "second"):
         assert effect(part(found, name)) == ("no effect proven", 0.0)
-        assert effect(part(found, name, "factorial")) == ("helps", 0.5)
-    both = part(found, "first x second", "interaction")
-    assert effect(both) == ("harms", -1.0)
-    assert both.tokens is None
-    assert {one.part for one in found.safe} == {one.part for one in found.parts[:7]} - {
+    assert {one.part for one in found.safe} == {one.part for one in found.parts} - {
         "grounding",
         "plain",
     }
     assert not part(found, "plain").safe  # though it does nothing for one persona
     text = ablation_table(found)
     assert text.startswith(f"Proven on 80 rows: grounding helps (Contains {hard:+.4f}")
-    assert "they are redundant" in " ".join(text.split())
+    # Of two parts that say the same, either does it all where the other is missing.
+    without = Session(("prompt.without=[first]",))
+    alone = ablated(folder, Ablating(parts=("second",), personas=BOTH), without).ablation
+    assert effect(part(alone, "second")) == ("helps", 1.0)
 
 
 @pytest.mark.slow
@@ -204,15 +202,14 @@ def test_tokens_are_those_of_the_prompts_that_were_sent(
 ) -> None:
     name = f"{model.url}#reader"
     settings(folder, model.url, f"models: {{'{name}': {{price_in: 2.0, price_out: 0}}}}\n")
-    how = Ablating(leave_one_out=True, add_one=True, limit=6, personas=("engineer", "marketing"))
+    how = Ablating(leave_one_out=True, limit=6, personas=("engineer", "marketing"))
     with Workbench.open(folder) as bench:
         found = bench.ablate(str(folder / "set.jsonl"), "Contains", how).ablation
         count = bench.project.tokenizer.count
     plain = count("PLAIN Write for people in a hurry.")
     assert part(found, "plain").tokens == plain / 2  # one persona of two has it
     for name, text in (("idle", "IDLE Be kind to animals."), ("first", "FIRST Give the code.")):
-        for design in ("leave one out", "add one"):
-            assert part(found, name, design).tokens == count(text)
+        assert part(found, name).tokens == count(text)
     idle = part(found, "idle")
     assert idle.tokens is not None
     assert idle.cost == pytest.approx(idle.tokens * 1000 * 2.0 / 1e6)
@@ -226,19 +223,6 @@ def test_tokens_are_those_of_the_prompts_that_were_sent(
             if "###" in text:
                 (whole if "IDLE" in text else less).append(size)
     assert sum(whole) - sum(less) == 6 * count("IDLE Be kind to animals.")
-
-
-@pytest.mark.slow
-def test_parts_added_alone_are_held_against_context_and_question(
-    folder: Path, model: ScriptedServer
-) -> None:
-    found = ablated(folder, Ablating(add_one=True, personas=("engineer",), limit=30)).ablation
-    easy = [n for n in range(TUNE) if n % 3 == 0]
-    assert effect(part(found, "first", "add one"))[0] == "helps"
-    assert 0 < effect(part(found, "first", "add one"))[1] < 1.5 * len(easy) / TUNE
-    assert effect(part(found, "grounding", "add one")) == ("no effect proven", 0.0)
-    assert "plain" in found.never
-    assert all(one.trial is None and not one.safe for one in found.parts)
 
 
 @pytest.mark.slow
@@ -267,18 +251,16 @@ def test_presets_are_held_against_the_complete_prompt(folder: Path, model: Scrip
 def test_nothing_is_asked_twice_and_the_forecast_is_exact(
     folder: Path, model: ScriptedServer
 ) -> None:
-    how = Ablating(
-        leave_one_out=True, factorial=("first", "idle"), personas=("marketing",), limit=5
-    )
+    how = Ablating(leave_one_out=True, personas=("marketing",), limit=5)
     with Workbench.open(folder) as bench:
         forecast = bench.forecast_ablate(str(folder / "set.jsonl"), "Contains", how)
-        assert forecast.trials == 1 + 7 + 1  # the factorial shares all but one with the rest
+        assert forecast.trials == 1 + 7
         assert forecast.forecast.calls.exact
         assert model.requests == []
     first = ablated(folder, how)
-    assert len(model.requests) == forecast.forecast.calls.expected == 9 * 5
+    assert len(model.requests) == forecast.forecast.calls.expected == 8 * 5
     again = ablated(folder, how)
-    assert len(model.requests) == 9 * 5
+    assert len(model.requests) == 8 * 5
     assert (again.run, again.ablation) == (first.run, first.ablation)
 
 
@@ -356,8 +338,7 @@ def test_what_cannot_be_ablated_is_said_before_anything_is_asked(
     assert "did you mean 'without_length'?" in said
     said = refused(folder, Ablating(personas=("marketting",)), PromptError, "unknown persona")
     assert "did you mean 'marketing'?" in said
-    refused(folder, Ablating(factorial=("idle",)), StudyError, "a factorial of idle")
-    refused(folder, Ablating(factorial=("idle", "plain")), PromptError, "empty in every row")
+    refused(folder, Ablating(parts=("idle", "plain")), PromptError, "empty in every row")
     refused(folder, Ablating(margin=5), ConfigError, "must be between 0 and 1")
     (folder / "prompts" / "bad.yaml").write_text("parts:\n  role: one\n  idle: '{{ personna }}'\n")
     file = folder / "ragwright.yaml"

@@ -10,7 +10,9 @@ from ragwright.answer import PromptOptions, compose, presets, prompt_parts, ship
 from ragwright.core import Hit, PromptError, Score, StudyError
 from ragwright.experiment import (
     Ablated,
+    Ablation,
     EffectOptions,
+    PartEffect,
     PartResult,
     RowResult,
     StudyOptions,
@@ -24,6 +26,7 @@ from ragwright.experiment import (
     stored_study,
 )
 from ragwright.measure import MeasureScale
+from ragwright.report import ablation_table
 
 ENGINEER = shipped_personas()["engineer"]
 BASE = PromptOptions()
@@ -100,24 +103,16 @@ def test_a_preset_differs_from_the_complete_prompt_in_what_its_name_says(name: s
 def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
     what = Ablated(
         presets=("complete", "without_style"),
-        leave_one_out=("role", "tailor"),
-        add_one=("role", "context", "assistant_cue"),
-        factorial=("role", "tailor"),
+        leave_one_out=("role", "tailor", "role", "assistant_cue"),
     )
     plan = ablation_plan(what, BASE, STUDY)
-    # preset, two left out, the empty prompt, two added, both left out
-    assert plan.study.size == len(plan.study.points) == 7
-    assert [one.label for one in plan.contrasts] == [
-        "without_style",
-        "role",
-        "tailor",
-        "role (add one)",
-        "assistant_cue (add one)",
-        "role (factorial)",
-        "tailor (factorial)",
-        "role x tailor",
+    assert plan.study.size == len(plan.study.points) == 4
+    assert [(one.part, one.trial) for one in plan.contrasts] == [
+        ("without_style", 1),
+        ("role", 2),
+        ("tailor", 3),
+        ("assistant_cue", 4),
     ]
-    assert [one.deletion for one in plan.contrasts] == [1, 2, 3, None, None, None, None, None]
     assert list(grid_points(plan.study)) == list(plan.study.points)
     names = [
         {part for part, _ in compose("Why?", ENGINEER, [hit()], prompt_of(BASE, point)).parts}
@@ -126,12 +121,9 @@ def test_one_trial_a_variant_however_often_it_is_asked_for() -> None:
     everything = set(prompt_parts(BASE))
     assert names[0] == everything - {"persona_style"}
     assert names[1] == everything - {"role"}
-    assert names[3] == {"context", "question"}
-    assert names[4] == {"context", "question", "role"}
-    assert names[5] == {"context", "question", "turn_markers"}
-    assert names[6] == everything - {"role", "tailor"}
-    cue = compose("Why?", ENGINEER, [hit()], prompt_of(BASE, plan.study.points[5]))
-    assert dict(cue.parts)["turn_markers"] == "Assistant:"
+    assert names[3] == everything
+    cueless = compose("Why?", ENGINEER, [hit()], prompt_of(BASE, plan.study.points[3]))
+    assert "Assistant:" not in dict(cueless.parts)["turn_markers"]
     again = stored_study(plan.study.described())
     assert (again.points, again.options, again.name) == (
         plan.study.points,
@@ -144,15 +136,12 @@ def test_what_the_project_leaves_out_itself_stays_out() -> None:
     base = PromptOptions(without=("tailor",))
     plan = ablation_plan(Ablated(leave_one_out=("role", "tailor")), base, STUDY)
     assert [point["prompt.without"] for point in plan.study.points] == [["tailor", "role"]]
-    assert [one.deletion for one in plan.contrasts] == [1, 0]
+    assert [one.trial for one in plan.contrasts] == [1, 0]
 
 
 def test_what_makes_no_study_is_refused() -> None:
     with pytest.raises(StudyError, match="leaves nothing out"):
         ablation_plan(Ablated(presets=("complete",)), BASE, STUDY)
-    for parts in (("role",), ("role", "role"), ("role", "tailor", "a", "b", "c")):
-        with pytest.raises(StudyError, match="a factorial of"):
-            ablation_plan(Ablated(factorial=parts), BASE, STUDY)
     with pytest.raises(StudyError, match="unknown prompt preset"):
         ablation_plan(Ablated(presets=("none",)), BASE, STUDY)
     with pytest.raises(PromptError, match="unknown prompt part"):
@@ -172,30 +161,6 @@ def results(values: Sequence[float | None], measure: str = "m") -> list[RowResul
         )
         for n, value in enumerate(values)
     ]
-
-
-def test_effects_of_a_factorial_are_those_computed_by_hand() -> None:
-    plan = ablation_plan(Ablated(factorial=("role", "tailor")), BASE, STUDY)
-    # on, on; role off; tailor off; both off. One row errors and takes part in nothing.
-    cells: dict[int, list[float | None]] = {
-        0: [1.0, 0.9, 1.0, 1.0],
-        1: [0.6, 0.5, 0.6, None],
-        2: [0.7, 0.6, 0.7, 0.7],
-        3: [0.5, 0.2, 0.5, 0.5],
-    }
-    trials = {number: results(values) for number, values in cells.items()}
-    how = EffectOptions({"m": MeasureScale(0.0, 1.0)})
-    told = {one.label: effects[0] for one, effects in part_effects(plan.contrasts, trials, how)}
-    # row 0: role (1.0 - 0.6 + 0.7 - 0.5) / 2 = 0.3; tailor (1.0 - 0.7 + 0.6 - 0.5) / 2 = 0.2
-    assert told["role (factorial)"].difference == pytest.approx((0.3 + 0.4 + 0.3) / 3)
-    assert told["tailor (factorial)"].difference == pytest.approx((0.2 + 0.3 + 0.2) / 3)
-    # role with tailor 0.4 and without 0.2; row 1: 0.4 and 0.4
-    both = told["role x tailor"]
-    assert both.difference == pytest.approx((0.2 + 0.0 + 0.2) / 3)
-    assert both.with_part == pytest.approx(0.4)
-    assert both.n == 3
-    assert both.margin is None
-    assert both.loss is None
 
 
 def test_less_is_better_turns_the_sign() -> None:
@@ -238,11 +203,23 @@ def test_a_result_comes_back_as_it_was_stored() -> None:
     trials = {0: results([1.0] * 100), 1: results([1.0] * 100)}
     how = EffectOptions({"m": MeasureScale(0.0, 1.0)})
     [(one, effects)] = part_effects(plan.contrasts, trials, how)
-    found = PartResult(one.part, one.design, effects, 3.0, None, one.deletion, effects)
+    found = PartResult(one.part, one.design, effects, 3.0, None, one.trial, effects)
     assert found.safe
     assert found.holds
     assert found.state == "safe to delete, confirmed"
     assert part_of(part_body(found)) == found
+
+
+def test_designs_of_earlier_versions_are_still_shown() -> None:
+    effect = PartEffect(
+        "role x tailor", "m", n=4, difference=-0.5, low=-0.8, high=-0.2, verdict="harms"
+    )
+    stored = part_body(PartResult("role x tailor", "interaction", (effect,)))
+    found = Ablation("t.jsonl", 4, (part_of(stored),), margin=0.05)
+    text = " ".join(ablation_table(found).split())
+    assert "role x tailor: they are redundant (m -0.5000" in text
+    assert "either can replace the other" in text
+    assert not found.safe
 
 
 @pytest.mark.parametrize("margin", [0.01, 0.05, 0.2])

@@ -68,10 +68,8 @@ class Ablating:
     Attributes:
         presets: Names of presets; ``all`` or ``a8`` for every one.
         leave_one_out: Leave out each part alone; the default.
-        add_one: Add each part alone to a prompt of context and question.
-        factorial: 2 to 4 parts, on and off in every combination.
-        parts: Parts that are left out and added; by default all in the rows' prompts, except
-            context and question.
+        parts: Parts that are left out; by default all in the rows' prompts, except context and
+            question.
         personas: Personas that every question is asked for; the rows' own if empty.
         margin: Most that a deletion may cost, as a share of a measure's scale.
         clusters: What related rows share: ``document`` (gold documents, the default), ``row`` for
@@ -86,8 +84,6 @@ class Ablating:
 
     presets: tuple[str, ...] = ()
     leave_one_out: bool = False
-    add_one: bool = False
-    factorial: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     personas: tuple[str, ...] = ()
     margin: float = 0.05
@@ -215,15 +211,10 @@ class _Planning:
     def plan(self) -> AblationPlan:
         """The study; every variant is composed for every persona."""
         how, base = self._how, self._bench.settings.prompt
-        self._check([*how.parts, *how.factorial])
+        self._check(how.parts)
         parts = how.parts or tuple(part for part in self._present if part not in _BARE)
-        nothing = not (how.presets or how.leave_one_out or how.add_one or how.factorial)
-        what = Ablated(
-            _preset_names(how.presets),
-            parts if how.leave_one_out or nothing else (),
-            parts if how.add_one else (),
-            how.factorial,
-        )
+        alone = how.leave_one_out or not how.presets
+        what = Ablated(_preset_names(how.presets), parts if alone else ())
         plan = ablation_plan(what, base, self._options)
         for point in plan.study.points:
             self._composed(prompt_of(base, point))
@@ -319,7 +310,7 @@ class _Ablation:
             tokens = part_tokens(one, sizes)
             mean = fmean(tokens.values()) if tokens else None
             parts.append(
-                PartResult(one.part, one.design, effects, mean, _cost(tokens, prices), one.deletion)
+                PartResult(one.part, one.design, effects, mean, _cost(tokens, prices), one.trial)
             )
         personas = _personas(rows.rows)
         return Ablation(
@@ -351,12 +342,11 @@ class _Ablation:
             purpose=f"ablation: do without {names}",
         ).asked_for(study.options.personas)
         trials = [Trial(0, {})]
-        trials += [Trial(n, study.points[n - 1]) for n in _deletions(chosen)]
+        trials += [Trial(one.trial, study.points[one.trial - 1]) for one in chosen]
         whole = self._together(chosen)
         if whole is not None:
             parts = [one.part for one in chosen if one.design == "leave one out"]
-            number = next(iter(whole.without))
-            trials.append(Trial(number, deletion(project.settings.prompt, parts, study)))
+            trials.append(Trial(whole.trial, deletion(project.settings.prompt, parts, study)))
         measures = parse_measures(self.swept.measures)
         fresh = run_trials(project, study, trials, testset, measures)
         results = {trial.number: _bare(rows) for trial, rows in zip(trials, fresh, strict=True)}
@@ -371,7 +361,7 @@ class _Ablation:
         at_once = None
         if whole is not None:
             says = told[whole.part, whole.design]
-            at_once = PartResult(whole.part, whole.design, (), confirmed=says, trial=whole.deletion)
+            at_once = PartResult(whole.part, whole.design, (), confirmed=says, trial=whole.trial)
         ended = replace(
             found,
             parts=tuple(parts_now),
@@ -431,8 +421,7 @@ class _Ablation:
         parts = [one.part for one in chosen if one.design == "leave one out"]
         if len(parts) < 2:
             return None
-        number = len(self.plan.study.points) + 1
-        return Contrast(" + ".join(parts), "leave one out", {0: 1.0}, {number: 1.0})
+        return Contrast(" + ".join(parts), "leave one out", len(self.plan.study.points) + 1)
 
     def _options(self, rows: Sequence[Row]) -> EffectOptions:
         scales: dict[str, MeasureScale | None] = dict.fromkeys(self.swept.measures)
@@ -472,10 +461,6 @@ class _Ablation:
 
 def _is_safe(one: Contrast, found: Ablation) -> bool:
     return any((part.part, part.design) == (one.part, one.design) for part in found.safe)
-
-
-def _deletions(chosen: Sequence[Contrast]) -> list[int]:
-    return [one.deletion for one in chosen if one.deletion is not None]
 
 
 def _bare(results: Sequence[RowResult]) -> list[RowResult]:

@@ -1,28 +1,18 @@
 """Ablation as a study: the variants of a prompt, and the contrasts that show each part's effect.
 
-A variant is a trial over ``prompt.preset``, ``prompt.without`` and ``prompt.parts``; trial 0 is the
-current prompt. A contrast is two weighted sums of trials, with a part and without it.
+A variant is a trial over ``prompt.preset`` and ``prompt.without``; trial 0 is the current prompt. A
+contrast is the current prompt against a trial without a part.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from ...answer import PromptOptions, presets
 from ...core import StudyError, near
 from ..studies import Axis, Study, StudyOptions
-
-Design: TypeAlias = Literal["leave one out", "preset", "add one", "factorial", "interaction"]
-
-BARE = ("context", "question")
-"""Parts of the minimal prompt, to which ``add one`` adds: content without instructions."""
-
-MOST_FACTORS = 4
-HALVES = {"instruction_tokens": "assistant_cue", "assistant_cue": "instruction_tokens"}
-"""Either half of ``turn_markers`` -> the other one; both can be named as parts."""
 
 _COMPLETE = "complete"
 _NAME = "ablation"
@@ -30,56 +20,30 @@ _NAME = "ablation"
 
 @dataclass(frozen=True, slots=True)
 class Ablated:
-    """Parts to leave out of a prompt, or to add to a minimal one.
+    """Parts to leave out of a prompt.
 
     Attributes:
         presets: Named sets of switches, each against the complete prompt.
         leave_one_out: Parts that are left out, one at a time.
-        add_one: Parts that are added to the minimal prompt, one at a time.
-        factorial: 2 to 4 parts, switched on and off in every combination.
     """
 
     presets: tuple[str, ...] = ()
     leave_one_out: tuple[str, ...] = ()
-    add_one: tuple[str, ...] = ()
-    factorial: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A contrast that measures a part: weighted trials with it, and without it.
+    """A contrast that measures a part: trial 0, the current prompt, against one without it.
 
     Attributes:
-        part: The part, the preset, or two parts that may need each other (``a x b``).
-        design: Design of the contrast. ``interaction``: how much more the first part does if the
-            second one is there.
-        with_part: Trial -> weight.
-        without: Trial -> weight.
+        part: The part, or the preset.
+        design: ``leave one out`` or ``preset``.
+        trial: The trial without it, which would replace the current prompt.
     """
 
     part: str
-    design: Design
-    with_part: Mapping[int, float]
-    without: Mapping[int, float]
-
-    @property
-    def deletion(self) -> int | None:
-        """The trial that would replace the complete prompt; None if there is none."""
-        if self.design not in ("leave one out", "preset"):
-            return None
-        return next(iter(self.without))
-
-    @property
-    def trials(self) -> tuple[int, ...]:
-        """All its trials."""
-        return (*self.with_part, *self.without)
-
-    @property
-    def label(self) -> str:
-        """The part and, if needed, the design."""
-        if self.design in ("add one", "factorial"):
-            return f"{self.part} ({self.design})"
-        return self.part
+    design: str
+    trial: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +61,13 @@ class _Plan:
     base: PromptOptions
     points: list[dict[str, Any]] = field(default_factory=list)
 
-    def trial(
-        self,
-        without: Sequence[str] = (),
-        parts: Sequence[str] | None = None,
-        preset: str | None = None,
-    ) -> int:
+    def trial(self, without: Sequence[str] = (), preset: str | None = None) -> int:
         """Number of the variant; 0 for the current prompt."""
         base = self.base
         left = [*base.without, *(name for name in without if name not in base.without)]
         point = {
             "prompt.preset": base.preset if preset is None else preset,
             "prompt.without": left,
-            "prompt.parts": list(base.parts if parts is None else parts),
         }
         if point == self.standing:
             return 0
@@ -120,12 +78,7 @@ class _Plan:
     @property
     def standing(self) -> dict[str, Any]:
         """The current prompt."""
-        base = self.base
-        return {
-            "prompt.preset": base.preset,
-            "prompt.without": list(base.without),
-            "prompt.parts": list(base.parts),
-        }
+        return {"prompt.preset": self.base.preset, "prompt.without": list(self.base.without)}
 
 
 def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> AblationPlan:
@@ -137,20 +90,15 @@ def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> 
         options: Testset, measures, personas, subset and seed.
 
     Raises:
-        StudyError: An unknown preset, a factorial of too few or too many parts, or nothing at all.
+        StudyError: An unknown preset, or nothing is left out.
     """
     plan = _Plan(base)
-    contrasts = [
-        *_presets(plan, what.presets),
-        *_left_out(plan, what.leave_one_out),
-        *_added(plan, what.add_one),
-        *_factorial(plan, what.factorial),
-    ]
+    contrasts = [*_presets(plan, what.presets), *_left_out(plan, what.leave_one_out)]
     if not plan.points:
         raise StudyError(
             "the ablation leaves nothing out of the prompt",
             where="ragwright ablate",
-            hint="use --presets a8, --leave-one-out, --add-one or --factorial PART,PART",
+            hint="use --presets a8 or --leave-one-out",
         )
     standing = plan.standing
     swept = [key for key in standing if any(p[key] != standing[key] for p in plan.points)]
@@ -170,7 +118,7 @@ def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping
 
 def prompt_of(base: PromptOptions, values: Mapping[str, Any]) -> PromptOptions:
     """The prompt options of a trial's values."""
-    kinds: Mapping[str, Any] = {"preset": str, "without": tuple, "parts": tuple}
+    kinds: Mapping[str, Any] = {"preset": str, "without": tuple}
     named = {key.partition(".")[2]: value for key, value in values.items()}
     return replace(base, **{name: kinds[name](value) for name, value in named.items()})
 
@@ -199,54 +147,9 @@ def _presets(plan: _Plan, names: Sequence[str]) -> Iterator[Contrast]:
         )
     for name in dict.fromkeys(names):
         if name != _COMPLETE:
-            yield Contrast(name, "preset", {0: 1.0}, {plan.trial(preset=name): 1.0})
+            yield Contrast(name, "preset", plan.trial(preset=name))
 
 
 def _left_out(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
     for part in dict.fromkeys(parts):
-        yield Contrast(part, "leave one out", {0: 1.0}, {plan.trial([part]): 1.0})
-
-
-def _added(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
-    wanted = [part for part in dict.fromkeys(parts) if part not in BARE]
-    if not wanted:
-        return
-    bare = plan.trial(parts=BARE)
-    for part in wanted:
-        other = [HALVES[part]] if part in HALVES else []
-        whole = "turn_markers" if part in HALVES else part
-        trial = plan.trial(other, parts=(*BARE, whole))
-        yield Contrast(part, "add one", {trial: 1.0}, {bare: 1.0})
-
-
-def _factorial(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
-    """Main effects, each the mean over all settings of the other parts, and interactions in pairs.
-
-    An interaction is the effect of one part with the other minus its effect without it; below 0
-    they are redundant.
-    """
-    if not parts:
-        return
-    if len(set(parts)) != len(parts) or not 2 <= len(parts) <= MOST_FACTORS:
-        raise StudyError(
-            f"a factorial of {', '.join(parts)}",
-            where="--factorial",
-            hint=f"give 2 to {MOST_FACTORS} different parts; n parts need 2^n variants",
-        )
-    off = [s for size in range(len(parts) + 1) for s in itertools.combinations(parts, size)]
-    cells = {frozenset(left): plan.trial(left) for left in off}
-    share = 2.0 / len(cells)
-    for part in parts:
-        on = {trial: share for left, trial in cells.items() if part not in left}
-        without = {trial: share for left, trial in cells.items() if part in left}
-        yield Contrast(part, "factorial", on, without)
-    for one, other in itertools.combinations(parts, 2):
-        sides = [
-            {
-                trial: (-2.0 if one in left else 2.0) * share
-                for left, trial in cells.items()
-                if (other in left) == gone
-            }
-            for gone in (False, True)
-        ]
-        yield Contrast(f"{one} x {other}", "interaction", *sides)
+        yield Contrast(part, "leave one out", plan.trial([part]))

@@ -18,7 +18,7 @@ class Ablation:
         testset: The rows' address.
         rows: Number of rows; those of every persona counted.
         personas: Personas of the rows, if there are several.
-        parts: One per part, preset or pair of parts.
+        parts: One per part or preset.
         margin: What a deletion may cost, as a share of a measure's scale.
         together: All parts that are safe one by one, deleted at once, on the confirm split.
         openings: How often the confirm split has been opened, this time included; 0 if it stayed

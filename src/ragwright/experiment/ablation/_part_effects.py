@@ -17,7 +17,7 @@ from ...measure import (
     most_lost,
 )
 from ..evaluations import RowResult
-from ._ablation import Contrast, Design
+from ._ablation import Contrast
 
 Does: TypeAlias = Literal["helps", "harms", "no effect proven"]
 
@@ -32,19 +32,18 @@ class PartEffect:
     """The effect of a part on one measure, for all rows or those of one persona.
 
     Attributes:
-        part: The part and the design.
+        part: The part, or the preset.
         measure: Text of the measure.
         persona: Persona of the rows; empty for all.
         n: Rows with a score both with the part and without it.
-        with_part: Mean with it, over these rows; ``without`` likewise. For an interaction: the
-            effect of the first part with and without the second.
+        with_part: Mean with it, over these rows; ``without`` likewise.
         difference: Effect of the part, positive is better; ``low`` to ``high`` is its
             95 % interval.
         p: Two-sided p-value (:attr:`ragwright.measure.Comparison.p_verdict`); ``p_holm`` corrected
             for all parts of one design, and all personas, if rows are split by them (Holm 1979).
         verdict: ``helps`` or ``harms`` if p_holm is at most 0.05 and the interval excludes 0.
         loss: Upper bound on the cost of deleting it (see :func:`ragwright.measure.most_lost`);
-            None where nothing was deleted, or nothing bounds it.
+            None where nothing bounds it.
         margin: What a deletion may cost, in units of the measure; None where it has no scale.
         clusters: Clusters that the rows fall into; None where rows stand for themselves.
     """
@@ -78,20 +77,21 @@ class PartEffect:
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """All that an ablation says of one part, preset or pair of parts.
+    """All that an ablation says of one part or preset.
 
     Attributes:
         part: Its name.
-        design: How it was looked at.
+        design: ``leave one out`` or ``preset``; in runs of earlier versions also ``add one``,
+            ``factorial`` and ``interaction`` (of two parts).
         effects: One a measure, over all rows and then by persona.
-        tokens: Tokens that it adds to a prompt, mean over rows; None where that means nothing.
+        tokens: Tokens that it adds to a prompt, mean over rows; None where none was sent.
         cost: Money for them in 1,000 answers; None without prices.
-        trial: The trial that does without it; None where it is no deletion.
+        trial: The trial that does without it; None in designs that delete nothing.
         confirmed: The same on the confirm split, empty where that was left closed.
     """
 
     part: str
-    design: Design
+    design: str
     effects: tuple[PartEffect, ...]
     tokens: float | None = None
     cost: float | None = None
@@ -164,7 +164,7 @@ def part_effects(
         how: Scales, personas, clusters, margin.
     """
     found: dict[int, list[PartEffect]] = {}
-    asked = [one for one in contrasts if all(number in trials for number in one.trials)]
+    asked = [one for one in contrasts if 0 in trials and one.trial in trials]
     names = sorted(set(how.personas.values()))
     groups = ["", *names] if len(names) > 1 else [""]
     for measure in how.scales:
@@ -196,21 +196,15 @@ def prompt_sizes(results: Sequence[RowResult], count: Callable[[str], int]) -> d
     }
 
 
-def part_tokens(one: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, float]:
-    """Row id -> tokens that a part adds to its prompt; empty for an interaction.
+def part_tokens(one: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+    """Row id -> tokens that a part adds to its prompt.
 
     Args:
-        one: With the part, and without.
+        one: The part.
         sizes: Trial -> row id -> tokens of its prompt (:func:`prompt_sizes`).
     """
-    if one.design == "interaction":
-        return {}
-    rows = [row for row in sizes[one.trials[0]] if all(row in sizes[n] for n in one.trials)]
-    return {
-        row: sum(w * sizes[number][row] for number, w in one.with_part.items())
-        - sum(w * sizes[number][row] for number, w in one.without.items())
-        for row in rows
-    }
+    less = sizes[one.trial]
+    return {row: size - less[row] for row, size in sizes[0].items() if row in less}
 
 
 def _table(rows: Sequence[RowResult], measure: str) -> dict[str, Score]:
@@ -233,16 +227,16 @@ def _effect(
     if persona:
         wanted = {row for row, name in how.personas.items() if name == persona}
     scale = how.scales[measure]
-    less, whole = (_weighted(side, tables, wanted, scale) for side in (one.without, one.with_part))
+    less, whole = (_counted(tables[trial], wanted, scale) for trial in (one.trial, 0))
     margin = None
-    if one.deletion is not None and scale is not None and scale.high is not None:
+    if scale is not None and scale.high is not None:
         margin = how.margin * (scale.high - scale.low)
-    bare = PartEffect(one.label, measure, persona, margin=margin)
+    bare = PartEffect(one.part, measure, persona, margin=margin)
     if not whole.keys() & less.keys():
         return bare
     sides = [{row: (score,) for row, score in side.items()} for side in (less, whole)]
     [found] = compare_rows(
-        *sides, seed=how.seed, clusters=how.clusters, scales={measure: _of_sums(one, scale)}
+        *sides, seed=how.seed, clusters=how.clusters, scales={measure: scale}
     ).measures
     loss = None
     if margin is not None and scale is not None:
@@ -250,40 +244,13 @@ def _effect(
     return replace(_upward(bare, found, scale), loss=loss)
 
 
-def _weighted(
-    weights: Mapping[int, float],
-    tables: Mapping[int, Table],
-    wanted: set[str] | None,
-    scale: MeasureScale | None,
-) -> dict[str, Score]:
-    """The weighted sum of trials row by row; a row without a score in one has none.
-
-    An abstention on a row with gold counts as the worst value.
-    """
-    first, *others = weights
-    found = {}
-    for row, score in tables[first].items():
-        if wanted is not None and row not in wanted:
-            continue
-        scores = [score, *(tables[number][row] for number in others if row in tables[number])]
-        scores = [counted_as_worst(one, scale) for one in scores]
-        if len(scores) != len(weights):
-            continue
-        lost = next((one for one in scores if one.value is None), None)
-        if lost is not None:
-            found[row] = lost
-            continue
-        total = sum(w * (one.value or 0.0) for w, one in zip(weights.values(), scores, strict=True))
-        found[row] = Score(score.measure, "scored", total)
-    return found
-
-
-def _of_sums(one: Contrast, scale: MeasureScale | None) -> MeasureScale | None:
-    """The scale of a contrast's weighted sums; those of an interaction reach either way."""
-    if scale is None or scale.width is None:
-        return scale
-    less = min(0.0, *one.with_part.values(), *one.without.values()) < 0
-    return replace(scale, low=-scale.width, high=scale.width) if less else scale
+def _counted(table: Table, wanted: set[str] | None, scale: MeasureScale | None) -> dict[str, Score]:
+    """The scores of a trial's rows; an abstention on a row with gold has the worst value."""
+    return {
+        row: counted_as_worst(score, scale)
+        for row, score in table.items()
+        if wanted is None or row in wanted
+    }
 
 
 def _upward(bare: PartEffect, found: Comparison, scale: MeasureScale | None) -> PartEffect:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from ._intervals import FEW_SEEN, NORMAL
 
@@ -22,10 +23,11 @@ def smallest_difference(error: float, tests: int = 1) -> float:
     return (NORMAL.inv_cdf(1 - LEVEL / (2 * tests)) + NORMAL.inv_cdf(POWER)) * error
 
 
+@dataclass(frozen=True, slots=True)
 class RowsNeeded:
     """Number of rows needed to detect a difference with 80 % power, estimated from the sample.
 
-    Args:
+    Attributes:
         error: Standard error of the difference; None if it is unknown.
         rows: Rows of the sample, ``units`` its independent observations: clusters or rows.
         against: Share of the rows on the rarer side of 0.
@@ -33,36 +35,31 @@ class RowsNeeded:
         tests: Tests that share the level.
     """
 
-    def __init__(
-        self,
-        error: float | None,
-        rows: int,
-        units: int,
-        *,
-        against: float,
-        width: float | None,
-        tests: int,
-    ) -> None:
-        self._known = error is not None
-        self.error = error or 0.0
-        self._n = rows
-        self._units = units
-        self._against = against
-        self._width = width
-        self._tests = tests
+    error: float | None
+    rows: int
+    units: int
+    against: float
+    width: float | None
+    tests: int
 
     @property
     def smallest(self) -> float | None:
-        """The sample's evidence; None if there is none, or if its spread is unknown."""
-        found = self._shown_by(self._units) if self._known else 0.0
-        return None if not found or found > (self._width or math.inf) else found
+        """Smallest difference that the sample detects; None if unknown, 0 or beyond the scale."""
+        if self.error is None:
+            return None
+        smallest = smallest_difference(self.error, self.tests)
+        # A smaller mean could be reversed by rows that a sample of this size can miss.
+        if self.width is not None and self.against * self.units < FEW_SEEN:
+            missed = self.width * math.expm1(math.log(2 * self.tests / LEVEL) / self.units)
+            smallest = max(smallest, missed + NORMAL.inv_cdf(POWER) * self.error)
+        return None if not smallest or smallest > (self.width or math.inf) else smallest
 
     def around(self, difference: float) -> tuple[int | None, int | None, int | None]:
         """Further rows for the largest likely difference, the observed and the smallest one.
 
         All None if no number of rows is enough for the smallest.
         """
-        error = _TEN_PERCENT * self.error
+        error = _TEN_PERCENT * (self.error or 0.0)
         most = self.more_rows(difference - error)
         if most is None:
             return None, None, None
@@ -70,30 +67,19 @@ class RowsNeeded:
 
     def more_rows(self, difference: float) -> int | None:
         """Further rows needed, at least 1; None if no number of rows would be enough."""
-        if difference <= 0 or not self._known or not self._shown_by(self._units):
+        if difference <= 0 or self.error is None or (not self.error and self.width is None):
             return None
+        noise = smallest_difference(self.error, self.tests) / difference
+        log_p = math.log(2 * self.tests / LEVEL)
         # Flips of k units give no p below 2 / 2^k, for any difference.
-        few = math.ceil(math.log2(2 * self._tests / LEVEL))
-        many = max(few, self._units)
-        while self._shown_by(many) > difference:
-            many *= 2
-            if many > _ENDLESS:
-                return None
-        while few < many:
-            middle = (few + many) // 2
-            if self._shown_by(middle) <= difference:
-                many = middle
-            else:
-                few = middle + 1
+        units = max(self.units * noise * noise, log_p / math.log(2))
+        if self.width is not None:
+            # Too few may be missed to reverse it, for the power: n = unseen + spread sqrt(n).
+            unseen = log_p / math.log1p(difference / self.width)
+            spread = NORMAL.inv_cdf(POWER) * self.error * math.sqrt(self.units) / difference
+            missed = (spread + math.hypot(spread, 2 * math.sqrt(unseen))) ** 2 / 4
+            units = max(units, min(missed, FEW_SEEN / self.against if self.against else missed))
+        if units > _ENDLESS:
+            return None
         # at least one: the test has shown that these rows are not enough
-        return max(1, math.ceil(many * self._n / self._units - self._n))
-
-    def _shown_by(self, units: int) -> float:
-        """Smallest difference that this many rows or clusters detect, see smallest_difference."""
-        error = self.error * math.sqrt(self._units / units)
-        # A smaller mean could be reversed by rows that a sample of this size can miss.
-        missed = 0.0
-        if self._width is not None and self._against * units < FEW_SEEN:
-            missed = self._width * math.expm1(-math.log(LEVEL / (2 * self._tests)) / units)
-        noise = smallest_difference(error, self._tests)
-        return max(noise, missed + NORMAL.inv_cdf(POWER) * error)
+        return max(1, math.ceil(math.ceil(units) * self.rows / self.units - self.rows))
