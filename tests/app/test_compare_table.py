@@ -120,6 +120,11 @@ def test_wrong_names_are_refused(project: Path) -> None:
     assert "KEY=VALUE" in ragwright(project, *asked, code=1).stderr
 
 
+def test_settings_are_for_a_table_and_not_for_stored_runs(project: Path) -> None:
+    done = ragwright(project, "compare", "a", "b", "--set", "retrieve.top_k=1", code=2)
+    assert "--table tutorial" in done.stderr
+
+
 def test_questions_without_gold_are_shown_as_not_compared(project: Path) -> None:
     rows = [{"id": f"r{n}", "user_input": f"q{n}"} for n in range(4)]
     (project / "testsets/bare.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -63,6 +63,12 @@ REFUSALS = [
     "El contexto no menciona el precio.",
     "Los documentos encontrados no responden a esta pregunta.",
     "No hay información sobre el precio en los textos.",
+    "I'm not sure.",
+    "Unknown.",
+    "Unbekannt.",
+    "Ich bin mir nicht sicher.",
+    "Aucune idée !",
+    "Desconocido",
 ]
 
 ANSWERS = [
@@ -76,6 +82,10 @@ ANSWERS = [
     "Il ne répond pas au téléphone depuis mardi.",
     "No se indica reposo: la paciente puede caminar.",
     "El documento no caduca.",
+    "The unknown device is blocked.",
+    "Restart it if you are not sure.",
+    "Error 12: unbekannt oder abgelaufen.",
+    "Expéditeur inconnu : ne pas ouvrir.",
 ]
 
 

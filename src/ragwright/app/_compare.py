@@ -89,6 +89,11 @@ def command(
         session = Session(tuple(overrides or ()), max_cost=max_cost)
         show_table(console, Asked(name, project, session, options, as_json))
         return
+    if overrides:
+        raise typer.BadParameter(
+            "two stored runs are compared as they are; settings are for a table (--table tutorial)",
+            param_hint="--set",
+        )
     if not a:
         _show_runs(console, list_runs(project), list_baselines(project), as_json)
         return

@@ -1,7 +1,8 @@
 """Capabilities shown by the response: refusing, detecting an error, correcting it.
 
 A response is recognised by cues: their words must occur in sequence, ignoring case, punctuation and
-spacing; ``a|b`` is either of two words. Nothing else counts, so the generator's instructions must
+spacing; ``a|b`` is either of two words, and a cue that begins with ``=`` is the whole response.
+Nothing else counts, so the generator's instructions must
 match the cues (:class:`MeasureSetup`).
 """
 
@@ -35,12 +36,13 @@ def _pattern(cues: tuple[str, ...]) -> re.Pattern[str] | None:
 
 def _words_of(cue: str) -> str:
     """The pattern of one cue, word by word; empty if it has no words."""
-    found = []
-    for word in cue.split():
+    words = []
+    for word in cue.removeprefix("=").split():
         either = [re.escape(" ".join(plain_words(text))) for text in word.split("|")]
         if kept := [text for text in either if text]:
-            found.append(kept[0] if len(kept) == 1 else f"(?:{'|'.join(kept)})")
-    return " ".join(found)
+            words.append(kept[0] if len(kept) == 1 else f"(?:{'|'.join(kept)})")
+    whole = cue.startswith("=") and words
+    return rf"\A{' '.join(words)}\Z" if whole else " ".join(words)
 
 
 def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:

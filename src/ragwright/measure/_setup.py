@@ -41,7 +41,8 @@ class MeasureSetup:
     rejection_cues: tuple[str, ...] = option(
         (),
         "Words by which a response is recognised as a refusal to answer, instead of the shipped "
-        "ones (English, German, French, Spanish); `a|b` is either word.",
+        "ones (English, German, French, Spanish); `a|b` is either word, `=unknown` the whole "
+        "response.",
     )
     further_rejection_cues: tuple[str, ...] = option(
         (), "Further words of refusals, besides the shipped ones or those of `rejection_cues`."
