@@ -181,7 +181,7 @@ def test_no_biography_is_an_error_with_near_names(desk: Desk) -> None:
             shown(desk, any_client, replace(SHORT, client=client, bio=True))
         assert said in (raised.value.hint or "")
         assert "Jane Doe" in (raised.value.hint or "")
-    with pytest.raises(PromptError, match="whose biography"):
+    with pytest.raises(PromptError, match="--bio needs --client"):
         shown(desk, plan_of(), replace(SHORT, client="", bio=True))
 
 

@@ -47,8 +47,8 @@ RUN_HELP = "A run (latest, latest~1, a name, the beginning of an id), or a file 
 """How a run can be named wherever one is asked for."""
 
 CLUSTER_HELP = (
-    "Rows that share this count as one observation: document (the default), passage (the default "
-    "below 20 gold documents), a column, or row."
+    "Group rows by document (the default), passage (the default below 20 gold documents), a column "
+    "or row: a group counts as one observation."
 )
 
 

@@ -151,7 +151,7 @@ def check_biography(
     file = "the file given in records/rollups.yaml under `biographies`"
     hint = f"nearest: {', '.join(near)}" if near else f"there is one for: {listed(known, 5)}"
     raise PromptError(
-        f"no biography of {client!r}" if client else "whose biography?",
+        f"no biography of {client!r}" if client else "--bio needs --client",
         where="--bio",
         hint=hint if known else f"write it into {file}, or leave --bio out",
     )

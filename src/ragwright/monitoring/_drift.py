@@ -147,7 +147,7 @@ class DriftReport:
 
 
 def served_drift(project: Project, scope: str | None = None) -> DriftReport:
-    """Compare the served answers of now with those of the reference period, for every measure.
+    """Compare the current served answers with those of the reference period, for every measure.
 
     May be asked at any time and as often as wanted: all looks together raise a false alarm with
     probability .05 or less, as long as settings of ``serve.measure`` stay. See
@@ -282,7 +282,7 @@ class _Looking:
 
 
 def _standing(verdicts: Sequence[DriftVerdict]) -> tuple[DriftVerdict, int]:
-    """The verdict of now, and the number of the period in which it began (0 without one).
+    """The current verdict, and the number of the period in which it began (0 without one).
 
     A new period begins without values. Until it ends, or proves something itself, a verdict of the
     period before it stays.

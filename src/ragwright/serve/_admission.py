@@ -1,4 +1,4 @@
-"""A request that is let in: who sends it, what answers it, in which time, and who pays."""
+"""An admitted request: caller, configuration, deadline, payer."""
 
 from __future__ import annotations
 

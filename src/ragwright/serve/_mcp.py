@@ -223,7 +223,7 @@ class _Tools:
     async def _admitted(
         self, ctx: Context[Any, Any], lane: Lane, operation: str = ""
     ) -> AsyncIterator[Admitted]:
-        """A call that is let in; what fails is said to the agent."""
+        """An admitted call; errors become tool errors."""
         request = ctx.request_context.request
         caller = self._alone if request is None else getattr(request.state, "caller", None)
         if caller is None:  # never take an unknown caller for the owner

@@ -242,7 +242,7 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)
 
     def meter(self, key: ServeKey | None) -> Meter:
-        """What charges calls to a key; without one, to nobody's name.
+        """The meter for this key, or for anonymous calls.
 
         Where money is bounded, calls need a price.
         """

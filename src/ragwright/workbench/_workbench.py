@@ -323,7 +323,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return monitoring.measure_served(self.project, how)
 
     def drift(self, scope: str | None = None) -> DriftReport:
-        """Compare the served answers of now with a reference period; of all tenants if None."""
+        """Compare the current served answers with a reference period; of all tenants if None."""
         return monitoring.served_drift(self.project, scope)
 
     def send_alerts(self) -> tuple[NoticeSent, ...]:
