@@ -9,6 +9,7 @@ from ._database import (
     one_to_forget as one_to_forget,
 )
 from ._erasures import Erasures as Erasures
+from ._forgetting import forget as forget
 from ._kept_files import (
     back_up as back_up,
     discard as discard,
@@ -18,6 +19,7 @@ from ._kept_files import (
     rolled_back as rolled_back,
     writable as writable,
 )
+from ._ledger_tables import FORGOTTEN as FORGOTTEN, LEDGER_TABLES as LEDGER_TABLES
 from ._locks import (
     FileLock as FileLock,
     LockHolder as LockHolder,
