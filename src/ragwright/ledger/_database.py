@@ -106,7 +106,6 @@ class Tables:
         statements: Statements that make the tables; the first one makes the table that identifies
             files of this program. Each may run again where its table exists.
         version: Schema version.
-        upgrades: Further statements for SQLite files of an older version.
         local: Statements that make further tables, in SQLite files alone.
         backup: Copy a SQLite file before it is migrated; not for a cache.
         damaged: Hint if a file is damaged: what to do, and what that loses.
@@ -123,7 +122,6 @@ class Tables:
     name: str
     statements: Sequence[str]
     version: int
-    upgrades: Sequence[str] = ()
     local: Sequence[str] = ()
     backup: bool = True
     damaged: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._database import Forgets, Former, Tables
+from ._output_tables import FORMER_OUTPUTS, OUTPUT_STATEMENTS, OUTPUTS_FORGET, OUTPUTS_MOVED
 
 FORGOTTEN = "(removed by `ragwright forget`)"
 """Output of job steps that ran before a document was forgotten."""
@@ -126,6 +127,7 @@ _TAKEN_OVER = "CREATE TABLE IF NOT EXISTS taken_over (file TEXT PRIMARY KEY, has
 
 _FORMER = (
     Former("runs.sqlite", 3, {name: name for name in _RUNS_MOVED}, schema="runs"),
+    FORMER_OUTPUTS,
     Former(
         "spending.sqlite", 1, {"spending": "spending", "reserved": "reserved"}, schema="spending"
     ),
@@ -148,13 +150,14 @@ _FORMER = (
 
 LEDGER_TABLES = Tables(
     "ledger",
-    (*_RUNS, *_SPENDING),
+    (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
     1,
     local=(*_JOBS, *_SERVED, _TAKEN_OVER),
     damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent "
     "and the history of jobs begin anew",
-    moved=_RUNS_MOVED,
-    forgets=(*_RUNS_FORGET, *_JOBS_FORGET),
+    moved=_RUNS_MOVED | OUTPUTS_MOVED,
+    numbered={"batches": ("batch", "at", "asked"), "feedback": ("number",)},
+    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *_JOBS_FORGET),
     former=_FORMER,
 )
 """All that a project keeps in tables; jobs and requests are counted on each machine."""

@@ -93,8 +93,7 @@ class SqliteDatabase(Database):
             if found and tables.backup:
                 with closing(reading_connection(self.path, _BUSY_SECONDS)) as reader:
                     back_up(reader, self.path, found)
-            upgrades = tables.upgrades if found else ()
-            for statement in (*tables.statements, *tables.local, *upgrades):
+            for statement in (*tables.statements, *tables.local):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
