@@ -266,6 +266,19 @@ def test_a_file_that_an_older_program_has_open_is_not_taken_from_it(data: Path) 
     assert len(rows_in(data / "ledger.sqlite", "batches")) == 2
 
 
+def test_what_a_killed_program_left_in_the_log_is_taken_over(data: Path) -> None:
+    old = old_file(data, "runs")
+    with closing(sqlite3.connect(old, isolation_level=None)) as writing:
+        writing.execute("UPDATE names SET name = 'last words'")
+        left = {end: Path(f"{old}{end}").read_bytes() for end in ("", "-wal")}
+    for end, content in left.items():  # as they lay when it was killed
+        Path(f"{old}{end}").write_bytes(content)
+    open_ledger(data / "ledger.sqlite").close()
+    assert [name for _, name in rows_in(data / "ledger.sqlite", "names")] == ["last words"]
+    assert files(data) == {"ledger.sqlite", "runs.sqlite.v3.bak"}
+    assert not list(data.glob("runs.sqlite-*"))
+
+
 @pytest.mark.parametrize("kind", ["damaged", "foreign", "newer"])
 def test_a_file_that_cannot_be_read_is_named_and_left(data: Path, kind: str) -> None:
     path = old_file(data, "jobs", "PRAGMA user_version = 9;" if kind == "newer" else "")

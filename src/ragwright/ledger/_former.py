@@ -79,8 +79,9 @@ def take_over(connection: sqlite3.Connection, path: Path, tables: Tables) -> Non
                     f"the disk is full: {path.name} cannot take over the files of an older "
                     "ragwright; they are untouched",
                     where=str(path),
-                    hint=f"free {sum(file.path.stat().st_size for file in files):,} bytes and run "
-                    "it again",
+                    # once for the log, once for the file
+                    hint=f"free {2 * sum(file.path.stat().st_size for file in files):,} bytes and "
+                    "run it again",
                 ) from error
             raise typed from error
         for file in files:
