@@ -70,7 +70,7 @@ def _refuse_twins(
     columns: Sequence[str],
 ) -> None:
     query = f"SELECT {', '.join(columns)} FROM {table}"  # noqa: S608
-    here, there = (_by_number(*one, query) for one in (source, target))
+    here, there = _by_number(*source, query), _by_number(*target, query)
     twins = [number for number in here.keys() & there.keys() if here[number] != there[number]]
     if twins:
         raise StoreError(
