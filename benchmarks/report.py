@@ -177,7 +177,7 @@ def write_study(folder: ProjectFolder, trials: int, rows: int) -> float:
     measures = parse_measures(", ".join(MEASURES))
     points = [dict(zip(AXES, point, strict=True)) for point in product(*AXES.values())]
     random.Random(0).shuffle(points)
-    runs = Runs(folder.data / "runs.sqlite")
+    runs = Runs(folder.data / "ledger.sqlite")
     common = {"testset": "testsets/guide.jsonl", "measures": list(MEASURES)}
     axes = {key: list(values) for key, values in AXES.items()}
     study = {"name": "large", "axes": axes, "options": {"testset": common["testset"]}}
@@ -275,7 +275,7 @@ def measured(trials: int, rows: int, keep: Path | None) -> tuple[Table, dict[str
         folder.data.mkdir(parents=True)
         wrote = write_study(folder, trials, rows)
         store = sum(path.stat().st_size for path in folder.data.iterdir())
-        runs = Runs(folder.data / "runs.sqlite")
+        runs = Runs(folder.data / "ledger.sqlite")
         began = time.perf_counter()
         report = Report(report_subject(folder, runs, ["latest"]))
         text = report.html()

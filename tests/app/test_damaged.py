@@ -133,6 +133,22 @@ def test_damaged_replies_are_cleared_by_the_command_that_is_named(project: Path,
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sprinkled"])
+def test_a_damaged_ledger_is_refused_and_not_replaced(project: Path, kind: str) -> None:
+    called(project, "outputs", "list")
+    path = project / ".ragwright" / "data" / "ledger.sqlite"
+    damage(path, kind)
+    before = path.read_bytes() if path.is_file() else b""
+    for words in (("outputs", "list"), ("job", "history"), ("report",), ("forget", "docs/3.md")):
+        refused = told(project, "ledger.sqlite", *words)
+        assert refused is not None
+        if kind in ("cut", "header", "zeroed"):
+            assert "restore it from a backup, or move it away" in refused.stderr
+    assert not path.is_file() or path.read_bytes() == before
+    called(project, "ask", "What turns wood, 3?", "-q")  # needs none of it
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "folder"])
 def test_damaged_file_stamps_are_begun_anew(project: Path, kind: str) -> None:
     path = project / ".ragwright" / "cache" / "files.sqlite"

@@ -69,7 +69,7 @@ def test_a_key_that_a_server_repeats_is_neither_shown_nor_stored(
             said += done.stdout + done.stderr
     assert KEY not in said
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert any(path.name == "runs.sqlite" for path in files)
+    assert any(path.name == "ledger.sqlite" for path in files)
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
 
 

@@ -132,8 +132,8 @@ def test_a_draft_that_cannot_be_stored_is_refused_before_it_is_paid_for(
 ) -> None:
     before = len(server.requests)
     done = called(project, *DRAFT, *FEW, "--tone", "urgent", code=1)
-    assert "outputs.sqlite cannot be written" in done.stderr
-    assert "where: .ragwright/data/outputs.sqlite" in done.stderr
+    assert "ledger.sqlite cannot be written" in done.stderr
+    assert "where: .ragwright/data/ledger.sqlite" in done.stderr
     assert "do: give this user the right to write in the folder" in done.stderr
     assert len(server.requests) == before
     done = called(project, *DRAFT, *FEW, "--tone", "urgent", "--no-save", "--json")

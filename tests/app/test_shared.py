@@ -97,7 +97,7 @@ def test_two_machines_pay_once_and_see_each_other_s_runs(tmp_path: Path, address
         compared = ragwright(folders[1], "compare", "latest~1", "latest", "--json")
         assert json.loads(compared.stdout)
         assert not list(folders[0].rglob("replies.sqlite"))
-        assert not list(folders[0].rglob("runs.sqlite"))
+        assert not list(folders[0].rglob("ledger.sqlite"))
         shown = json.loads(ragwright(folders[1], "cache", "show", "--json").stdout)
         assert sum(row["replies"] for row in shown["replies"]) == len(ROWS)
 

@@ -23,7 +23,7 @@ from ragwright.core import (
     StoreUnreachableError,
 )
 from ragwright.flow import Chat, ChatReply, OnDelta, Replies, Runner, RunRow, Runs
-from ragwright.ledger import RUN_TABLES, Connection, SharedPlace, open_database
+from ragwright.ledger import Connection, SharedPlace, open_ledger
 
 pytestmark = pytest.mark.slow
 
@@ -94,17 +94,17 @@ def test_other_versions_are_refused_and_older_ones_migrated_when_asked(
     store = Runs(place)
     run = store.start("eval", {})
     store.close()
-    version = f"{place.schema}_runs.ragwright_version"
+    version = f"{place.schema}_ledger.ragwright_version"
     sql.execute(f"UPDATE {version} SET version = version + 1")
     with pytest.raises(SchemaVersionError, match="this ragwright reads"):
         Runs(place)
-    sql.execute(f"UPDATE {version} SET version = 1")
-    sql.execute(f"DROP TABLE {place.schema}_runs.facts")
+    sql.execute(f"UPDATE {version} SET version = 0")
+    sql.execute(f"DROP TABLE {place.schema}_ledger.facts")
     with pytest.raises(SchemaVersionError, match="must be migrated") as caught:
         Runs(place)
     assert "ragwright shared migrate" in (caught.value.hint or "")
     assert "pg_dump" in (caught.value.hint or "")
-    open_database(place, RUN_TABLES, upgrade=True).close()
+    open_ledger(place, upgrade=True).close()
     store = Runs(place)
     store.keep(run, "fact", {"x": 1})
     assert [one.id for one in store.list()] == [run]

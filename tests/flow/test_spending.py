@@ -35,7 +35,7 @@ def server() -> Iterator[str]:
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "sqlite":
-        return tmp_path / "spending.sqlite"
+        return tmp_path / "ledger.sqlite"
     folder = request.getfixturevalue("server")
     return SharedPlace(f"postgresql://admin@/postgres?host={folder}", f"s{next(NUMBERS)}")
 
@@ -106,7 +106,7 @@ def test_a_killed_call_counts_as_spent_and_a_free_one_costs_nothing(place: Place
 
 
 def test_a_call_that_is_given_up_while_it_waits_holds_no_money(tmp_path: Path) -> None:
-    spending = Spending(tmp_path / "spending.sqlite", 15)
+    spending = Spending(tmp_path / "ledger.sqlite", 15)
 
     async def scenario() -> None:
         first = await spending.reserve(10.0)
@@ -128,7 +128,7 @@ def test_a_call_that_is_given_up_while_it_waits_holds_no_money(tmp_path: Path) -
 
 
 def test_a_model_without_a_price_is_refused(tmp_path: Path) -> None:
-    spending = Spending(tmp_path / "spending.sqlite", 15)
+    spending = Spending(tmp_path / "ledger.sqlite", 15)
     handler = FakeChat(price=1.0)
     handler.unit_price = None
     with (

@@ -20,6 +20,7 @@ from flow_fakes import FakeChat, ask, user
 
 from ragwright.core import SchemaVersionError, StoreBusyError, StoreError, Usage
 from ragwright.flow import Chat, Claim, Entry, Flow, Replies, Runner, RunRow, Runs, chat
+from ragwright.ledger import Tables, open_database
 
 HERE = Path(__file__).parent
 
@@ -97,23 +98,6 @@ def test_a_newer_or_damaged_file_is_refused_with_a_way_out(tmp_path: Path) -> No
     damaged.write_bytes(b"not a database at all" * 500)
     with pytest.raises(StoreError, match="damaged"):
         Runs(damaged)
-
-
-def test_runs_of_an_older_file_stay_and_can_be_named(tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    store = Runs(path)
-    run = store.start("eval", {"rows": 1})
-    store.close()
-    connection = sqlite3.connect(path)
-    connection.executescript("DROP TABLE names; PRAGMA user_version = 1;")
-    connection.close()
-    store = Runs(path)
-    assert [(found.id, found.name) for found in store.list()] == [(run, "")]
-    store.name(run, "main")
-    assert store.get(run).name == "main"
-    store.name(run, "")
-    assert store.get(run).name == ""
-    store.close()
 
 
 def test_a_closed_store_says_so_instead_of_waiting(tmp_path: Path) -> None:
@@ -435,13 +419,14 @@ def test_a_reply_survives_a_jump_of_the_clock(
 
 def test_damage_that_is_found_while_reading_runs_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
+    Runs(path).close()
+    first = path.stat().st_size  # what follows holds rows
     store = Runs(path)
     run = store.start("eval", {"text": "x" * 20_000})
     store.append(run, RunRow(0, "a", "done", {"text": "y" * 20_000}))
     store.finish(run, "complete")
     store.close()
     content = path.read_bytes()
-    first = int.from_bytes(content[16:18], "big")
     path.write_bytes(content[:first] + b"\x99" * (len(content) - first))
     store = Runs(path)
     try:
@@ -453,37 +438,36 @@ def test_damage_that_is_found_while_reading_runs_is_named(tmp_path: Path) -> Non
 
 
 def test_an_older_file_is_copied_before_it_is_migrated_and_a_cache_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
-    store = Runs(path)
-    run = store.start("eval", {"rows": 1})
-    store.close()
-    connection = sqlite3.connect(path)
-    connection.executescript("DROP TABLE names; PRAGMA user_version = 1;")
-    connection.close()
-    Runs(path).close()
-    Runs(path).close()
+    path = tmp_path / "kept.sqlite"
+    first = "CREATE TABLE IF NOT EXISTS runs (run TEXT)"
+    second = "CREATE TABLE IF NOT EXISTS names (name TEXT)"
+    before, now = Tables("kept", (first,), 1), Tables("kept", (first, second), 2)
+    with open_database(path, before).transaction() as writing:
+        writing.execute("INSERT INTO runs VALUES ('r')")
+    open_database(path, now)
+    open_database(path, now)
     [copy] = tmp_path.glob("*.bak*")
-    assert copy.name == "runs.sqlite.v1.bak"
+    assert copy.name == "kept.sqlite.v1.bak"
     assert copy.stat().st_mode & 0o777 == 0o600
     with closing(sqlite3.connect(copy)) as old:
         assert old.execute("PRAGMA user_version").fetchone() == (1,)
         assert old.execute("SELECT count(*) FROM runs").fetchone() == (1,)
         assert old.execute("SELECT 1 FROM sqlite_master WHERE name = 'names'").fetchall() == []
     copy.replace(path)  # as a person restores it
-    store = Runs(path)
-    assert [one.id for one in store.list()] == [run]
-    store.close()
+    with closing(open_database(path, now).connect()) as reading:
+        assert reading.execute("SELECT run FROM runs").fetchall() == [("r",)]
+        assert reading.execute("SELECT name FROM names").fetchall() == []
     cache = tmp_path / "replies.sqlite"
     Replies(cache).close()
     with closing(sqlite3.connect(cache)) as connection:
         connection.execute("PRAGMA user_version = 1")
     Replies(cache).close()
-    assert [file.name for file in tmp_path.glob("*.bak*")] == ["runs.sqlite.v1.bak"]
+    assert [file.name for file in tmp_path.glob("*.bak*")] == ["kept.sqlite.v1.bak"]
 
 
 def test_a_file_whose_first_write_a_kill_cut_off_is_opened_again(tmp_path: Path) -> None:
     """Its journal has to be rolled back, which a connection that only reads cannot do."""
-    whole, path = tmp_path / "whole.sqlite", tmp_path / "runs.sqlite"
+    whole, path = tmp_path / "whole.sqlite", tmp_path / "ledger.sqlite"
     connection = sqlite3.connect(whole, isolation_level=None)
     connection.executescript("PRAGMA cache_size = 1; CREATE TABLE runs (id TEXT);")
     connection.execute("BEGIN IMMEDIATE")

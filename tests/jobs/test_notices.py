@@ -191,7 +191,7 @@ def test_secrets_are_filled_in_and_found_nowhere(
     assert len(hook.paths) == 2  # they were sent
     assert hook.paths[1] == "/hidden-token-77"
     printed = capfd.readouterr()
-    path = tmp_path / ".ragwright" / "data" / "jobs.sqlite"
+    path = tmp_path / ".ragwright" / "data" / "ledger.sqlite"
     connection = sqlite3.connect(path)
     stored = "\n".join(connection.iterdump())
     connection.close()
@@ -342,10 +342,10 @@ def test_what_a_killed_process_did_not_send_is_sent_once_by_the_next(
 def test_a_history_that_cannot_be_written_is_told_of(tmp_path: Path, hook: Hook) -> None:
     jobs = f"  a: {{steps: [say x], notify: {{failure: ['{hook.address}']}}}}\n"
     runner = runner_in(project_with(tmp_path, jobs), notices=Notices())
-    path = tmp_path / ".ragwright" / "data" / "jobs.sqlite"
+    path = tmp_path / ".ragwright" / "data" / "ledger.sqlite"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON ends BEGIN "
+            "CREATE TRIGGER full BEFORE INSERT ON job_ends BEGIN "
             "SELECT RAISE(FAIL, 'database or disk is full'); END"
         )
         connection.commit()

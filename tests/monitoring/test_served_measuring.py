@@ -53,7 +53,7 @@ def test_scores_stand_beside_the_answer_with_their_origin(tmp_path: Path) -> Non
         assert (again.drawn, again.scored) == (0, 0), "nothing is scored twice"
         [score] = bench.outputs.scores.of(good)
     assert (score.model, score.snapshot, score.configuration) == ("http://h/v1#big", "s1", "c1")
-    with sqlite3.connect(folder / ".ragwright" / "data" / "outputs.sqlite") as table:
+    with sqlite3.connect(folder / ".ragwright" / "data" / "ledger.sqlite") as table:
         rows = table.execute("SELECT id, measure, value, model FROM scored").fetchall()
     table.close()
     assert (good, "KPrecision(content+bigrams)", found[good], "http://h/v1#big") in rows
@@ -164,7 +164,7 @@ def test_forgetting_a_document_reaches_the_scores_of_its_answers(tmp_path: Path)
         assert len(values(bench)) == 2
         bench.forget("docs/service.md")
         assert values(bench) == {}
-        with sqlite3.connect(folder / ".ragwright" / "data" / "outputs.sqlite") as table:
+        with sqlite3.connect(folder / ".ragwright" / "data" / "ledger.sqlite") as table:
             assert table.execute("SELECT count(*) FROM scores").fetchone() == (0,)
         table.close()
 
@@ -202,20 +202,3 @@ def test_settings_that_cannot_work_are_refused(
     folder = MakeProject(tmp_path)(f"{lines}\n")
     with pytest.raises(error, match=said), Workbench.open(folder) as bench:
         bench.measure_served()
-
-
-def test_a_file_of_the_version_before_gains_the_tables_and_keeps_its_answers(
-    tmp_path: Path,
-) -> None:
-    folder = MakeProject(tmp_path)(SHARE)
-    with Workbench.open(folder) as bench:
-        [mine] = serve_answers(bench.outputs, [GOOD])
-    with sqlite3.connect(folder / ".ragwright" / "data" / "outputs.sqlite") as table:
-        table.execute("DROP VIEW scored")
-        for name in ("scores", "drawn", "measuring_days", "drifts"):
-            table.execute(f"DROP TABLE {name}")
-        table.execute("PRAGMA user_version = 3")
-    table.close()
-    with Workbench.open(folder) as bench:
-        assert bench.outputs.get(mine).text == GOOD
-        assert bench.measure_served().scored == 1

@@ -34,7 +34,7 @@ class Days:
 
 def outputs_at(bench: Workbench, clock: Days) -> Outputs:
     """The outputs of a project under another clock; before anything else uses them."""
-    path = bench.project.folder.data / "outputs.sqlite"
+    path = bench.project.folder.data / "ledger.sqlite"
     return bench.project.attached(Outputs, lambda: Outputs(path, clock=clock))
 
 

@@ -200,7 +200,7 @@ def test_an_answer_of_other_documents_goes_on(tmp_path: Path) -> None:
             while piece := link.recv(1 << 20):
                 text += piece
         assert b"[DONE]" in text
-    assert "outputs.sqlite" in held(folder, "changed in May [1]")
+    assert "ledger.sqlite" in held(folder, "changed in May [1]")
 
 
 @pytest.mark.slow
@@ -216,7 +216,7 @@ def test_jobs_conversations_and_time_stamps_forget_too(tmp_path: Path) -> None:
         folder = project(tmp_path, f"answer: {{model: '{model.url}#writer'}}\n{jobs}")
         with Workbench.open(folder) as bench:
             bench.jobs().run("nightly")
-            assert "jobs.sqlite" in held(folder)
+            assert "ledger.sqlite" in held(folder)
         turns = [
             {"role": "user", "content": QUESTION},
             {"role": "assistant", "content": f"The code is {MARK} [1]."},

@@ -80,8 +80,8 @@ def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:
         assert running.ask(QUESTION).status_code == 200
         with Workbench.open(project) as bench:
             stored = bench.outputs.count()
-        outputs = project / ".ragwright/data/outputs.sqlite"
-        for file in outputs.parent.glob("outputs.sqlite*"):
+        outputs = project / ".ragwright/data/ledger.sqlite"
+        for file in outputs.parent.glob("ledger.sqlite*"):
             file.write_bytes(b"not a database at all" * 400)
         made = running.ask(f"{QUESTION} Please.")
     assert stored == 2
@@ -134,7 +134,7 @@ def test_forgetting_reaches_what_was_served(project: Path) -> None:
     data = project / ".ragwright/data"
 
     def held(what: bytes) -> list[str]:
-        files = [*data.glob("outputs.sqlite*"), *data.glob("serve/served.sqlite*")]
+        files = data.glob("ledger.sqlite*")
         return [file.name for file in files if what in file.read_bytes()]
 
     assert held(quote)

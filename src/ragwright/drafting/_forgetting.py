@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
-from ..ledger import forget_backups, one_to_forget
+from ..ledger import forget, forget_backups, one_to_forget, open_ledger
 from ..project import clear_spools, forget_glossaries, forget_stamps
-from ._saving import project_outputs
 from .tables import ProjectRecords
 
 if TYPE_CHECKING:
@@ -40,9 +39,7 @@ def _erasing(project: Project, name: str) -> Iterator[None]:
             note()
 
 
-def forget_document(
-    project: Project, document_id: str, *, also: Callable[[], Mapping[str, int]] = dict
-) -> Mapping[str, int]:
+def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
     """Purge a document from store, replies, runs, outputs and tables; returns the counts.
 
     The document of a record goes from the tables too, with all their earlier versions, and from
@@ -53,7 +50,6 @@ def forget_document(
     Args:
         project: The project.
         document_id: The document.
-        also: Purges what rooms above keep, while nobody works; its counts are added.
 
     Raises:
         StoreError: The name is empty.
@@ -68,18 +64,19 @@ def forget_document(
         clear_spools(project.folder.cache)  # of an ingest that was killed
         project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
-        forget_backups(project.folder.data)
         names = {document_id, CONVERSATION} | ({document.source} if document else set())
         records = ProjectRecords(project)
+        replies = sum(project.replies.forget(source=name) for name in sorted(names))
+        counts = _forget_rows(project, source=document_id)
         return {
             "documents": removed.removed,
             "chunks": removed.chunks_removed,
-            "replies": sum(project.replies.forget(source=name) for name in sorted(names)),
-            "rows": project.runs.forget(source=document_id),
-            "outputs": project_outputs(project).forget(document=document_id),
+            "replies": replies,
+            "rows": counts["rows"],
+            "outputs": counts["outputs"],
             "records": records.forget(document_id),
             "exported": records.forget_exported(document_id),
-            **also(),
+            "jobs": counts["jobs"],
         }
 
 
@@ -97,9 +94,22 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
     """
     one_to_forget(None, scope)
     with _erasing(project, scope_name(scope)):
-        forget_backups(project.folder.data)
-        return {
-            "replies": project.replies.forget(scope=scope),
-            "rows": project.runs.forget(scope=scope),
-            "outputs": project_outputs(project).forget(scope=scope),
-        }
+        replies = project.replies.forget(scope=scope)
+        counts = _forget_rows(project, scope=scope)
+        return {"replies": replies, "rows": counts["rows"], "outputs": counts["outputs"]}
+
+
+def _forget_rows(project: Project, **named: str) -> Mapping[str, int]:
+    """Purge a document (``source``) or a ``scope`` from the ledger and backups; returns the counts.
+
+    With a shared database, what the project folder holds goes too: rows from before they were
+    moved, and what jobs have printed.
+    """
+    file = project.folder.ledger
+    counts: dict[str, int] = {}
+    for place in dict.fromkeys((file, project.settings.shared.place(file))):
+        power_safe = project.settings.budget.power_safe
+        with closing(open_ledger(place, power_safe=power_safe)) as database:
+            counts.update(forget(database, **named))
+    forget_backups(project.folder.data)  # after opening, which may have made one
+    return counts

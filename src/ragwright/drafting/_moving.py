@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError
-from ..ledger import OUTPUT_TABLES, REPLY_TABLES, RUN_TABLES, SharedPlace, open_database
-from ._saving import project_outputs
+from ..ledger import LEDGER_TABLES, REPLY_TABLES, SharedPlace, copy_rows, open_database, open_ledger
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -24,14 +24,13 @@ def move_to_shared(project: Project) -> Mapping[str, int]:
         StoreError: A file cannot be read, the database cannot be written, or both hold different
             outputs of the same number.
     """
-    _place(project)
-    folder = project.folder
+    place, folder = _place(project), project.folder
     with project.alone("shared move", hint="wait for other work to end, or end it"):
-        return {
-            "replies": project.replies.move(folder.cache / "replies.sqlite"),
-            "runs": project.runs.move(folder.data / "runs.sqlite"),
-            "outputs": project_outputs(project).move(folder.data / "outputs.sqlite"),
-        }
+        replies = project.replies.move(folder.cache / "replies.sqlite")
+        with closing(open_ledger(place)) as database:
+            copied = copy_rows(folder.ledger, database)
+    runs, outputs = copied.get("runs", 0), copied.get("batches", 0)
+    return {"replies": replies, "runs": runs, "outputs": outputs}
 
 
 def migrate_shared(project: Project) -> Mapping[str, int]:
@@ -43,7 +42,7 @@ def migrate_shared(project: Project) -> Mapping[str, int]:
     """
     place = _place(project)
     found = {}
-    for tables in (REPLY_TABLES, RUN_TABLES, OUTPUT_TABLES):
+    for tables in (REPLY_TABLES, LEDGER_TABLES):
         open_database(place, tables, upgrade=True).close()
         found[tables.name] = tables.version
     return found

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def project_outputs(project: Project) -> Outputs:
     """The table of outputs of a project, in its data folder or shared; closed with the project."""
-    path = project.settings.shared.place(project.folder.data / "outputs.sqlite")
+    path = project.settings.shared.place(project.folder.ledger)
     power_safe = project.settings.budget.power_safe
     return project.attached(Outputs, lambda: Outputs(path, power_safe=power_safe))
 

@@ -8,11 +8,10 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ..ledger import RUN_TABLES, Connection, Place, Writer, copy_rows, one_to_forget, open_database
+from ..ledger import Connection, Place, Writer, forget, open_ledger
 
 _MOST_QUEUED = 256
 _TICK = 1e-4
@@ -43,7 +42,7 @@ class RunRow:
 
 
 class Runs:
-    """Append-only runs in one SQLite file, or in a database that several machines share.
+    """Append-only runs in the ledger: a SQLite file, or a database that several machines share.
 
     Rows are committed in groups.
 
@@ -53,7 +52,7 @@ class Runs:
     """
 
     def __init__(self, place: Place, *, power_safe: bool = False) -> None:
-        self._database = open_database(place, RUN_TABLES, power_safe=power_safe)
+        self._database = open_ledger(place, power_safe=power_safe)
         self._writer = Writer(self._database)
         self._reader = self._database.connect()
         self._failure: BaseException | None = None
@@ -236,45 +235,14 @@ class Runs:
             connection.close()
 
     def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
-        """Purge the rows made from a document, or the runs of a scope; returns the number of rows.
+        """Purge a document or a scope from the ledger; returns the number of rows of runs.
 
         Raises:
             StoreError: Neither or both are named, the name is empty, or the file is held by
                 another process.
         """
-        one_to_forget(source, scope)
-
-        def work(connection: Connection) -> int:
-            if source is not None:
-                found = connection.execute(
-                    "SELECT run, row FROM row_sources WHERE source = ?", (source,)
-                ).fetchall()
-            else:
-                found = connection.execute(
-                    "SELECT rows.run, rows.row FROM rows JOIN runs USING (run) WHERE scope = ?",
-                    (scope,),
-                ).fetchall()
-                for table in ("names", "facts"):
-                    connection.execute(
-                        f"DELETE FROM {table} WHERE run IN (SELECT run FROM runs WHERE scope = ?)",  # noqa: S608
-                        (scope,),
-                    )
-                connection.execute("DELETE FROM runs WHERE scope = ?", (scope,))
-            connection.executemany("DELETE FROM rows WHERE run = ? AND row = ?", found)
-            connection.executemany("DELETE FROM row_sources WHERE run = ? AND row = ?", found)
-            return len(found)
-
-        count = self._writer.call(work)
-        self._database.scrub(self._reader)
-        return count
-
-    def move(self, path: Path) -> int:
-        """Copy the runs of a SQLite file into this store; returns how many are new or went on.
-
-        Raises:
-            StoreError: The file cannot be read, or this store cannot be written.
-        """
-        return copy_rows(path, self._database).get("runs", 0)
+        self.flush()
+        return forget(self._database, source=source, scope=scope)["rows"]
 
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 
 from ..core import BudgetStopped
-from ..ledger import SPENDING_TABLES, Connection, Place, Writer, committed, open_database, unheard
+from ..ledger import Connection, Place, Writer, committed, open_ledger, unheard
 
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1
@@ -27,7 +27,7 @@ class Spending:
     """
 
     def __init__(self, place: Place, bound: float) -> None:
-        self._database = open_database(place, SPENDING_TABLES)
+        self._database = open_ledger(place)
         self._writer = Writer(self._database)
         self._bound = bound
         self._in_flight = 0

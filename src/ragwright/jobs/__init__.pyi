@@ -4,7 +4,6 @@ from ._history import (
     NoticeSent as NoticeSent,
     RunStart as RunStart,
     StepRun as StepRun,
-    forget_printed as forget_printed,
 )
 from ._jobs import (
     CheckLine as CheckLine,

@@ -9,15 +9,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..ledger import JOB_TABLES, Connection, open_database
-
-if TYPE_CHECKING:
-    from ..project import ProjectFolder
+from ..ledger import Connection, open_ledger
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -37,12 +33,9 @@ CUT_OFF = "its process was killed"
 OWED = "its process ended before it was sent"
 """Reason of a notice before it is sent; after a crash it remains, and the notice is sent later."""
 
-FORGOTTEN = "(removed by `ragwright forget`)"
-"""Output of steps that ran before a document was forgotten."""
-
 _SELECT = (
     "SELECT id, job, trigger, started, due, pid, flags, timezone, ended, state, reason "
-    "FROM runs LEFT JOIN ends ON run = id"
+    "FROM job_runs LEFT JOIN job_ends ON run = id"
 )
 
 
@@ -132,25 +125,15 @@ class JobRun:
         return codes.get(self.state, 1)
 
 
-def forget_printed(project: ProjectFolder) -> int:
-    """Purge what the steps of a project's jobs have printed; returns their number.
-
-    Raises:
-        StoreError: As :meth:`JobHistory.forget_printed`.
-    """
-    file = project.data / "jobs.sqlite"
-    return JobHistory(file).forget_printed() if file.exists() else 0
-
-
 class JobHistory:
-    """The history of the jobs of a project, in one SQLite file that several processes use.
+    """The history of the jobs of a project, in its ledger; several processes use it.
 
     Raises:
         StoreError: The file cannot be used, or is of a newer version.
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = open_database(path, JOB_TABLES)
+        self._database = open_ledger(path)
 
     def begin(self, start: RunStart) -> int:
         """Store the start of a run; returns its number."""
@@ -162,7 +145,7 @@ class JobHistory:
         row = (step.step, step.attempt, step.line, step.started, step.seconds, step.code)
         with self._database.transaction() as connection:
             connection.execute(
-                "INSERT INTO steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO job_steps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (run, *row, step.state, step.output),
             )
 
@@ -177,7 +160,7 @@ class JobHistory:
         """Store that a notice was sent, or why not."""
         with self._database.transaction() as connection:
             connection.execute(
-                "INSERT INTO notices VALUES (?, ?, ?, ?, ?)",
+                "INSERT INTO job_notices VALUES (?, ?, ?, ?, ?)",
                 (run, at, notice.address, notice.sent, notice.reason),
             )
 
@@ -194,7 +177,8 @@ class JobHistory:
         """Close the runs of a job without an end; only for the holder of the job's lock."""
         with self._database.transaction() as connection:
             rows = connection.execute(
-                "SELECT id FROM runs WHERE job = ? AND id NOT IN (SELECT run FROM ends)", (job,)
+                "SELECT id FROM job_runs WHERE job = ? AND id NOT IN (SELECT run FROM job_ends)",
+                (job,),
             ).fetchall()
             for (run,) in rows:
                 _end(connection, (run, None, "cut off", CUT_OFF), owed)
@@ -208,47 +192,35 @@ class JobHistory:
         """
         with self._database.transaction() as connection:
             row = connection.execute(
-                "SELECT schedule, since FROM schedules WHERE job = ? ORDER BY rowid DESC LIMIT 1",
+                "SELECT schedule, since FROM job_schedules WHERE job = ? "
+                "ORDER BY rowid DESC LIMIT 1",
                 (job,),
             ).fetchone()
             if row is not None and row[0] == schedule:
                 return float(row[1])
-            connection.execute("INSERT INTO schedules VALUES (?, ?, ?)", (job, schedule, now))
+            connection.execute("INSERT INTO job_schedules VALUES (?, ?, ?)", (job, schedule, now))
             return now
 
     def answered(self, job: str) -> float | None:
         """The last scheduled time in the history."""
         with self._database.transaction() as connection:
-            row = connection.execute("SELECT max(due) FROM runs WHERE job = ?", (job,)).fetchone()
+            row = connection.execute(
+                "SELECT max(due) FROM job_runs WHERE job = ?", (job,)
+            ).fetchone()
         return None if row[0] is None else float(row[0])
-
-    def forget_printed(self) -> int:
-        """Purge what steps have printed, which may quote any document; returns their number.
-
-        Raises:
-            StoreError: The file cannot be written, or is held by another process.
-        """
-        self._database.require_writable()
-        with self._database.transaction() as connection:
-            printed = connection.execute(
-                "UPDATE steps SET output = ? WHERE output NOT IN ('', ?)", (FORGOTTEN, FORGOTTEN)
-            ).rowcount
-        with closing(self._database.connect()) as connection:
-            self._database.scrub(connection)
-        return printed
 
     def prune(self, job: str, keep: int) -> int:
         """Delete all but the newest runs of a job; returns the number deleted."""
         with self._database.transaction() as connection:
             old = connection.execute(
-                "SELECT id FROM runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?",
+                "SELECT id FROM job_runs WHERE job = ? ORDER BY id DESC LIMIT -1 OFFSET ?",
                 (job, min(keep, sys.maxsize)),
             ).fetchall()
             for table, column in (
-                ("steps", "run"),
-                ("notices", "run"),
-                ("ends", "run"),
-                ("runs", "id"),
+                ("job_steps", "run"),
+                ("job_notices", "run"),
+                ("job_ends", "run"),
+                ("job_runs", "id"),
             ):
                 connection.executemany(f"DELETE FROM {table} WHERE {column} = ?", old)  # noqa: S608
             return len(old)
@@ -267,7 +239,7 @@ class JobHistory:
         """The runs of a job with unsent notices."""
         with self._database.transaction() as connection:
             rows = connection.execute(
-                "SELECT DISTINCT run FROM notices JOIN runs ON id = run WHERE job = ? "
+                "SELECT DISTINCT run FROM job_notices JOIN job_runs ON id = run WHERE job = ? "
                 "GROUP BY run, address HAVING 2 * sum(reason = ?) > count(*) ORDER BY run",
                 (job, OWED),
             ).fetchall()
@@ -283,7 +255,7 @@ class JobHistory:
 def _begin(connection: Connection, start: RunStart) -> int:
     row = (start.job, start.trigger, start.due, start.started, start.pid)
     cursor = connection.execute(
-        "INSERT INTO runs (job, trigger, due, started, pid, flags, timezone) "
+        "INSERT INTO job_runs (job, trigger, due, started, pid, flags, timezone) "
         "VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (*row, json.dumps(dict(start.flags), sort_keys=True), start.timezone),
     )
@@ -295,20 +267,20 @@ def _end(
     end: tuple[int, float | None, JobState, str],
     owed: Sequence[str],
 ) -> None:
-    connection.execute("INSERT INTO ends VALUES (?, ?, ?, ?)", end)
+    connection.execute("INSERT INTO job_ends VALUES (?, ?, ?, ?)", end)
     rows = [(end[0], end[1] or 0.0, address, False, OWED) for address in owed]
-    connection.executemany("INSERT INTO notices VALUES (?, ?, ?, ?, ?)", rows)
+    connection.executemany("INSERT INTO job_notices VALUES (?, ?, ?, ?, ?)", rows)
 
 
 def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
     number, job, trigger, started, due, pid, flags, timezone, ended, state, reason = row
     steps = connection.execute(
-        "SELECT step, attempt, line, started, seconds, code, state, output FROM steps "
+        "SELECT step, attempt, line, started, seconds, code, state, output FROM job_steps "
         "WHERE run = ? ORDER BY rowid",
         (number,),
     )
     notices = connection.execute(
-        "SELECT address, sent, reason FROM notices WHERE run = ? ORDER BY rowid", (number,)
+        "SELECT address, sent, reason FROM job_notices WHERE run = ? ORDER BY rowid", (number,)
     )
     told: list[NoticeSent] = []
     for address, sent, why in notices:

@@ -13,11 +13,10 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from ..core import JobError, StoreError
-from ..ledger import Erasures, FileLock, WorkLock
+from ..ledger import FORGOTTEN, Erasures, FileLock, WorkLock
 from ..project import JobStep, ProjectFolder, ProjectJob
 from ._history import (
     CUT_OFF,
-    FORGOTTEN,
     OWED,
     JobHistory,
     JobRun,
@@ -112,7 +111,7 @@ class JobRunner:
         self._program = program
         self.notices = notices or Notices()
         self.clock = clock or Clock()
-        self.history = JobHistory(project.data / "jobs.sqlite")
+        self.history = JobHistory(project.ledger)
         self._work = WorkLock(project.data / "work")
         self._erasures = Erasures(project.data / "work" / "erasures")
 

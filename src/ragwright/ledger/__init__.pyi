@@ -9,6 +9,7 @@ from ._database import (
     one_to_forget as one_to_forget,
 )
 from ._erasures import Erasures as Erasures
+from ._forgetting import forget as forget
 from ._kept_files import (
     back_up as back_up,
     discard as discard,
@@ -18,6 +19,7 @@ from ._kept_files import (
     rolled_back as rolled_back,
     writable as writable,
 )
+from ._ledger_tables import FORGOTTEN as FORGOTTEN, LEDGER_TABLES as LEDGER_TABLES
 from ._locks import (
     FileLock as FileLock,
     LockHolder as LockHolder,
@@ -25,15 +27,14 @@ from ._locks import (
     folder_locked as folder_locked,
 )
 from ._moving import copy_rows as copy_rows
-from ._opening import open_cache as open_cache, open_database as open_database
-from ._output_tables import OUTPUT_TABLES as OUTPUT_TABLES
+from ._opening import (
+    open_cache as open_cache,
+    open_database as open_database,
+    open_ledger as open_ledger,
+)
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
 from ._tables import (
-    JOB_TABLES as JOB_TABLES,
     REPLY_TABLES as REPLY_TABLES,
-    RUN_TABLES as RUN_TABLES,
-    SERVED_TABLES as SERVED_TABLES,
-    SPENDING_TABLES as SPENDING_TABLES,
     STAMP_TABLES as STAMP_TABLES,
 )
 from ._writer import Writer as Writer, committed as committed, unheard as unheard

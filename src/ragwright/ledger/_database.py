@@ -55,6 +55,49 @@ C = TypeVar("C", bound=Connection)
 
 
 @dataclass(frozen=True, slots=True)
+class Forgets:
+    """Which rows of a table go with a document or a scope; ``?`` is its name.
+
+    Attributes:
+        table: The table.
+        document: Condition of the rows that go with a document; empty if none do.
+        scope: Condition of the rows that go with a scope; empty if none do.
+        counts: What these rows are in the counts of ``ragwright forget``; empty: not counted.
+        becomes: What is set in such rows instead of deleting them.
+        local: True for a table of SQLite files alone.
+    """
+
+    table: str
+    document: str = ""
+    scope: str = ""
+    counts: str = ""
+    becomes: str = ""
+    local: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A file, or a schema of PostgreSQL, of an older ragwright, whose rows the tables take over.
+
+    Attributes:
+        file: The file, relative to the folder of the present one.
+        version: Its last schema version.
+        tables: Its tables, and what they are called now.
+        schema: End of the name of its schema; empty if it was never shared.
+        views: Views of its schema.
+        upgrades: Statements for rows of an older version, run after copying; by the version that
+            no longer needs them.
+    """
+
+    file: str
+    version: int
+    tables: Mapping[str, str]
+    schema: str = ""
+    views: Sequence[str] = ()
+    upgrades: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Tables:
     """Tables of one subject.
 
@@ -63,23 +106,30 @@ class Tables:
         statements: Statements that make the tables; the first one makes the table that identifies
             files of this program. Each may run again where its table exists.
         version: Schema version.
-        upgrades: Further statements for SQLite files of an older version.
+        local: Statements that make further tables, in SQLite files alone.
         backup: Copy a SQLite file before it is migrated; not for a cache.
         damaged: Hint if a file is damaged: what to do, and what that loses.
         side_by_side: True if several processes may write at the same moment, where the database
             allows it; otherwise they take turns.
         moved: Table -> the end of the statement, from ``ON CONFLICT``, that copies its rows to
             another database: what happens to a row that is there already. In the order of copying.
+        numbered: Table that gives numbers -> its number, then the columns by which rows of the same
+            number are the same.
+        forgets: What goes with a document or a scope, in the order of deleting.
+        former: What an older ragwright kept these rows in.
     """
 
     name: str
     statements: Sequence[str]
     version: int
-    upgrades: Sequence[str] = ()
+    local: Sequence[str] = ()
     backup: bool = True
     damaged: str = ""
     side_by_side: bool = False
     moved: Mapping[str, str] = field(default_factory=dict)
+    numbered: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    forgets: Sequence[Forgets] = ()
+    former: Sequence[Former] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..core import SchemaVersionError, StoreDamagedError
 from ._database import Database, Place, Tables
 from ._kept_files import discard, file_error
+from ._ledger_tables import LEDGER_TABLES
 from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase
 
@@ -28,6 +29,15 @@ def open_database(
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe)
     return PostgresDatabase(place, tables, upgrade=upgrade)
+
+
+def open_ledger(place: Place, *, power_safe: bool = False, upgrade: bool = False) -> Database:
+    """All that a project keeps in tables, as :func:`open_database`.
+
+    Files of an older ragwright beside the file are taken over first; schemas of one in a shared
+    database where ``upgrade`` allows it.
+    """
+    return open_database(place, LEDGER_TABLES, power_safe=power_safe, upgrade=upgrade)
 
 
 def open_cache(path: Path, tables: Tables) -> SqliteDatabase:

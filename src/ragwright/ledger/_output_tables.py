@@ -1,8 +1,8 @@
-"""The tables of outputs, feedback, scores and drift; every statement may run again."""
+"""The tables of outputs, feedback, scores and drift."""
 
 from __future__ import annotations
 
-from ._database import Tables
+from ._database import Forgets, Former
 
 _COUNTS = """
         prompt_tokens INTEGER NOT NULL,
@@ -11,10 +11,8 @@ _COUNTS = """
         seconds REAL NOT NULL,
         calls INTEGER NOT NULL"""
 
-OUTPUT_TABLES = Tables(
-    "outputs",
-    (
-        f"""CREATE TABLE IF NOT EXISTS batches (
+OUTPUT_STATEMENTS = (
+    f"""CREATE TABLE IF NOT EXISTS batches (
         batch INTEGER PRIMARY KEY AUTOINCREMENT,   -- a number is never given twice
         at TEXT NOT NULL,                -- ISO 8601, UTC, one for all of a batch
         kind TEXT NOT NULL,              -- draft
@@ -27,7 +25,7 @@ OUTPUT_TABLES = Tables(
         scope TEXT NOT NULL,
         details TEXT NOT NULL,           -- JSON{"," + _COUNTS}
     )""",
-        f"""CREATE TABLE IF NOT EXISTS items (
+    f"""CREATE TABLE IF NOT EXISTS items (
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,              -- text | prompt
         position INTEGER NOT NULL,       -- from 1 within its kind
@@ -38,7 +36,7 @@ OUTPUT_TABLES = Tables(
         details TEXT NOT NULL,           -- JSON{"," + _COUNTS},
         PRIMARY KEY (batch, kind, position)
     ) WITHOUT ROWID""",
-        """CREATE TABLE IF NOT EXISTS hits (
+    """CREATE TABLE IF NOT EXISTS hits (
         batch INTEGER NOT NULL,
         rank INTEGER NOT NULL,
         document_id TEXT NOT NULL,
@@ -50,7 +48,7 @@ OUTPUT_TABLES = Tables(
         text TEXT NOT NULL,
         PRIMARY KEY (batch, rank)
     ) WITHOUT ROWID""",
-        """CREATE TABLE IF NOT EXISTS uses (
+    """CREATE TABLE IF NOT EXISTS uses (
         document_id TEXT NOT NULL,
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
@@ -59,9 +57,9 @@ OUTPUT_TABLES = Tables(
         chunk_id TEXT NOT NULL,
         PRIMARY KEY (batch, kind, position, ordinal)
     ) WITHOUT ROWID""",
-        "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
-        "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
-        """CREATE TABLE IF NOT EXISTS feedback (
+    "CREATE INDEX IF NOT EXISTS uses_by_document ON uses (document_id)",
+    "CREATE INDEX IF NOT EXISTS hits_by_document ON hits (document_id)",
+    """CREATE TABLE IF NOT EXISTS feedback (
         number INTEGER PRIMARY KEY AUTOINCREMENT,
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
@@ -72,19 +70,19 @@ OUTPUT_TABLES = Tables(
         score REAL,
         note TEXT NOT NULL
     )""",
-        "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
-        """CREATE TABLE IF NOT EXISTS configurations (
+    "CREATE INDEX IF NOT EXISTS feedback_by_output ON feedback (batch, kind, position)",
+    """CREATE TABLE IF NOT EXISTS configurations (
         configuration TEXT PRIMARY KEY,
         settings TEXT NOT NULL           -- JSON
     ) WITHOUT ROWID""",
-        """CREATE TABLE IF NOT EXISTS names (
+    """CREATE TABLE IF NOT EXISTS output_names (
         name TEXT PRIMARY KEY,           -- the id that whoever asked for it knows it by
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
         position INTEGER NOT NULL,
         "by" TEXT NOT NULL               -- who asked for it
     ) WITHOUT ROWID""",
-        """CREATE VIEW IF NOT EXISTS latest_feedback AS
+    """CREATE VIEW IF NOT EXISTS latest_feedback AS
         SELECT f.batch, f.kind, f.position,
             coalesce((SELECT v.verdict FROM feedback v WHERE v.batch = f.batch AND v.kind = f.kind
                 AND v.position = f.position AND v.verdict != ''
@@ -96,8 +94,8 @@ OUTPUT_TABLES = Tables(
                 AND n.position = f.position AND n.note != ''
                 ORDER BY n.number DESC LIMIT 1), '') AS note
         FROM (SELECT DISTINCT batch, kind, position FROM feedback) f""",
-        "DROP VIEW IF EXISTS outputs",
-        """CREATE VIEW outputs AS
+    "DROP VIEW IF EXISTS outputs",
+    """CREATE VIEW outputs AS
         SELECT i.batch || '.' || CASE i.kind WHEN 'prompt' THEN 'p' ELSE '' END || i.position AS id,
             i.batch, b.at, i.kind,
             CASE i.kind WHEN 'prompt' THEN 'prompt' ELSE i.model END AS source,
@@ -111,7 +109,7 @@ OUTPUT_TABLES = Tables(
         FROM items i JOIN batches b USING (batch)
             LEFT JOIN latest_feedback f
             ON f.batch = i.batch AND f.kind = i.kind AND f.position = i.position""",
-        """CREATE TABLE IF NOT EXISTS scores (
+    """CREATE TABLE IF NOT EXISTS scores (
         batch INTEGER NOT NULL,
         kind TEXT NOT NULL,
         position INTEGER NOT NULL,
@@ -126,12 +124,12 @@ OUTPUT_TABLES = Tables(
         due TEXT NOT NULL,               -- not tried again before
         PRIMARY KEY (batch, kind, position, measure)
     ) WITHOUT ROWID""",
-        "CREATE INDEX IF NOT EXISTS scores_waiting ON scores (due) WHERE state = 'waiting'",
-        """CREATE TABLE IF NOT EXISTS drawn (
+    "CREATE INDEX IF NOT EXISTS scores_waiting ON scores (due) WHERE state = 'waiting'",
+    """CREATE TABLE IF NOT EXISTS drawn (
         one INTEGER PRIMARY KEY CHECK (one = 1),
         batch INTEGER NOT NULL           -- batches up to this one were drawn from
     )""",
-        """CREATE TABLE IF NOT EXISTS measuring_days (
+    """CREATE TABLE IF NOT EXISTS measuring_days (
         day TEXT PRIMARY KEY,            -- UTC
         cost REAL NOT NULL,
         scored INTEGER NOT NULL,
@@ -139,15 +137,15 @@ OUTPUT_TABLES = Tables(
         reason TEXT NOT NULL,            -- of the last error
         reached REAL                     -- the daily budget that was used up
     ) WITHOUT ROWID""",
-        """CREATE TABLE IF NOT EXISTS drifts (
+    """CREATE TABLE IF NOT EXISTS drifts (
         measure TEXT PRIMARY KEY,
         verdict TEXT NOT NULL,
         opened TEXT NOT NULL,
         text TEXT NOT NULL,              -- of the notice
         owed TEXT NOT NULL               -- JSON list of the addresses that have not got it
     ) WITHOUT ROWID""",
-        "DROP VIEW IF EXISTS scored",
-        """CREATE VIEW scored AS
+    "DROP VIEW IF EXISTS scored",
+    """CREATE VIEW scored AS
         SELECT s.batch || '.' || s.position AS id, s.batch, b.at, s.measure, s.state, s.value,
             s.reason, s.judge, s.prompts, s.scored_at, s.attempts, i.model, b.snapshot,
             b.configuration, b.served, b.scope,
@@ -155,22 +153,47 @@ OUTPUT_TABLES = Tables(
             coalesce(json_extract(i.details, '$.name'), '') AS name
         FROM scores s JOIN batches b USING (batch)
             JOIN items i ON i.batch = s.batch AND i.kind = s.kind AND i.position = s.position""",
+)
+"""Drafts and served answers with feedback, scores and drift; every statement may run again."""
+
+OUTPUTS_MOVED = dict.fromkeys(
+    (
+        *("configurations", "items", "hits", "uses", "feedback", "output_names", "scores"),
+        *("drawn", "measuring_days", "drifts", "batches"),  # last, as it names others
     ),
+    "ON CONFLICT DO NOTHING",
+)
+
+_USED = "(batch, kind, position) IN (SELECT batch, kind, position FROM uses WHERE document_id = ?)"
+_OF_SCOPE = "batch IN (SELECT batch FROM batches WHERE scope = ?)"
+OUTPUTS_FORGET = (
+    Forgets("items", _USED, _OF_SCOPE, counts="outputs"),
+    Forgets("feedback", _USED, _OF_SCOPE),
+    Forgets("output_names", _USED, _OF_SCOPE),
+    Forgets("scores", _USED, _OF_SCOPE),
+    Forgets("uses", _USED, _OF_SCOPE),
+    Forgets("hits", "document_id = ?", _OF_SCOPE),
+    # a served answer without its text: the question and the citations go too
+    Forgets(
+        "batches",
+        "kind = 'answer' AND NOT EXISTS (SELECT 1 FROM items i WHERE i.batch = batches.batch)",
+        "scope = ?",
+    ),
+    Forgets("hits", "NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)"),
+)
+
+FORMER_OUTPUTS = Former(
+    "outputs.sqlite",
     4,
-    upgrades=(
+    {name: name for name in OUTPUTS_MOVED if name != "output_names"} | {"names": "output_names"},
+    schema="outputs",
+    views=("scored", "outputs", "latest_feedback"),
+    upgrades={
         # Files of version 1 had a text's part of its prompt's cost where its own cost stands.
-        """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
+        2: """UPDATE items SET calls = 0, prompt_tokens = 0, completion_tokens = 0, cost = NULL,
         seconds = 0, details = json_set(details, '$.share', json_object('calls', calls,
             'prompt_tokens', prompt_tokens, 'completion_tokens', completion_tokens,
             'cost', cost, 'seconds', seconds))
-        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL""",
-    ),
-    moved=dict.fromkeys(
-        (
-            *("configurations", "items", "hits", "uses", "feedback", "names", "scores"),
-            *("drawn", "measuring_days", "drifts", "batches"),  # last, as it names others
-        ),
-        "ON CONFLICT DO NOTHING",
-    ),
+        WHERE kind = 'text' AND json_extract(details, '$.share') IS NULL"""
+    },
 )
-"""Drafts and served answers with feedback, scores and drift."""

@@ -19,11 +19,17 @@ from ..core import (
     StoreUnreachableError,
     filled_address,
     require,
-    text_hash,
     without_secret,
 )
 from ._database import Connection, Database, SharedPlace, Tables
 from ._driver import number_loader, watching
+from ._former_schemas import (
+    VERSION_TABLE,
+    former_schemas,
+    refuse_former,
+    take_over_schemas,
+    turn_of,
+)
 
 _IDLE = 2
 """Connections kept open for the next reader."""
@@ -56,7 +62,6 @@ _FUNCTIONS = (
 )
 """Functions of SQLite, and the one that stands for a clock, so that the SQL is the same."""
 
-_VERSIONS = "ragwright_version"
 _HELD = "ragwright cannot use its own tables there"
 
 
@@ -83,6 +88,7 @@ class PostgresDatabase(Database):
 
     def __init__(self, place: SharedPlace, tables: Tables, *, upgrade: bool = False) -> None:
         self.tables = tables
+        self._prefix = place.schema
         self.schema = f"{place.schema}_{tables.name}"
         self.name = f"schema {self.schema}"
         self.where = f"{place.address} ({self.name})"
@@ -92,7 +98,7 @@ class PostgresDatabase(Database):
         self._silent_until = 0.0  # callers that queued while it was tried do not try it too
         self._psycopg: Any = require("psycopg", "pg", "a shared PostgreSQL database")
         self._address = filled_address(place.address, "shared.address")
-        self._turn = int(text_hash(self.schema)[:15], 16)
+        self._turn = turn_of(self.schema)
         self._idle: list[Any] = []
         self._lock = threading.Lock()
         self._reached = False
@@ -283,6 +289,9 @@ class PostgresDatabase(Database):
                     hint=f"back it up (pg_dump -n {self.schema} DATABASE > backup.sql), end other "
                     "work on it, then run: ragwright shared migrate",
                 )
+            if found is None and not upgrade:
+                for former in former_schemas(connection, self._prefix, self.tables):
+                    raise refuse_former(self.where, self.name, self._prefix, former)
             if found != self.tables.version:
                 self._make(connection)
         finally:
@@ -302,7 +311,7 @@ class PostgresDatabase(Database):
                 (self.schema,),
             )
         }
-        if names and _VERSIONS not in names:
+        if names and VERSION_TABLE not in names:
             raise StoreDamagedError(
                 f"{self.name} holds tables of another program (such as {min(names)!r})",
                 where=self.where,
@@ -310,7 +319,7 @@ class PostgresDatabase(Database):
             )
         if not names:
             return None
-        row = connection.execute(f"SELECT version FROM {_VERSIONS}").fetchone()  # noqa: S608
+        row = connection.execute(f"SELECT version FROM {VERSION_TABLE}").fetchone()  # noqa: S608
         return None if row is None else int(row[0])
 
     def _make(self, connection: Connection) -> None:
@@ -325,13 +334,14 @@ class PostgresDatabase(Database):
             if made is None:
                 connection.execute(f'CREATE SCHEMA "{self.schema}"')
             if found is None:
-                for statement in (*_FUNCTIONS, f"CREATE TABLE {_VERSIONS} (version BIGINT)"):
+                for statement in (*_FUNCTIONS, f"CREATE TABLE {VERSION_TABLE} (version BIGINT)"):
                     connection.execute(statement)
+                take_over_schemas(connection, self._prefix, self.schema, self.tables)
             for statement in self.tables.statements:
                 connection.execute(_translated(statement))
-            connection.execute(f"DELETE FROM {_VERSIONS}")  # noqa: S608
+            connection.execute(f"DELETE FROM {VERSION_TABLE}")  # noqa: S608
             connection.execute(
-                f"INSERT INTO {_VERSIONS} VALUES (?)",  # noqa: S608
+                f"INSERT INTO {VERSION_TABLE} VALUES (?)",  # noqa: S608
                 (self.tables.version,),
             )
         connection.execute("COMMIT")

@@ -17,6 +17,7 @@ from ..core import (
     StoreError,
 )
 from ._database import Connection, Database, Tables
+from ._former import former_files, left_to_take, take_over
 from ._kept_files import back_up, file_error, reading_connection, rolled_back, writable
 
 _BUSY_SECONDS = 30.0
@@ -55,6 +56,13 @@ class SqliteDatabase(Database):
         connection = self.connect()
         try:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if self.read_only:
+                for former in left_to_take(connection, path, tables):
+                    raise SchemaVersionError(
+                        f"{former.name} is of an older ragwright; {path.name} must take it over",
+                        where=str(former),
+                        hint="run any command there once as a user who may write in the folder",
+                    )
             if found < version and self.read_only:
                 raise SchemaVersionError(
                     f"{path.name} has schema version {found} and must be migrated to {version}",
@@ -64,6 +72,8 @@ class SqliteDatabase(Database):
             # else nothing is written, so that opening waits for no other writer
             if found < version:
                 self._migrate(connection)
+            if not self.read_only and former_files(path, tables):
+                take_over(connection, path, tables)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._error(error) from error
         except OSError as error:
@@ -83,7 +93,7 @@ class SqliteDatabase(Database):
             if found and tables.backup:
                 with closing(reading_connection(self.path, _BUSY_SECONDS)) as reader:
                     back_up(reader, self.path, found)
-            for statement in (*tables.statements, *(tables.upgrades if found else ())):
+            for statement in (*tables.statements, *tables.local):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
@@ -163,8 +173,9 @@ class SqliteDatabase(Database):
     def in_memory(self) -> sqlite3.Connection:
         """A connection to an empty temporary database with the same tables."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        for statement in (*self.tables.statements, f"PRAGMA user_version = {self.tables.version}"):
+        for statement in (*self.tables.statements, *self.tables.local):
             connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {self.tables.version}")
         return _with_clock(connection)
 
     def begin(self, connection: Connection, *, alone: bool = True) -> None:

@@ -116,6 +116,11 @@ class ProjectFolder:
         return self.root / ".ragwright" / "data"
 
     @property
+    def ledger(self) -> Path:
+        """Runs, outputs, what was spent, the history of jobs and counts of requests."""
+        return self.data / "ledger.sqlite"
+
+    @property
     def cache(self) -> Path:
         """Replies, views and file stamps."""
         return self.root / ".ragwright" / "cache"

@@ -227,15 +227,13 @@ class Project:
 
     @cached_property
     def spending(self) -> Spending | None:
-        """The daily budget, in the data folder or shared; None without one."""
+        """The daily budget, in the ledger, which may be shared; None without one."""
         bound = self.settings.budget.daily_cost
         if bound is None:
             return None
         if self._base is not self and self._base.settings.budget.daily_cost == bound:
             return self._base.spending
-        return flow.Spending(
-            self.settings.shared.place(self.folder.data / "spending.sqlite"), bound
-        )
+        return flow.Spending(self.settings.shared.place(self.folder.ledger), bound)
 
     def clear_replies(self) -> int:
         """Delete every stored reply; how many there were, 0 where their file was damaged."""
@@ -252,9 +250,9 @@ class Project:
 
     @cached_property
     def runs(self) -> Runs:
-        """The run store: in the data folder, or shared."""
+        """The run store: in the ledger, which may be shared."""
         return flow.Runs(
-            self.settings.shared.place(self.folder.data / "runs.sqlite"),
+            self.settings.shared.place(self.folder.ledger),
             power_safe=self.settings.budget.power_safe,
         )
 

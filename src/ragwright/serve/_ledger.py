@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import StoreError, Usage
-from ..ledger import SERVED_TABLES, open_database
+from ..ledger import open_ledger
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -32,7 +32,7 @@ class Ledger:
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._database = open_database(folder.data / "serve" / "served.sqlite", SERVED_TABLES)
+        self._database = open_ledger(folder.ledger)
         self._connection = self._database.connect()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragwright-ledger")
         self._unstored: dict[tuple[str, str], Usage] = {}

@@ -527,11 +527,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
 
     def forget(self, document_id: str) -> Mapping[str, int]:
         """Purge a document from all that is stored; see ``ragwright.drafting.forget_document``."""
-        return drafting.forget_document(
-            self.project,
-            document_id,
-            also=lambda: {"jobs": jobs.forget_printed(self.project.folder)},
-        )
+        return drafting.forget_document(self.project, document_id)
 
     def forget_tenant(self, scope: str) -> Mapping[str, int]:
         """Purge what was made in a visibility scope; see ``ragwright.drafting.forget_tenant``."""

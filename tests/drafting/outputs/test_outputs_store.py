@@ -24,7 +24,7 @@ NOON = datetime(2026, 11, 2, 12, 0, 0, 250_000, UTC)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "outputs.sqlite"
+    return tmp_path / "ledger.sqlite"
 
 
 def at(path: Path, moment: datetime = NOON) -> Outputs:
@@ -95,25 +95,6 @@ def test_what_was_paid_stands_once(path: Path) -> None:
     first = outputs.get("3.p1")
     assert first.usage == Usage()
     assert Usage(**first.details["reply_usage"]) == Usage(1, 100, 20, 0.5, 1.25)
-    outputs.close()
-
-
-def test_a_file_of_version_1_is_read_with_each_cost_once(path: Path) -> None:
-    outputs = at(path)
-    outputs.save(drafted())
-    whole = outputs.batch(1)
-    outputs.close()
-    with sqlite3.connect(path) as file:  # as it was written then
-        file.execute("DROP VIEW outputs")
-        file.execute("CREATE VIEW outputs AS SELECT 1")
-        file.execute(
-            "UPDATE items SET prompt_tokens = 50, completion_tokens = 10, cost = 0.25, "
-            "details = json_remove(details, '$.share') WHERE kind = 'text'"
-        )
-        file.execute("PRAGMA user_version = 1")
-    file.close()
-    outputs = at(path)
-    assert outputs.batch(1) == whole
     outputs.close()
 
 

@@ -178,7 +178,7 @@ def test_clearing_the_cache_leaves_outputs_alone(bench: Workbench) -> None:
     fill(bench, batches=1)
     bench.project.replies.clear()
     assert bench.outputs.count() == 5
-    assert bench.project.folder.cache not in (bench.project.folder.data / "outputs.sqlite").parents
+    assert bench.project.folder.cache not in (bench.project.folder.data / "ledger.sqlite").parents
 
 
 def test_a_batch_is_saved_with_where_it_came_from(bench: Workbench, tmp_path: Path) -> None:

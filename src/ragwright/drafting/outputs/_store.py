@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
-from ...ledger import Connection, copy_rows, one_to_forget
+from ...ledger import Connection, forget
 from ._records import (
     Feedback,
     Origin,
@@ -102,7 +100,7 @@ class Outputs(OutputTable):
         with self.writing() as db:
             key = self._key(output, db)
             db.execute(
-                "INSERT INTO names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
+                "INSERT INTO output_names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                 "batch = excluded.batch, kind = excluded.kind, position = excluded.position, "
                 '"by" = excluded."by"',
                 (name, *key, by),
@@ -112,7 +110,7 @@ class Outputs(OutputTable):
         """Id of the output of a name, and who asked for it; None where there is none."""
         with self.reading() as db:
             row = db.execute(
-                'SELECT batch, kind, position, "by" FROM names WHERE name = ?', (name,)
+                'SELECT batch, kind, position, "by" FROM output_names WHERE name = ?', (name,)
             ).fetchone()
         if row is None:
             return None
@@ -161,7 +159,7 @@ class Outputs(OutputTable):
         return Feedback(output, at, by, verdict, score, note)
 
     def forget(self, *, document: str | None = None, scope: str | None = None) -> int:
-        """Purge outputs made from a document, or in a scope; returns their number.
+        """Purge a document or a scope from the ledger; returns the number of outputs.
 
         For a document: prompts that contain it, their texts, feedback on both, its text among
         the hits; of a served answer also the question and the citations.
@@ -170,80 +168,7 @@ class Outputs(OutputTable):
             StoreError: Neither or both are named, the name is empty, or the file is held by
                 another process.
         """
-        one_to_forget(document, scope)
-        with self.writing() as db:
-            if document is not None:
-                keys = db.execute(
-                    "SELECT DISTINCT batch, kind, position FROM uses WHERE document_id = ?",
-                    (document,),
-                ).fetchall()
-                db.execute("DELETE FROM hits WHERE document_id = ?", (document,))
-            else:
-                keys = db.execute(
-                    "SELECT i.batch, i.kind, i.position FROM items i JOIN batches b USING (batch) "
-                    "WHERE b.scope = ?",
-                    (scope,),
-                ).fetchall()
-                db.execute(
-                    "DELETE FROM hits WHERE batch IN (SELECT batch FROM batches WHERE scope = ?)",
-                    (scope,),
-                )
-                db.execute("DELETE FROM batches WHERE scope = ?", (scope,))
-            for table in ("items", "uses", "feedback", "names", "scores"):
-                db.executemany(
-                    f"DELETE FROM {table} WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
-                    keys,
-                )
-            batches = {(batch,) for batch, _, _ in keys}
-            db.executemany(
-                "DELETE FROM batches WHERE batch = ? AND kind = 'answer' "
-                "AND NOT EXISTS (SELECT 1 FROM items i WHERE i.batch = batches.batch)",
-                batches,
-            )
-            db.executemany(
-                "DELETE FROM hits WHERE batch = ? "
-                "AND NOT EXISTS (SELECT 1 FROM batches b WHERE b.batch = hits.batch)",
-                batches,
-            )
-        with self._lock:
-            self._database.scrub(self._connection)
-        return len(keys)
-
-    def move(self, path: Path) -> int:
-        """Copy the outputs of a SQLite file into this table; returns how many batches are new.
-
-        Outputs keep their numbers.
-
-        Raises:
-            StoreError: Both hold different batches of the same number: nothing is copied.
-        """
-        self._refuse_twins(path)
-        copied = copy_rows(path, self._database)
-        if copied and self._database.remote:
-            with self.writing() as db:
-                for table, column in (("batches", "batch"), ("feedback", "number")):
-                    db.execute(
-                        f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), "  # noqa: S608
-                        f"(SELECT coalesce(max({column}), 0) + 1 FROM {table}), false)"
-                    )
-        return copied.get("batches", 0)
-
-    def _refuse_twins(self, path: Path) -> None:
-        if not path.exists():
-            return
-        query = "SELECT batch, at, asked FROM batches"
-        given = OutputTable(path)
-        with closing(given), given.reading() as db:
-            theirs = {row[0]: tuple(row[1:]) for row in db.execute(query)}
-        with self.reading() as db:
-            ours = {row[0]: tuple(row[1:]) for row in db.execute(query)}
-        twins = [number for number in theirs.keys() & ours.keys() if theirs[number] != ours[number]]
-        if twins:
-            raise StoreError(
-                f"batch {min(twins)} exists in both, with different outputs; no output was moved",
-                where=f"{path}, {self._database.where}",
-                hint="outputs keep their numbers: move those of one machine, before others write",
-            )
+        return forget(self._database, source=document, scope=scope)["outputs"]
 
     # -- reading ---------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The file of outputs: one connection that writes, and connections that read."""
+"""The tables of outputs in the ledger: one connection that writes, and connections that read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 
-from ...ledger import OUTPUT_TABLES, Connection, Place, open_database
+from ...ledger import Connection, Place, open_ledger
 from ._times import now_utc, timestamp
 
 
@@ -23,7 +23,7 @@ class OutputTable:
     def __init__(
         self, place: Place, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
     ) -> None:
-        self._database = open_database(place, OUTPUT_TABLES, power_safe=power_safe)
+        self._database = open_ledger(place, power_safe=power_safe)
         self._connection = self._database.connect()
         self._lock = threading.Lock()
         self._clock = clock

@@ -1,0 +1,181 @@
+"""Takes over the rows of files that an older ragwright kept."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core import SchemaVersionError, StoreDamagedError, StoreFullError
+from ._database import Former, Tables
+from ._kept_files import discard, file_error, rolled_back
+from ._locks import folder_locked
+
+_WAIT_SECONDS = 600.0
+"""How long other processes wait while one takes over; a large table of outputs takes minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A former file as it is: its version, tables, hash and highest numbers given."""
+
+    former: Former
+    path: Path
+    version: int
+    names: frozenset[str]
+    hash: str
+    numbers: Mapping[str, int]
+
+
+def former_files(path: Path, tables: Tables) -> list[tuple[Former, Path]]:
+    """Files beside a file that hold, or held, rows for its tables."""
+    beside = ((former, path.parent / former.file) for former in tables.former)
+    return [(former, file) for former, file in beside if file.exists()]
+
+
+def left_to_take(connection: sqlite3.Connection, path: Path, tables: Tables) -> list[Path]:
+    """Former files whose rows are not in the tables yet; nothing is written.
+
+    A file that a kill left behind, after its rows were taken, is not among them.
+    """
+    files = former_files(path, tables)
+    taken = set(_taken(connection)) if files else set()
+    return [file for former, file in files if former.file not in taken]
+
+
+def take_over(connection: sqlite3.Connection, path: Path, tables: Tables) -> None:
+    """Copy the rows of former files in one transaction, then rename these to ``NAME.vN.bak``.
+
+    One process does it, others wait. Killed in the middle, it is done again: either no row was
+    copied, or all were and only the files are renamed.
+
+    Args:
+        connection: A connection to the file, outside of a transaction.
+        path: The file.
+        tables: Its tables, which are there.
+
+    Raises:
+        StoreBusyError: An older ragwright still works with a former file.
+        StoreDamagedError: A former file is damaged, or another program's.
+        SchemaVersionError: A former file is newer, or was written to after its rows were taken.
+        StoreFullError: The disk is full; the former files are as they were.
+    """
+    with folder_locked(path.parent, "the ledger takes over older files", wait=_WAIT_SECONDS):
+        files = [_looked_at(former, file) for former, file in former_files(path, tables)]
+        try:
+            with _attached(connection, files):
+                connection.execute("PRAGMA synchronous = FULL")  # the files are renamed after it
+                connection.execute("BEGIN IMMEDIATE")
+                for at, file in enumerate(files):
+                    _take(connection, f"former{at}", file, path)
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            typed = file_error(error, path)
+            if isinstance(typed, StoreFullError):
+                raise StoreFullError(
+                    f"the disk is full: {path.name} cannot take over the files of an older "
+                    "ragwright; they are untouched",
+                    where=str(path),
+                    # once for the log, once for the file
+                    hint=f"free {2 * sum(file.path.stat().st_size for file in files):,} bytes and "
+                    "run it again",
+                ) from error
+            raise typed from error
+        for file in files:
+            file.path.replace(file.path.with_name(f"{file.path.name}.v{file.version}.bak"))
+            discard(file.path)  # logs that are empty
+
+
+def _looked_at(former: Former, path: Path) -> _File:
+    """A former file, all of it in one file and nobody else's; refused if it cannot be read."""
+    try:
+        rolled_back(path)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
+            if names and names.isdisjoint(former.tables):
+                raise StoreDamagedError(
+                    f"{path.name} is a SQLite file of another program: it has no table "
+                    f"{next(iter(former.tables))!r}",
+                    where=str(path),
+                    hint="move it away and run the command again",
+                )
+            if version > former.version:
+                raise SchemaVersionError(
+                    f"{path.name} has schema version {version}; this ragwright takes over "
+                    f"{former.version}",
+                    where=str(path),
+                    hint="upgrade ragwright: pip install -U ragwright",
+                )
+            connection.execute("PRAGMA journal_mode = DELETE")  # refused while another has it open
+            counted = "sqlite_sequence" in names
+            numbers = connection.execute(
+                "SELECT name, seq FROM sqlite_sequence" if counted else "SELECT '', 0"
+            ).fetchall()
+        # once it is closed: to close a second handle would end SQLite's locks
+        with path.open("rb") as content:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+    except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
+        raise file_error(
+            error,
+            path,
+            busy="end the work of the older ragwright, then run the command again",
+            damaged="restore it from a backup, or move it away: what it holds is then left out",
+        ) from error
+    return _File(former, path, version, frozenset(names), digest, dict(numbers))
+
+
+@contextmanager
+def _attached(connection: sqlite3.Connection, files: list[_File]) -> Iterator[None]:
+    count = 0
+    try:
+        for file in files:
+            connection.execute(f"ATTACH ? AS former{count}", (str(file.path),))
+            count += 1
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        for at in range(count):
+            connection.execute(f"DETACH former{at}")
+
+
+def _take(connection: sqlite3.Connection, schema: str, file: _File, path: Path) -> None:
+    """Copy the rows of one former file, unless they were copied before."""
+    former = file.former
+    tables = {old: new for old, new in former.tables.items() if old in file.names}
+    if _taken(connection).get(former.file) == file.hash:
+        return
+    for new in {*tables.values()}:
+        if connection.execute(f"SELECT 1 FROM main.{new} LIMIT 1").fetchone() is not None:  # noqa: S608
+            raise SchemaVersionError(
+                f"{file.path.name} was written to after {path.name} had taken its place",
+                where=str(file.path),
+                hint=f"an older ragwright was used here; to keep what it wrote, move {path.name} "
+                f"away, else move {file.path.name} away",
+            )
+    for old, new in tables.items():  # a plain scan, so that rows keep their order
+        connection.execute(f"INSERT INTO main.{new} SELECT * FROM {schema}.{old}")  # noqa: S608
+    for old, number in file.numbers.items():  # a number is never given twice
+        if old in tables:
+            new = tables[old]
+            connection.execute("DELETE FROM main.sqlite_sequence WHERE name = ?", (new,))
+            connection.execute("INSERT INTO main.sqlite_sequence VALUES (?, ?)", (new, number))
+    for version, statement in former.upgrades.items():
+        if file.version < version:
+            connection.execute(statement)
+    connection.execute(
+        "INSERT INTO taken_over VALUES (?, ?) "
+        "ON CONFLICT (file) DO UPDATE SET hash = excluded.hash",
+        (former.file, file.hash),
+    )
+
+
+def _taken(connection: sqlite3.Connection) -> dict[str, str]:
+    """Hash of every former file whose rows are here."""
+    known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'taken_over'").fetchone()
+    rows = connection.execute("SELECT file, hash FROM taken_over").fetchall() if known else []
+    return {str(file): str(digest) for file, digest in rows}

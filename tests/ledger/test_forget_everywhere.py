@@ -1,0 +1,131 @@
+"""Whatever table holds a text: after `forget`, no byte of it is in any file of the project."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from former_files import old_file
+from small_project import MakeProject
+
+from ragwright import Workbench
+from ragwright.core import Usage
+from ragwright.flow import Entry
+from ragwright.ledger import LEDGER_TABLES
+
+MARK = "QXEVERYWHERE4711"
+NAME = "docs/press.md"
+SCOPE = "tenant=acme"
+KEYS = {"source": NAME, "document_id": NAME, "scope": SCOPE, "run": "r", "row": "a", "batch": 7}
+KEYS |= {"position": 1, "rank": 1}
+
+NOT_OF_A_DOCUMENT = {
+    "runs": "what was run: settings, and the names of files",
+    "names": "given by people",
+    "facts": "counts and costs",
+    "configurations": "settings",
+    "drawn": "a number",
+    "measuring_days": "counts, and the last error",
+    "drifts": "of all answers together",
+    **dict.fromkeys(("spending", "reserved", "served_minutes", "served_calls"), "counts"),
+    **dict.fromkeys(
+        ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
+    ),
+    "taken_over": "names of files",
+}
+NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spending", "reserved"} | {
+    name for name in NOT_OF_A_DOCUMENT if name.startswith(("served_", "job_", "taken_"))
+}
+NOT_OF_A_SCOPE |= {"job_steps"}
+
+
+def project(tmp_path: Path, text: str) -> Path:
+    folder = MakeProject(tmp_path)(**{"press.md": f"# Press\n\n{text}\n", "other.md": "# Other\n"})
+    with Workbench.open(folder) as bench:
+        bench.ingest()
+    return folder
+
+
+def held(folder: Path) -> list[str]:
+    """Files of the program that hold the mark."""
+    files = [file for file in (folder / ".ragwright").rglob("*") if file.is_file()]
+    return [file.name for file in files if MARK.encode() in file.read_bytes()]
+
+
+def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
+    """A row with the text in every column of every other table; returns all names of tables."""
+    with closing(sqlite3.connect(folder / ".ragwright/data/ledger.sqlite")) as ledger, ledger:
+        found = ledger.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        tables = {name for (name,) in found if not name.startswith("sqlite_")}
+        for table in tables - kept:
+            columns = ledger.execute(f"PRAGMA table_info({table})").fetchall()
+            row = {
+                name: KEYS.get(name, text if kind == "TEXT" else 1) for _, name, kind, *_ in columns
+            }
+            if "kind" in row and table != "runs":
+                row["kind"] = "answer" if table == "batches" else "text"
+            if table == "job_steps":
+                row |= {"run": 1, "line": "ask", "state": "succeeded"}
+            names, marks = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+            ledger.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", [*row.values()])
+    return tables
+
+
+def store_reply(bench: Workbench, text: str) -> None:
+    stored = threading.Event()
+    entry = Entry("k", "Chat", "m", SCOPE, text.encode(), True, Usage(1, 5, 5), 15, 0.1, (NAME,))
+    bench.project.replies.put(entry, lambda *_: stored.set())
+    assert stored.wait(10)
+
+
+@pytest.mark.parametrize("size", [1, 300, 8_000])
+def test_no_byte_of_a_document_is_left(tmp_path: Path, size: int) -> None:
+    text = f"The code is {MARK}. " * size
+    folder = project(tmp_path, text[:50_000])
+    with Workbench.open(folder) as bench:
+        list(bench.project.runs.list())  # makes the ledger
+        tables = fill(folder, text, {*NOT_OF_A_DOCUMENT})
+        assert {rule.table for rule in LEDGER_TABLES.forgets if rule.document} == tables - {
+            *NOT_OF_A_DOCUMENT
+        }, "a new table says what goes with a document, or why nothing does"
+        store_reply(bench, text)
+        assert {"ledger.sqlite", "replies.sqlite", "store.sqlite"} <= {
+            name.removesuffix("-wal") for name in held(folder)
+        }
+        (folder / NAME).unlink()
+        counts = bench.forget(NAME)
+        assert held(folder) == []
+    assert (counts["rows"], counts["outputs"], counts["jobs"], counts["replies"]) == (1, 1, 1, 1)
+    assert held(folder) == []
+
+
+@pytest.mark.parametrize("size", [1, 8_000])
+def test_no_byte_of_a_tenant_is_left(tmp_path: Path, size: int) -> None:
+    text = f"The code is {MARK}. " * size
+    folder = project(tmp_path, "Nothing.")
+    with Workbench.open(folder) as bench:
+        list(bench.project.runs.list())
+        tables = fill(folder, text, NOT_OF_A_SCOPE)
+        assert {rule.table for rule in LEDGER_TABLES.forgets if rule.scope} == (
+            tables - NOT_OF_A_SCOPE
+        )
+        store_reply(bench, text)
+        counts = bench.forget_tenant(SCOPE)
+        assert held(folder) == []
+    assert dict(counts) == {"replies": 1, "rows": 1, "outputs": 1}
+
+
+def test_files_of_an_older_version_are_forgotten_with_their_copies(tmp_path: Path) -> None:
+    folder = project(tmp_path, "Nothing.")
+    data = folder / ".ragwright" / "data"
+    old_file(data, "runs", f'UPDATE rows SET body = \'{{"text": "{MARK}"}}\';')
+    old_file(data, "outputs", f"UPDATE items SET text = '{MARK}' WHERE batch = 2;")
+    old_file(data, "jobs", f"UPDATE steps SET output = '{MARK}';")
+    assert set(held(folder)) >= {"runs.sqlite", "outputs.sqlite", "jobs.sqlite"}
+    with Workbench.open(folder) as bench:
+        counts = bench.forget("doc")
+        assert held(folder) == []
+    assert (counts["rows"], counts["outputs"], counts["jobs"]) == (2, 1, 2)
