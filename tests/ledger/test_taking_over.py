@@ -28,6 +28,7 @@ from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import RunRow, Runs
 from ragwright.ledger import LEDGER_TABLES, SqliteDatabase, open_ledger
 
+RUNS = ("runs", "rows", "row_sources", "names", "facts")
 BACKUPS = {
     "jobs.sqlite.v1.bak",
     "outputs.sqlite.v4.bak",
@@ -252,6 +253,16 @@ def test_rows_that_an_older_program_wrote_afterwards_are_not_passed_over(data: P
     open_ledger(path).close()
     assert [name for _, name in rows_in(path, "names")] == ["later"]
     assert len(rows_in(path, "batches")) == 2
+
+
+def test_an_empty_file_that_an_older_program_left_is_removed(data: Path) -> None:
+    """It makes one when it only reads; the backup of the rows stays."""
+    old_files(data)
+    open_ledger(data / "ledger.sqlite").close()
+    old_file(data, "runs", "".join(f"DELETE FROM {name};" for name in RUNS))
+    (data / "spending.sqlite").touch()
+    open_ledger(data / "ledger.sqlite").close()
+    whole(data)
 
 
 def test_a_file_that_an_older_program_has_open_is_not_taken_from_it(data: Path) -> None:

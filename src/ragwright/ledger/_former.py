@@ -20,7 +20,10 @@ _WAIT_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A former file as it is: its version, tables, hash and highest numbers given."""
+    """A former file as it is: its version, tables, hash and highest numbers given.
+
+    It is empty if it has no rows and has given no numbers.
+    """
 
     former: Former
     path: Path
@@ -28,6 +31,7 @@ class _File:
     names: frozenset[str]
     hash: str
     numbers: Mapping[str, int]
+    empty: bool
 
 
 def former_files(path: Path, tables: Tables) -> list[tuple[Former, Path]]:
@@ -85,8 +89,9 @@ def take_over(connection: sqlite3.Connection, path: Path, tables: Tables) -> Non
                 ) from error
             raise typed from error
         for file in files:
-            file.path.replace(file.path.with_name(f"{file.path.name}.v{file.version}.bak"))
-            discard(file.path)  # logs that are empty
+            if not file.empty:  # else it would take the place of a backup
+                file.path.replace(file.path.with_name(f"{file.path.name}.v{file.version}.bak"))
+            discard(file.path)  # with its logs, which are empty
 
 
 def _looked_at(former: Former, path: Path) -> _File:
@@ -115,6 +120,8 @@ def _looked_at(former: Former, path: Path) -> _File:
             numbers = connection.execute(
                 "SELECT name, seq FROM sqlite_sequence" if counted else "SELECT '', 0"
             ).fetchall()
+            firsts = (f"SELECT 1 FROM {table} LIMIT 1" for table in names & former.tables.keys())  # noqa: S608
+            rows = [connection.execute(first).fetchone() for first in firsts]
         # once it is closed: to close a second handle would end SQLite's locks
         with path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").hexdigest()
@@ -125,7 +132,8 @@ def _looked_at(former: Former, path: Path) -> _File:
             busy="end the work of the older ragwright, then run the command again",
             damaged="restore it from a backup, or move it away: what it holds is then left out",
         ) from error
-    return _File(former, path, version, frozenset(names), digest, dict(numbers))
+    empty = not any(rows) and not any(number for _, number in numbers)
+    return _File(former, path, version, frozenset(names), digest, dict(numbers), empty)
 
 
 @contextmanager
@@ -147,7 +155,7 @@ def _take(connection: sqlite3.Connection, schema: str, file: _File, path: Path) 
     """Copy the rows of one former file, unless they were copied before."""
     former = file.former
     tables = {old: new for old, new in former.tables.items() if old in file.names}
-    if _taken(connection).get(former.file) == file.hash:
+    if file.empty or _taken(connection).get(former.file) == file.hash:
         return
     for new in {*tables.values()}:
         if connection.execute(f"SELECT 1 FROM main.{new} LIMIT 1").fetchone() is not None:  # noqa: S608
