@@ -61,8 +61,11 @@ def _column_widths(
     widths = [max(column) for column in columns]
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
     narrow = [min(floor, 10) for floor in numbers]
-    words = [max(map(len, head.split()), default=0) for head in rows[0]]
-    # Words of a head are cut only where nothing else makes the lines fit.
+    words = [
+        max((len(word) for cell in cells for word in cell.split()), default=0)
+        for cells in ((row[at] for row in rows) for at in range(len(widths)))
+    ]
+    # Words are cut only where nothing else makes the lines fit.
     heads = [list(map(max, floors, words)) for floors in (numbers, narrow)]
     for floors in (*heads, numbers, narrow):
         while sum(widths) + 2 * (len(widths) - 1) > width:
