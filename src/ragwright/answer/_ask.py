@@ -31,6 +31,7 @@ from ..retrieve import (
     route_by_rules,
     sql_context,
 )
+from ._around import covering, with_surroundings
 from ._condense import condense
 from ._corpus import (
     CorpusScope,
@@ -163,7 +164,7 @@ def _routed(
         made = yield from answer_from_corpus(question, personas, target, plan.setup, scope)
         return chosen, made
     chosen, found = yield from _context(question, target, plan, chosen)
-    made = yield from _for_each(question, personas, found, plan.setup)
+    made = yield from _for_each(question, personas, found, target, plan)
     return chosen, [replace(one, notes=(*found.notes, *one.notes)) for one in made]
 
 
@@ -214,10 +215,21 @@ def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
 
 
 def _for_each(
-    question: str, personas: Sequence[Persona], found: Retrieved, setup: AnswerSetup
+    question: str, personas: Sequence[Persona], found: Retrieved, target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
+    wide = found.hits
+    models = [persona.model or plan.setup.options.model for persona in personas]
+    if ExtractiveReranker.name in models and found.mode:
+        wide = yield from with_surroundings(found.hits, target, plan.retrieve.filters)
+
+    def each(persona: Persona, model: str) -> Flow[Answer]:
+        if model != ExtractiveReranker.name or wide == found.hits:
+            return (yield from answer(question, persona, found.hits, plan.setup))
+        made = yield from answer(question, persona, wide, plan.setup)
+        return covering(made, found.hits)
+
     outcomes = yield from gather(
-        (answer(question, persona, found.hits, setup) for persona in personas), settle=True
+        (each(persona, model) for persona, model in zip(personas, models, strict=True)), settle=True
     )
     return [settled(outcome) for outcome in outcomes]
 
