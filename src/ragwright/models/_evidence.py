@@ -39,12 +39,17 @@ _MONEY = r"[$€£¥]|\b(?:dollars?|euros?|eur|usd|pounds?|francs?|pesos?|yens?|
 _TABLE = (
     # measures: in the question, and in what answers it
     (
-        r"\bhow (?:tall|high|deep|wide)\b|\b(?:height|altitude|elevation|depth|width)\b"
-        r"|\bwie (?:groß|hoch|tief|breit)\b|\b(?:höhe|tiefe|breite|körpergröße)\b"
+        r"\bhow (?:tall|deep|wide)\b|\b(?:height|altitude|elevation|depth|width)\b"
+        r"|\bwie (?:groß|tief|breit)\b|\b(?:höhe|tiefe|breite|körpergröße)\b"
         r"|\bcombien mesur\w+|\b(?:hauteur|altitude|taille|profondeur|largeur)\b"
         r"|\b(?:cuánto|qué) mid[ei]\w*|\b(?:altura|estatura|profundidad|anchura|altezza|hoogte)\b"
         r"|\bqué tan alt[oa]\b|\bhoe (?:hoog|groot|lang)\b|\bquanto (?:è|era) alt[oa]\b",
         _N + _LONG,
+    ),
+    (
+        r"\b(?:how high|wie hoch)\b",
+        _N + _LONG + "|" + _MONEY + r"|\d\s?(?:%|percent\b|prozent\b|°|grad\b|degrees\b|cents?\b)"
+        r"|\b(?:percent|prozent)\b",
     ),
     (
         r"\bhow (?:far|long is the)\b|\bdistance\b|\bwie weit\b|\bentfernung\b|\bdistancia\b"

@@ -24,6 +24,7 @@ from ._questions import (
     names,
     subject,
     task_object,
+    without_light_verbs,
 )
 
 _UNRANKED = "unranked"
@@ -129,7 +130,8 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
     told = query
     if kind == "definition" or steps:
         told = subject(query)
-    terms = tuple(dict.fromkeys(analyzer.query_tokens(told) or analyzer.query_tokens(query)))
+    heavy = analyzer.query_tokens(without_light_verbs(told)) or analyzer.query_tokens(told)
+    terms = tuple(dict.fromkeys(heavy or analyzer.query_tokens(query)))
     asked = () if kind == "definition" or steps else asked_properties(query)
     properties = tuple((_which(terms, analyzer.tokens(told)), holds) for told, holds in asked)
     roles = {token for told, _ in asked for token in analyzer.tokens(told)}
