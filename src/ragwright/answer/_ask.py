@@ -40,6 +40,7 @@ from ._corpus import (
     calls_of_corpus,
 )
 from ._flow import AnswerSetup, answer
+from ._lacking import lacking
 from ._small_talk import reply_without_documents
 
 
@@ -221,12 +222,13 @@ def _for_each(
     models = [persona.model or plan.setup.options.model for persona in personas]
     if ExtractiveReranker.name in models and found.mode:
         wide = yield from with_surroundings(found.hits, target, plan.retrieve.filters)
+    absent = lacking(question, found, target) if ExtractiveReranker.name in models else ()
 
     def each(persona: Persona, model: str) -> Flow[Answer]:
-        if model != ExtractiveReranker.name or wide == found.hits:
+        if model != ExtractiveReranker.name:
             return (yield from answer(question, persona, found.hits, plan.setup))
-        made = yield from answer(question, persona, wide, plan.setup)
-        return covering(made, found.hits)
+        made = yield from answer(question, persona, wide, plan.setup, absent=absent)
+        return made if wide == found.hits else covering(made, found.hits)
 
     outcomes = yield from gather(
         (each(persona, model) for persona, model in zip(personas, models, strict=True)), settle=True

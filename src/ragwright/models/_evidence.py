@@ -89,6 +89,11 @@ _TABLE = (
         r"[^.;]{0,30}?" + _TIME + r"|\b(?:until|bis|jusqu|hasta|from .* to)\b",
     ),
     (
+        r"\btemperatur(?:e|es|en)?\b|\btempératures?\b|\btemperaturas?\b|\bhow hot\b|\bwie heiß\b",
+        r"\d\s?(?:°|degrees?\b|grad\b|degrés?\b|grados\b|gradi\b|graus\b|graden\b|kelvin\b|[CFK]\b)"
+        r"|\btemp[eé]rat\w+",
+    ),
+    (
         r"\b(?:population|inhabitants|how many people live\w*|residents)\b|\beinwohner\w*"
         r"|\bhabitants\b|\bhabitantes\b|\bpoblación\b|\bbevölkerung\b|\babitanti\b|\binwoners\b",
         r"\b(?:population|inhabitants?|residents?|people|einwohner\w*|bevölkerung|menschen"
