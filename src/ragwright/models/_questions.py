@@ -180,6 +180,11 @@ def without_light_verbs(question: str) -> str:
     return _INVERTED.sub("", _LIGHT.sub(" ", question))
 
 
+def is_light(word: str) -> bool:
+    """True for a verb that says little, with the pronoun behind it."""
+    return bool(_LIGHT.fullmatch(word))
+
+
 _ASKING = late_pattern(
     r"\bI(?: am|['’]m)? (?:see|saw|get|got|have|had|getting|seeing)\b"
     r"|\bwhat(?: is|['’]s) (?:wrong|the (?:problem|matter|reason|meaning))\b"

@@ -26,6 +26,7 @@ from ._questions import (
     task_object,
     without_light_verbs,
 )
+from ._things import compounds
 
 _UNRANKED = "unranked"
 _ACTS = "acts"
@@ -73,6 +74,7 @@ class Asked:
     thing: str
     whether: bool
     properties: tuple[tuple[list[int], re.Pattern[str]], ...]
+    compounds: list[tuple[list[int], list[int]]]
 
 
 def pack_sentence(
@@ -156,6 +158,12 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
         defined_thing(query) if kind == "definition" else "",
         bool(terms) and kind == "other" and asks_whether(query),
         properties,
+        [
+            (first, second)
+            for a, b in compounds(query)
+            if (first := _which(terms, analyzer.tokens(a)))
+            and (second := _which(terms, analyzer.tokens(b)))
+        ],
     )
 
 

@@ -7,13 +7,15 @@ English question all is a thing but the verb, which its place shows.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 
 from ..core import late_pattern
 from ._analysis import words
 from ._evidence import asked_properties
 from ._question_language import question_language
-from ._questions import without_light_verbs
+from ._questions import is_light, without_light_verbs
 from ._stopwords import stop_words
 
 _ARTICLES = {
@@ -32,7 +34,17 @@ _HELPS = frozenset(
     "do does did can could will would shall should must may might is are was were has have had be "
     "been being get".split()
 )
+_DOES = frozenset("do does did can could will would shall should must may might".split())
+_ARTICLES_EN = frozenset("a an the my our your his her its their".split())
+_SHORTEST = 3
 _SUBJECTS = frozenset("i we you they he she it one".split())
+_ANYBODY = frozenset(
+    "people persons person users user employees employee workers customers customer somebody anyone"
+    " everyone everybody mitarbeiter mitarbeiterinnen mitarbeitende beschäftigte personen leute"
+    " menschen kunden nutzer personnes personne gens clients utilisateurs salariés employés"
+    " personas usuarios clientes empleados".split()
+)
+"""Who a text speaks to or of anyway, so that its sentences need not name them."""
 _WANTS = frozenset("have has had need want how like able".split())
 _BINDS = frozenset(
     "a an the my our your his her its their this that these those of for in on at with from to by "
@@ -40,7 +52,8 @@ _BINDS = frozenset(
 )
 _ASKS_ACTOR = frozenset("who what".split())
 _SMALL = stop_words("en") | frozenset(
-    "many much long often old far tall high deep wide fast heavy big large late early good".split()
+    "many much long often old far tall high deep wide fast heavy big large late early good per may"
+    " might used".split()
 )
 
 
@@ -66,27 +79,65 @@ def things(question: str) -> tuple[str, ...]:
         named = (match[1] for match in _AFTER[language].finditer(plain))
         kept = [word for word in named if word.casefold() not in stops]
     else:
-        kept = _of_english(words(plain)) if language == "en" else []
-    return tuple(word for word in kept if word.casefold() not in told)
+        kept = _of_english(words(question)) if _is_english(question) else []
+    return tuple(word for word in kept if word.casefold() not in told | _ANYBODY)
+
+
+@cache
+def compounds(question: str) -> tuple[tuple[str, str], ...]:
+    """Neighbouring words for things in an English question: *sick leave*, *client library*.
+
+    Both stand for one thing, so that a sentence with one of them may be about another thing. Names
+    are no compounds: a text may shorten them.
+    """
+    if not _is_english(question):
+        return ()
+    known = set(things(question))
+    near = pairwise(words(question))
+    return tuple((a, b) for a, b in near if {a, b} <= known and a.islower() and b.islower())
+
+
+def _is_english(question: str) -> bool:
+    """True for an English question, also for a short one that only its first word shows."""
+    language = question_language(question)
+    first = next(iter(words(question)), "").casefold()
+    return language == "en" or (language == "auto" and first in _HELPS)
 
 
 def _of_english(written: list[str]) -> list[str]:
-    """All words but function words, verbs and the class of the answer.
-
-    Verbs are the last word, and those after a pronoun, *to* or *who*.
-    """
+    """All words but function words, verbs and the class of the answer."""
     lower = [word.casefold() for word in written]
-    helped = any(word in _HELPS for word in lower)
     kept = []
     of_class = lower[:1] in (["what"], ["which"])
     for at, word in enumerate(written):
-        before = lower[at - 1] if at else ""
         of_class = of_class and (not at or lower[at] not in _SMALL)
-        last = at == len(written) - 1 and helped and before not in _BINDS
-        subject = before in _SUBJECTS and at > 1 and lower[at - 2] in _HELPS
-        infinitive = before == "to" and at > 1 and lower[at - 2] in _WANTS
-        actor = before in _ASKS_ACTOR and at == 1
-        verb = last or subject or infinitive or actor
-        if not (verb or of_class) and lower[at] not in _SMALL and len(word) > 2:
+        plain = lower[at] in _SMALL or len(word) < _SHORTEST or is_light(word)
+        if not (of_class or plain or (word.islower() and _is_verb(lower, at))):
             kept.append(word)
     return kept
+
+
+def _is_verb(lower: Sequence[str], at: int) -> bool:
+    """True for a verb by its place: after a pronoun, *to* or *who*, at the end, after a subject."""
+    before = lower[at - 1] if at else ""
+    if at == 1:
+        return before in _ASKS_ACTOR
+    if at > 1 and ((before in _SUBJECTS and lower[at - 2] in _HELPS) or _needs(lower, at)):
+        return True
+    if before in _BINDS:
+        return False
+    if at == len(lower) - 1:
+        return not _HELPS.isdisjoint(lower)
+    # The last of the words between *does a* and the next function word: *does a program end after*.
+    after = lower[at + 1]
+    if after not in _SMALL | _BINDS or after in _HELPS or is_light(after):
+        return False
+    start = at
+    while start and lower[start - 1] not in _SMALL | _BINDS:
+        start -= 1
+    start -= bool(start and start < at and lower[start - 1] in _ARTICLES_EN)
+    return start < at and start > 0 and lower[start - 1] in _DOES
+
+
+def _needs(lower: Sequence[str], at: int) -> bool:
+    return lower[at - 1] == "to" and lower[at - 2] in _WANTS
