@@ -26,7 +26,7 @@ from ._questions import (
     task_object,
     without_light_verbs,
 )
-from ._things import compounds
+from ._things import compounds, things
 
 _UNRANKED = "unranked"
 _ACTS = "acts"
@@ -75,6 +75,7 @@ class Asked:
     whether: bool
     properties: tuple[tuple[list[int], re.Pattern[str]], ...]
     compounds: list[tuple[list[int], list[int]]]
+    things: list[int]
 
 
 def pack_sentence(
@@ -164,6 +165,7 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
             if (first := _which(terms, analyzer.tokens(a)))
             and (second := _which(terms, analyzer.tokens(b)))
         ],
+        _which(terms, {token for word in things(query) for token in analyzer.tokens(word)}),
     )
 
 
