@@ -27,7 +27,7 @@ _ARTICLES = {
     "nl": r"(?:de|het|een|van|mijn|hoeveel)\s+",
 }
 _AFTER = {
-    name: late_pattern(rf"(?:^|(?<=[\s(]))(?:{articles})([^\W\d_]{{3,}})", re.IGNORECASE)
+    name: late_pattern(rf"(?:^|(?<=[\s(¿]))(?:{articles})([^\W\d_]{{3,}})", re.IGNORECASE)
     for name, articles in _ARTICLES.items()
 }
 _HELPS = frozenset(
@@ -124,19 +124,20 @@ def _is_verb(lower: Sequence[str], at: int) -> bool:
         return before in _ASKS_ACTOR
     if at > 1 and ((before in _SUBJECTS and lower[at - 2] in _HELPS) or _needs(lower, at)):
         return True
-    if before in _BINDS:
-        return False
-    if at == len(lower) - 1:
-        return not _HELPS.isdisjoint(lower)
-    # The last of the words between *does a* and the next function word: *does a program end after*.
-    after = lower[at + 1]
-    if after not in _SMALL | _BINDS or after in _HELPS or is_light(after):
+    # The last of the words between *does a* and the end or a function word: *does a program end*.
+    last = at == len(lower) - 1
+    after = "" if last else lower[at + 1]
+    if after and (after not in _SMALL | _BINDS or after in _HELPS or is_light(after)):
         return False
     start = at
     while start and lower[start - 1] not in _SMALL | _BINDS:
         start -= 1
-    start -= bool(start and start < at and lower[start - 1] in _ARTICLES_EN)
-    return start < at and start > 0 and lower[start - 1] in _DOES
+    articled = start > 0 and lower[start - 1] in _ARTICLES_EN
+    helper = start - 1 - articled
+    if helper < 0 or (articled and start == at):
+        return False
+    named = lower[0] in _ASKS_ACTOR and lower[helper] not in _DOES  # what is a hard filter
+    return not named and (last or start < at) and lower[helper] in (_HELPS if last else _DOES)
 
 
 def _needs(lower: Sequence[str], at: int) -> bool:
