@@ -125,8 +125,9 @@ def test_a_list_is_quoted_whole_although_chunks_cut_it(tmp_path: Path) -> None:
             1,
         )
     )
-    page = f"# Depot\n\n{filler}\n\n## Filter\n\nTo replace the filter:\n\n{steps}\n## Ramp\n\n{filler}\n"
-    with opened(tmp_path, page, "chunk: {size: 30}\n") as bench:
+    page = f"# Depot\n\n{filler}\n\n## Filter\n\nTo replace the filter:\n\n{steps}"
+    page += f"\n## Ramp\n\n{filler}\n"
+    with opened(tmp_path, page, "chunk: {size: 30, overlap: 0}\n") as bench:
         question = "How do I replace the filter?"
         assert all("look for drops" not in hit.text for hit in bench.retrieve(question, 1).hits)
         made = bench.ask(question)

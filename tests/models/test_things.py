@@ -13,7 +13,10 @@ from ragwright.models import things
         ("How many days of sick leave do I get?", ("days", "sick", "leave")),
         ("How long does parental leave last?", ("parental", "leave")),
         ("How much do I have to pay for a lost badge?", ("lost", "badge")),
-        ("With which exit code does a program end after a crash?", ("exit", "code", "program", "crash")),
+        (
+            "With which exit code does a program end after a crash?",
+            ("exit", "code", "program", "crash"),
+        ),
         ("Which company makes the sensor?", ("sensor",)),
         ("What is the height of the kettle?", ("kettle",)),
         ("Does the server talk to Jira?", ("server", "Jira")),

@@ -13,7 +13,7 @@ _LACKING = 2.5
 question for parental leave has about 0.7, and then less than the threshold. Set by hand."""
 
 _START, _ENDING = 5, 4
-"""Letters that two forms of a word share at least, and letters by which they may differ in length."""
+"""Letters that two forms of a word share at least, and by which their lengths may differ."""
 
 
 def lacking(question: str, found: Retrieved, target: Target) -> tuple[str, ...]:

@@ -256,7 +256,8 @@ _TABLE = (
         r"@\w|https?:|\bwww\.|\.(?:com|org|net|de|fr|es|eu)\b",
     ),
     (
-        r"\b(?:salary|earns?|income)\b|\bhow much (?:is|are|was|were|do|does|did) [^?]*\bpaid\W*$|\bgehalt\b|\bverdien\w+|\bsalaire\b|\bgagne\b"
+        r"\b(?:salary|earns?|income)\b|\bhow much (?:is|are|was|were|do|does|did) [^?]*\bpaid\W*$"
+        r"|\bgehalt\b|\bverdien\w+|\bsalaire\b|\bgagne\b"
         r"|\bsalario\b"
         r"|\bsueldo\b",
         _MONEY + r"|\b(?:salar\w+|wages?|earn\w*|gehalt\w*|verdien\w+|salaire\w*|sueldo)\b",

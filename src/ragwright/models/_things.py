@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import pairwise
 
 from ..core import late_pattern
@@ -19,10 +19,11 @@ from ._questions import is_light, without_light_verbs
 from ._stopwords import stop_words
 
 _ARTICLES = {
-    "fr": r"(?:les?|la|une?|du|des|aux?|de|mon|ma|mes|nos|notre|vos|votre|combien de)"
-    r"\s+|[dl]['’]|combien d['’]",
+    "fr": r"(?:les?|la|une?|du|des|aux?|de|mon|ma|mes|nos|notre|vos|votre|combien de)\s+"
+    r"|[dl]['’]|combien d['’]",
     "es": r"(?:el|la|los|las|una?|unos|unas|del|de|al|mi|mis|cuánt[oa]s?)\s+",
-    "it": r"(?:il|lo|la|i|gli|le|una?|uno|del(?:la|lo|le)?|dei|degli|quant[aoie])\s+|(?:l|un|dell)['’]",
+    "it": r"(?:il|lo|la|i|gli|le|una?|uno|del(?:la|lo|le)?|dei|degli|quant[aoie])\s+"
+    r"|(?:l|un|dell)['’]",
     "pt": r"(?:os?|as?|uma?|d[oae]s?|n[oa]s?|quant[oa]s?)\s+",
     "nl": r"(?:de|het|een|van|mijn|hoeveel)\s+",
 }
@@ -30,37 +31,37 @@ _AFTER = {
     name: late_pattern(rf"(?:^|(?<=[\s(¿]))(?:{articles})([^\W\d_]{{3,}})", re.IGNORECASE)
     for name, articles in _ARTICLES.items()
 }
-_HELPS = frozenset(
-    "do does did can could will would shall should must may might is are was were has have had be "
-    "been being get".split()
-)
-_DOES = frozenset("do does did can could will would shall should must may might".split())
-_ARTICLES_EN = frozenset("a an the my our your his her its their".split())
-_SHORTEST = 3
-_SUBJECTS = frozenset("i we you they he she it one".split())
-_ANYBODY = frozenset(
-    "people persons person users user employees employee workers customers customer somebody anyone"
-    " everyone everybody mitarbeiter mitarbeiterinnen mitarbeitende beschäftigte personen leute"
-    " menschen kunden nutzer personnes personne gens clients utilisateurs salariés employés"
-    " personas usuarios clientes empleados".split()
-)
+_WORDS = {
+    "does": "do does did can could will would shall should must may might",
+    "is": "is are was were has have had be been being get",
+    "subjects": "i we you they he she it one",
+    "articles": "a an the my our your his her its their",
+    "binds": "this that these those of for in on at with from to by per any some no and or about"
+    " into as between against during under over",
+    "wants": "have has had need want how like able",
+    "asks": "who what",
+    "plain": "many much long often old far tall high deep wide fast heavy big large late early good"
+    " per may might used",
+    "class": "what which welche welcher welches welchen welchem",
+    "anybody": "people persons person users user employees employee workers customers customer"
+    " somebody anyone everyone everybody mitarbeiter mitarbeiterinnen mitarbeitende beschäftigte"
+    " personen leute menschen kunden nutzer personnes personne gens clients utilisateurs salariés"
+    " employés personas usuarios clientes empleados",
+}
+_SETS = {name: frozenset(text.split()) for name, text in _WORDS.items()}
+_DOES = _SETS["does"]
+_HELPS = _DOES | _SETS["is"]
+_SUBJECTS, _WANTS, _ASKS_ACTOR = _SETS["subjects"], _SETS["wants"], _SETS["asks"]
+_ARTICLES_EN = _SETS["articles"]
+_BINDS = _ARTICLES_EN | _SETS["binds"]
+_SMALL = stop_words("en") | _SETS["plain"]
+_CLASS = _SETS["class"]
+_ANYBODY = _SETS["anybody"]
 """Who a text speaks to or of anyway, so that its sentences need not name them."""
-_WANTS = frozenset("have has had need want how like able".split())
-_BINDS = frozenset(
-    "a an the my our your his her its their this that these those of for in on at with from to by "
-    "per any some no and or about into as between against during under over".split()
-)
-_ASKS_ACTOR = frozenset("who what".split())
-_SMALL = stop_words("en") | frozenset(
-    "many much long often old far tall high deep wide fast heavy big large late early good per may"
-    " might used".split()
-)
+_SHORTEST = 3
 
 
-_CLASS = frozenset("what which welche welcher welches welchen welchem".split())
-
-
-@cache
+@lru_cache(maxsize=1024)
 def things(question: str) -> tuple[str, ...]:
     """The words for things in a question, as written; empty where its language is not known.
 
@@ -83,7 +84,7 @@ def things(question: str) -> tuple[str, ...]:
     return tuple(word for word in kept if word.casefold() not in told | _ANYBODY)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def compounds(question: str) -> tuple[tuple[str, str], ...]:
     """Neighbouring words for things in an English question: *sick leave*, *client library*.
 
