@@ -7,10 +7,10 @@ Four sets, three in halves that alternate within every kind of question: ``mixed
 over about 1,400 files of many kinds), ``guide`` (20 about this documentation's guide) and
 ``unanswerable`` (60 over four corpora in English, German and French: they name what the corpus
 holds and ask what it does not say). ``small`` (60, for development) is about six corpora of one
-page each in English, German and French; a third has no answer there. ``second``
-is a further, larger part of the first three for development; its mixed and unanswerable questions
-are about all corpora. It and ``small`` were written before any answer was seen. The questions are files in ``benchmarks/questions/``. Rules may be written on the
-development half and the second part only.
+page each in English, German and French; a third has no answer there. ``second`` is a further,
+larger part of the first three for development; its mixed and unanswerable questions are about all
+corpora. It and ``small`` were written before any answer was seen. The questions are files in
+``benchmarks/questions/``. Rules may be written on the development half and the second part only.
 
 Right: every string of one alternative stands in the answer, no rejected one does, and the answer
 has at most ``max_words`` words (120 unless the row says otherwise). Partly: half of the strings of
