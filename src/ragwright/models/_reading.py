@@ -26,7 +26,7 @@ from ._questions import (
     task_object,
     without_light_verbs,
 )
-from ._things import compounds, things
+from ._things import compounds, shows_all_things, things
 
 _UNRANKED = "unranked"
 _ACTS = "acts"
@@ -141,6 +141,7 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
     # German capitalises every noun, so capitals do not show names.
     found = [] if analyzer.options.language == "de" else names(query)
     wanted = {t for n in found for t in analyzer.tokens(n)} - roles
+    seen = things(query) if shows_all_things(query) else ()
     about = set(analyzer.tokens(focus(query)))
     return Asked(
         terms,
@@ -165,7 +166,7 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
             if (first := _which(terms, analyzer.tokens(a)))
             and (second := _which(terms, analyzer.tokens(b)))
         ],
-        _which(terms, {token for word in things(query) for token in analyzer.tokens(word)}),
+        _which(terms, {token for word in seen for token in analyzer.tokens(word)}),
     )
 
 

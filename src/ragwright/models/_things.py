@@ -84,6 +84,11 @@ def things(question: str) -> tuple[str, ...]:
     return tuple(word for word in kept if word.casefold() not in told | _ANYBODY)
 
 
+def shows_all_things(question: str) -> bool:
+    """False in Romance languages and Dutch, where only nouns that follow an article are seen."""
+    return question_language(question) not in _AFTER
+
+
 @lru_cache(maxsize=1024)
 def compounds(question: str) -> tuple[tuple[str, str], ...]:
     """Neighbouring words for things in an English question: *sick leave*, *client library*.
