@@ -5,6 +5,8 @@ pages on errors of Microsoft's tools, printers' codes, comedies, articles, lette
 ``codes``: the whole C++ error reference and the printers' codes. ``german``: 48 articles of XQuAD.
 ``french``: all articles of PIAF and six comedies. ``english``: 48 articles of
 XQuAD, two long ones of SQuAD 2 and snippets of RGB. ``guide``: this documentation's guide.
+``small-…``: one page each, written for these questions: a handbook, a product, tariffs and rules of
+a club in German, a recipe in French, an API.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from benchmarks.data_sets import DATA
 from benchmarks.offline_answers import msvc, pages, prusa
 
 GUIDE = Path(__file__).resolve().parents[1] / "docs" / "guide"
+PAGES = Path(__file__).parent / "questions" / "small"
 _TAG = re.compile("<[^>]*>")
 _LICENCES = {
     "errors": "msvc_error_reference/LICENSE",
@@ -127,6 +131,13 @@ def guide(folder: Path) -> Path:
     return folder
 
 
+def small(page: Path, folder: Path) -> Path:
+    """One page."""
+    folder.mkdir()
+    shutil.copyfile(page, folder / page.name)
+    return folder
+
+
 CORPORA: dict[str, Callable[[Path], Path]] = {
     "mixed": mixed,
     "guide": guide,
@@ -134,5 +145,6 @@ CORPORA: dict[str, Callable[[Path], Path]] = {
     "german": german,
     "french": french,
     "english": english,
+    **{f"small-{page.stem}": partial(small, page) for page in sorted(PAGES.glob("*.md"))},
 }
 """What writes each corpus into a folder that is not there yet."""

@@ -39,6 +39,7 @@ from ._corpus import (
     calls_of_corpus,
 )
 from ._flow import AnswerSetup, answer
+from ._lacking import lacking
 from ._small_talk import reply_without_documents
 
 
@@ -163,7 +164,7 @@ def _routed(
         made = yield from answer_from_corpus(question, personas, target, plan.setup, scope)
         return chosen, made
     chosen, found = yield from _context(question, target, plan, chosen)
-    made = yield from _for_each(question, personas, found, plan.setup)
+    made = yield from _for_each(question, personas, found, target, plan)
     return chosen, [replace(one, notes=(*found.notes, *one.notes)) for one in made]
 
 
@@ -214,10 +215,13 @@ def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
 
 
 def _for_each(
-    question: str, personas: Sequence[Persona], found: Retrieved, setup: AnswerSetup
+    question: str, personas: Sequence[Persona], found: Retrieved, target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
+    models = [persona.model or plan.setup.options.model for persona in personas]
+    absent = lacking(question, found, target) if ExtractiveReranker.name in models else ()
     outcomes = yield from gather(
-        (answer(question, persona, found.hits, setup) for persona in personas), settle=True
+        (answer(question, persona, found.hits, plan.setup, absent=absent) for persona in personas),
+        settle=True,
     )
     return [settled(outcome) for outcome in outcomes]
 

@@ -14,6 +14,7 @@ from ._code_entry import CodeAnswer, answer_from_entries
 from ._consolidate import ConsolidateOptions, consolidate
 from ._contrast import compared_things, contrast
 from ._extract import Selection, closest, quoted, score_sentences, select_for, word_places
+from ._lacking import lowered
 from ._options import AnswerOptions, PromptOptions
 from ._phrases import refusal
 from ._prompt import read_prompt
@@ -64,7 +65,12 @@ UNCHANGED = "same text as without a persona: quotes are not reworded"
 
 
 def answer(
-    question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup | None = None
+    question: str,
+    persona: Persona,
+    hits: Sequence[Hit],
+    setup: AnswerSetup | None = None,
+    *,
+    absent: Sequence[str] = (),
 ) -> Flow[Answer]:
     """An answer for a persona from retrieved passages, with citations, or an abstention.
 
@@ -73,6 +79,8 @@ def answer(
         persona: Reader of the answer; its ``model`` overrides the project's.
         hits: Passages, best first.
         setup: Settings.
+        absent: Things of the question that nothing in the index holds; an answer that is quoted
+            needs a higher score then.
 
     Raises:
         ModelReplyError: The chat model's reply is empty.
@@ -81,12 +89,16 @@ def answer(
     chosen = setup or AnswerSetup()
     model = persona.model or chosen.options.model
     if model == ExtractiveReranker.name:
-        return (yield from extract(question, persona, hits, chosen.options))
+        return (yield from extract(question, persona, hits, chosen.options, absent))
     return (yield from write(question, persona, hits, chosen))
 
 
 def extract(
-    question: str, persona: Persona, hits: Sequence[Hit], options: AnswerOptions
+    question: str,
+    persona: Persona,
+    hits: Sequence[Hit],
+    options: AnswerOptions,
+    absent: Sequence[str] = (),
 ) -> Flow[Answer]:
     """An answer of quoted sentences, each cited with its exact span; one request, no server."""
     sentences = split_sentences(hits)
@@ -111,7 +123,7 @@ def extract(
         return _refused(made, "the passages found hold no speech of that speaker")
     places = word_places(hits)
     scores = yield from score_sentences(topic, sentences, sources, places=places)
-    quotes = make_quotes(topic, sentences, scores, hits)
+    quotes = make_quotes(topic, sentences, lowered(scores) if absent else scores, hits)
     steps = asks_steps(question)
     selection = select_for(persona, quotes, hits, options, steps=steps)
     if not selection.chosen and selection.best:
@@ -120,6 +132,7 @@ def extract(
             return _of_entries(made, entries, persona)
         reached, needed = _apart(selection.score, options.threshold)
         note = f"the closest passage has score {reached} of {needed} needed (answer.threshold)"
+        note += f"; not in the index: {', '.join(absent)}" if absent else ""
         return replace(_refused(made, note), closest=closest(question, quotes, hits))
     answered = _quoted(made, selection, persona)
     if persona.name:

@@ -73,6 +73,7 @@ from ._st import (
 )
 from ._static import StaticEmbedder as StaticEmbedder
 from ._stopwords import LANGUAGES as LANGUAGES, stop_words as stop_words
+from ._things import things as things
 from ._trainable import open_trainable as open_trainable, save_trained as save_trained
 from ._transport import Connections as Connections
 from ._tuned_card import CARD as CARD, card_head as card_head

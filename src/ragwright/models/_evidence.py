@@ -39,12 +39,17 @@ _MONEY = r"[$€£¥]|\b(?:dollars?|euros?|eur|usd|pounds?|francs?|pesos?|yens?|
 _TABLE = (
     # measures: in the question, and in what answers it
     (
-        r"\bhow (?:tall|high|deep|wide)\b|\b(?:height|altitude|elevation|depth|width)\b"
-        r"|\bwie (?:groß|hoch|tief|breit)\b|\b(?:höhe|tiefe|breite|körpergröße)\b"
+        r"\bhow (?:tall|deep|wide)\b|\b(?:height|altitude|elevation|depth|width)\b"
+        r"|\bwie (?:groß|tief|breit)\b|\b(?:höhe|tiefe|breite|körpergröße)\b"
         r"|\bcombien mesur\w+|\b(?:hauteur|altitude|taille|profondeur|largeur)\b"
         r"|\b(?:cuánto|qué) mid[ei]\w*|\b(?:altura|estatura|profundidad|anchura|altezza|hoogte)\b"
         r"|\bqué tan alt[oa]\b|\bhoe (?:hoog|groot|lang)\b|\bquanto (?:è|era) alt[oa]\b",
         _N + _LONG,
+    ),
+    (
+        r"\b(?:how high|wie hoch)\b",
+        _N + _LONG + "|" + _MONEY + r"|\d\s?(?:%|percent\b|prozent\b|°|grad\b|degrees\b|cents?\b)"
+        r"|\b(?:percent|prozent)\b",
     ),
     (
         r"\bhow (?:far|long is the)\b|\bdistance\b|\bwie weit\b|\bentfernung\b|\bdistancia\b"
@@ -82,6 +87,11 @@ _TABLE = (
         r"|vier|une?"
         r"|deux|trois|quatre|un[ao]?|dos|tres|cuatro|several|many|mehrere|plusieurs)\b)"
         r"[^.;]{0,30}?" + _TIME + r"|\b(?:until|bis|jusqu|hasta|from .* to)\b",
+    ),
+    (
+        r"\btemperatur(?:e|es|en)?\b|\btempératures?\b|\btemperaturas?\b|\bhow hot\b|\bwie heiß\b",
+        r"\d\s?(?:°|degrees?\b|grad\b|degrés?\b|grados\b|gradi\b|graus\b|graden\b|kelvin\b|[CFK]\b)"
+        r"|\btemp[eé]rat\w+",
     ),
     (
         r"\b(?:population|inhabitants|how many people live\w*|residents)\b|\beinwohner\w*"
@@ -246,7 +256,8 @@ _TABLE = (
         r"@\w|https?:|\bwww\.|\.(?:com|org|net|de|fr|es|eu)\b",
     ),
     (
-        r"\b(?:salary|earns?|paid|income)\b|\bgehalt\b|\bverdien\w+|\bsalaire\b|\bgagne\b"
+        r"\b(?:salary|earns?|income)\b|\bhow much (?:is|are|was|were|do|does|did) [^?]*\bpaid\W*$"
+        r"|\bgehalt\b|\bverdien\w+|\bsalaire\b|\bgagne\b"
         r"|\bsalario\b"
         r"|\bsueldo\b",
         _MONEY + r"|\b(?:salar\w+|wages?|earn\w*|gehalt\w*|verdien\w+|salaire\w*|sueldo)\b",

@@ -112,7 +112,11 @@ _TIME = late_pattern(
     r"|d[ée]cembre)\b|\b\d{3,4} ?(?:BC|AD|BCE|CE)\b|\b(?:en|in|an|vers|dès) [1-9]\d\d\b"
     r"|\b\d{1,2}[/.]\d{1,2}[/.]\d{2,4}\b|\b(?-i:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b"
     r"|\b(?-i:Mon|Diens|Donners|Frei|Sams|Sonn)tags?\b|\bMittwochs?\b"
-    r"|\b(?:lun|mar|mercre|jeu|vendre|same)dis?\b|\bdimanches?\b",
+    r"|\b(?:lun|mar|mercre|jeu|vendre|same)dis?\b|\bdimanches?\b"
+    r"|\b(?:januar|februar|märz|mai|juni|juli|oktober|dezember|enero|febrero|marzo|abril|mayo|junio"
+    r"|julio|agosto|septiembre|octubre|noviembre|diciembre|gennaio|febbraio|aprile|maggio|giugno"
+    r"|luglio|settembre|ottobre|dicembre|janeiro|fevereiro|março|maio|junho|julho|setembro|outubro"
+    r"|novembro|dezembro|januari|februari|maart|mei|augustus)\b",
     _I,
 )
 _NUMBER = late_pattern(
@@ -152,6 +156,33 @@ def answer_kind(question: str) -> AnswerKind:
         if pattern.search(question):
             return kind
     return "other"
+
+
+_LIGHT = late_pattern(
+    r"\b(?:gets?|got|getting|receiv(?:e[sd]?|ing)|obtain(?:s|ed)?|takes?|took|gives?|gave|given"
+    r"|needs?|needed|makes?|made"
+    r"|bekomm(?:en|e|st|t)|bekam(?:en)?|erhalten?|erhält(?:st)?|erhielt(?:en)?|krieg(?:en|e|st|t)"
+    r"|brauch(?:en|e|st|t)|gibt|geben|nehmen?|nimmt|mach(?:en|e|st|t)|gilt|gelten|beträgt|betragen"
+    r"|obt(?:enir|iens|ient|enons|enez|iennent)|re[çc](?:ois|oit|evons|evez|oivent|evoir)"
+    r"|fau(?:t|drait)|dois|doit|doivent|devons|devez|peu[xt]|puis|peuvent|prend(?:s|re)?|donnent?"
+    r"|recib(?:ir|o|es?|en|imos)|obt(?:ener|engo|ienes?|ienen)|necesit(?:o|as?|an|amos)|tengo"
+    r"|tomar?|toman|dan|hacen?)(?:-t)?(?:-(?:ils?|elles?|on|je|tu|nous|vous))?\b",
+    _I,
+)
+_INVERTED = late_pattern(r"(?<=[^\W\d_])(?:-t)?-(?:ils?|elles?|on|je|tu|nous|vous)\b", _I)
+
+
+def without_light_verbs(question: str) -> str:
+    """A question without verbs that say little (*get*, *bekommen*), which its answer need not hold.
+
+    Pronouns behind French verbs go too: *repose* of *repose-t-elle*.
+    """
+    return _INVERTED.sub("", _LIGHT.sub(" ", question))
+
+
+def is_light(word: str) -> bool:
+    """True for a verb that says little, with the pronoun behind it."""
+    return bool(_LIGHT.fullmatch(word))
 
 
 _ASKING = late_pattern(

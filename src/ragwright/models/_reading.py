@@ -24,7 +24,9 @@ from ._questions import (
     names,
     subject,
     task_object,
+    without_light_verbs,
 )
+from ._things import compounds, shows_all_things, things
 
 _UNRANKED = "unranked"
 _ACTS = "acts"
@@ -72,6 +74,8 @@ class Asked:
     thing: str
     whether: bool
     properties: tuple[tuple[list[int], re.Pattern[str]], ...]
+    compounds: list[tuple[list[int], list[int]]]
+    things: list[int]
 
 
 def pack_sentence(
@@ -129,13 +133,15 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
     told = query
     if kind == "definition" or steps:
         told = subject(query)
-    terms = tuple(dict.fromkeys(analyzer.query_tokens(told) or analyzer.query_tokens(query)))
+    heavy = analyzer.query_tokens(without_light_verbs(told)) or analyzer.query_tokens(told)
+    terms = tuple(dict.fromkeys(heavy or analyzer.query_tokens(query)))
     asked = () if kind == "definition" or steps else asked_properties(query)
     properties = tuple((_which(terms, analyzer.tokens(told)), holds) for told, holds in asked)
     roles = {token for told, _ in asked for token in analyzer.tokens(told)}
     # German capitalises every noun, so capitals do not show names.
     found = [] if analyzer.options.language == "de" else names(query)
     wanted = {t for n in found for t in analyzer.tokens(n)} - roles
+    seen = things(query) if shows_all_things(query) else ()
     about = set(analyzer.tokens(focus(query)))
     return Asked(
         terms,
@@ -154,6 +160,13 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
         defined_thing(query) if kind == "definition" else "",
         bool(terms) and kind == "other" and asks_whether(query),
         properties,
+        [
+            (first, second)
+            for a, b in compounds(query)
+            if (first := _which(terms, analyzer.tokens(a)))
+            and (second := _which(terms, analyzer.tokens(b)))
+        ],
+        _which(terms, {token for word in seen for token in analyzer.tokens(word)}),
     )
 
 
