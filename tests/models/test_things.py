@@ -29,3 +29,7 @@ from ragwright.models import things
 )
 def test_verbs_classes_and_properties_are_no_things(question: str, named: tuple[str, ...]) -> None:
     assert things(question) == named
+
+
+def test_the_gap_of_a_sentence_is_no_thing() -> None:
+    assert "____" not in things("Each ____ was compared with its own meter of the year before.")

@@ -77,11 +77,12 @@ def things(question: str) -> tuple[str, ...]:
         kept = kept[1:] if own and own[0].casefold() in _CLASS and kept[:1] == own[1:2] else kept
     elif language in _AFTER:
         stops = stop_words(language)
-        named = (match[1] for match in _AFTER[language].finditer(plain))
-        kept = [word for word in named if word.casefold() not in stops]
+        after = (match[1] for match in _AFTER[language].finditer(plain))
+        kept = [word for word in after if word.casefold() not in stops]
     else:
         kept = _of_english(words(question)) if _is_english(question) else []
-    return tuple(word for word in kept if word.casefold() not in told | _ANYBODY)
+    named = (word for word in kept if any(map(str.isalnum, word)))  # a gap is ____
+    return tuple(word for word in named if word.casefold() not in told | _ANYBODY)
 
 
 def shows_all_things(question: str) -> bool:
