@@ -27,7 +27,7 @@ from ragwright.records import (
     load_spec,
     open_source,
 )
-from ragwright.records.checking import marked_slow, overlaps, sample_rows
+from ragwright.records.checking import sample_rows
 from ragwright.records.stages import BronzeRows
 
 ROWS = [
@@ -415,14 +415,6 @@ def test_a_pattern_that_hangs_is_a_fault_and_the_others_are_tried(tmp_path: Path
     assert tags(report) == {"money ask": 2}
 
 
-def test_overlaps_say_how_many_rows_and_how_near() -> None:
-    carried = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 1], [1, 0, 1], [0, 0, 1]], np.bool_)
-    [found] = overlaps(("a", "b", "c"), carried)
-    assert (found.tags, found.rows, found.both) == (("a", "b"), (4, 3), 3)
-    assert (found.jaccard, found.contained) == (0.75, 1.0)
-    assert overlaps((), np.zeros((3, 0), np.bool_)) == ()
-
-
 def test_the_text_and_the_document_tell_the_same(tmp_path: Path) -> None:
     report = check_records(*project(tmp_path))
     text = check_text(report)
@@ -448,24 +440,7 @@ def test_the_template_has_no_fault_and_nothing_that_never_acts(tmp_path: Path) -
     assert report.unknown_clients == (("Harbour Street Clinic", 4),)
 
 
-def test_clients_that_differ_in_writing_alone_are_noted(tmp_path: Path) -> None:
-    names = ["Ann Lee", "ANN LEE ", "ann  lee", "Ann Lee", "Bo", "Bo!", "Cy"]
-    rows = [(at, name, f"text {at}") for at, name in enumerate(names)]
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    rollups = "client: {column: sender, names: {Bo: []}}\n"
-    [note] = check_records(*project(tmp_path / "a", rows, rollups=rollups)).notes
-    assert note.what == (
-        "clients that differ only in case, spaces or punctuation at the ends: "
-        "'Ann Lee' (2), 'ANN LEE ' (1), 'ann  lee' (1)"
-    )
-    assert note.hint == "list one of them under names: {Ann Lee: []}"
-    assert note.where == "records/rollups.yaml"
-    followed = rollups.replace("{Bo", "{Ann Lee: [], Bo")
-    assert not check_records(*project(tmp_path / "b", rows, rollups=followed)).notes
-
-
-def test_tags_that_come_to_one_value_are_noted(tmp_path: Path) -> None:
+def test_tags_that_come_to_one_value_share_it(tmp_path: Path) -> None:
     """Users of a field expect one value where the words are the same."""
     tags = (
         "tags:\n  donation ask: donate\n  donation_ask: now\n  Donation ASK: please\n"
@@ -478,16 +453,6 @@ def test_tags_that_come_to_one_value_are_noted(tmp_path: Path) -> None:
         *project(tmp_path, rows, tags=tags, rules="length_groups: {short: null}")
     )
     assert not report.faults
-    asks, topics = report.notes
-    assert asks.what == (
-        "'donation ask' and 'donation_ask' (records/tags.yaml:3), 'Donation ASK' "
-        "(records/tags.yaml:4) give the same ask type: 'donation'"
-    )
-    assert asks.where == "records/tags.yaml:2"
-    assert "display" in asks.hint
-    assert topics.what == (
-        "'housing hook' and 'homes hook' (records/tags.yaml:6) give the same topic: 'homes'"
-    )
     spec = load_spec(tmp_path / "records")
     assert spec.tags.displays("ask_type") == ("donation",)
     assert spec.tags.displays("topic") == ("homes", "transport")
@@ -501,13 +466,6 @@ def test_documents_that_begin_with_a_blank_are_noted(tmp_path: Path) -> None:
     assert note.what == "1 record begins with a blank or a comma when assembled, such as '9'"
     assert note.where == "records/text_formats/message.yaml"
     assert "'length'" in note.hint
-
-
-def test_nothing_is_said_to_be_slow_on_few_rows() -> None:
-    usual = [PatternFacts("tag", f"t{at}", "x", "", 1, 10.0) for at in range(9)]
-    facts = [*usual, PatternFacts("tag", "late", "x", "", 1, 4000.0)]
-    assert [one.name for one in marked_slow(facts, 5000) if one.slow] == ["late"]
-    assert not any(one.slow for one in marked_slow(facts, 62))
 
 
 def test_an_empty_source_is_no_fault(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def check(
     quiet: Quiet = False,
     output: Output = None,
 ) -> int:
-    """Test the declarations on real rows: every fault, patterns that never match, overlaps."""
+    """Test the declarations on real rows: every fault, how often each pattern and rule applies."""
     how = Refreshing(source, key, text, query)
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
         report = bench.records.check(how, rows, seed)

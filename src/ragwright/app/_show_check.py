@@ -24,7 +24,6 @@ def check_text(report: CheckReport) -> str:
     if report.rows:
         blocks += [
             *_patterns(report),
-            *_overlaps(report),
             *_rules(report),
             *_left_out(report),
             *_records(report),
@@ -71,47 +70,27 @@ def _patterns(report: CheckReport) -> Iterator[str]:
         shown = [pattern for pattern in report.patterns if pattern.use == use]
         if not shown:
             continue
-        head = [title, "pattern", "rows", "share", "\N{GREEK SMALL LETTER MU}s/row", "remark"]
+        head = [title, "pattern", "rows", "share", "remark"]
         body = [
             [
                 one.name,
                 _cut(one.pattern.replace("\n", "\\n"), _PATTERN),
                 f"{one.rows:,}",
                 _share(one.rows, report.rows),
-                f"{one.microseconds:.1f}",
                 _remark(one),
             ]
             for one in shown
         ]
-        yield table([head, *body], right=(2, 3, 4))
+        yield table([head, *body], right=(2, 3))
 
 
 def _remark(pattern: PatternFacts) -> str:
     said = []
     if not pattern.rows:
         said.append(f"never matches ({pattern.where})" if pattern.where else "changes nothing")
-    if pattern.slow:
-        said.append("slow")
     if pattern.python:
         said.append(f"in Python: {pattern.python}")
     return "; ".join(said)
-
-
-def _overlaps(report: CheckReport) -> Iterator[str]:
-    if not report.overlaps:
-        return
-    head = ["tags that occur together", "rows", "both", "jaccard", "of the rarer"]
-    body = [
-        [
-            " + ".join(one.tags),
-            " / ".join(f"{count:,}" for count in one.rows),
-            f"{one.both:,}",
-            f"{one.jaccard:.2f}",
-            f"{one.contained:.0%}",
-        ]
-        for one in report.overlaps
-    ]
-    yield table([head, *body], right=(2, 3, 4))
 
 
 def _rules(report: CheckReport) -> Iterator[str]:

@@ -83,7 +83,7 @@ def check_records(
     how = how or Checking()
     spec, errors = read_spec(folder, how.format, Lookups(root or folder.parent))
     faults = [checking.Fault.of(error) for error in errors]
-    notes = (*_unread(folder), *_unused(folder, spec), *checking.merged_tags(spec.tags))
+    notes = (*_unread(folder), *_unused(folder, spec))
     unreadable = not spec.source.places and _tells_of_source(faults, spec)
     spec = replace(spec, source=spec.source.instead(how.given))
     try:
@@ -158,8 +158,7 @@ class _Trial:
             tags = checking.try_tags(spec.tags, passed, self._faults)
         lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
-        self._found["patterns"] = checking.marked_slow([*steps.facts, *tags.facts], batch.num_rows)
-        self._found["overlaps"] = checking.overlaps(tags.working.names, tags.acted)
+        self._found["patterns"] = (*steps.facts, *tags.facts)
         self._found["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
         self._gold(passed, tags.working, tags.acted)
 
@@ -261,16 +260,7 @@ class _Trial:
         }
 
     def _look_at(self, gold: ArrowTable) -> None:
-        """Note probable mistakes: one client under two names, broken beginnings."""
-        place = self._spec.rollups.place
-        for names in checking.same_but_for_writing(gold.column("client").to_pylist()):
-            told = ", ".join(f"{name!r} ({count:,})" for name, count in names[:_SOME])
-            more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
-            hint = f"list one of them under names: {{{' '.join(names[0][0].split())}: []}}"
-            told = (
-                f"clients that differ only in case, spaces or punctuation at the ends: {told}{more}"
-            )
-            self._notes.append(checking.Fault(told, place, hint))
+        """Note records that begin with a blank or a comma."""
         columns = (gold.column(name).to_pylist() for name in (KEY, "document", "message_at"))
         broken = [
             key

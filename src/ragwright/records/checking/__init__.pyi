@@ -1,11 +1,5 @@
-from ._alike import (
-    merged_tags as merged_tags,
-    overlaps as overlaps,
-    same_but_for_writing as same_but_for_writing,
-)
 from ._patterns import (
     TriedPatterns as TriedPatterns,
-    marked_slow as marked_slow,
     try_steps as try_steps,
     try_tags as try_tags,
 )

@@ -1,38 +1,25 @@
-"""Steps and tags one by one: how many rows each acts on, how long it takes, where it runs."""
+"""Steps and tags one by one: how many rows each acts on, and where it runs."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core import PatternError, PatternToken, RecordsError, counted, require
 from .._seams import KEY, ArrowTable
-from ..declared import Cleaning, CleaningStep, MaxRepeat, Tag, Tags
-from ..patterns import Pattern, Replace, found_in, plan_of, refusal, tokens_of
+from ..declared import Cleaning, CleaningStep, MaxRepeat, Tags
+from ..patterns import Replace, found_in, plan_of, refusal, tokens_of
 from ..stages import clean_texts, repeated_at_most, tagged
-from ._report import Fault, PatternFacts, PatternUse
+from ._report import Fault, PatternFacts
 
 W = TypeVar("W")
-T = TypeVar("T")
-
-_SLOW = 5.0
-"""Multiple of the usual time per row from which a pattern is slow."""
-
-_ENOUGH = 1000
-"""Rows below which no pattern is called slow, as its start would dominate."""
 
 _NUMBER = 20
 """Digits of a number that are shown before those that change."""
-
-_NOTICED = 0.02
-"""Seconds below which no pattern is called slow, as the clock is too coarse."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +51,15 @@ def try_steps(
     keys = batch.column(KEY)
     working, facts, acted, notes = [], [], [], []
     for step in cleaning.steps:
-        clean = partial(_cleaned, keys=keys, alone=replace(cleaning, steps=(step,)))
-        why = _why_step(step)
         try:
-            after, seconds = _timed(clean, texts, why)
+            after = clean_texts(texts, keys, replace(cleaning, steps=(step,)))
         except PatternError as error:
             faults.append(Fault.of(error))
             continue
         changed = compute.fill_null(compute.not_equal(texts, after), False)
         working.append(step)
         acted.append(np.asarray(changed, np.bool_))
-        facts.append(_step_facts(step, int(acted[-1].sum()), seconds, why))
+        facts.append(_step_facts(step, int(acted[-1].sum())))
         notes.append(_lost_digits(step, keys, texts))
         texts = after
     return TriedPatterns(
@@ -91,60 +76,25 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
     for tag in tags.tags:
         if tag.column and tag.column not in rows.column_names:
             continue  # a fault already
-        search = partial(_searched, tag=tag, limit=tags.pattern_seconds)
-        why = why_python(tag.pattern.find)
         try:
-            found, seconds = _timed(search, rows, why)
+            carried = np.asarray(tagged([tag], rows, tags.pattern_seconds)[:, 0], np.bool_)
         except (PatternError, RecordsError) as error:
             faults.append(Fault.of(error))
             continue
         working.append(tag)
-        acted.append(found)
-        facts.append(_facts("tag", (tag.name, why), tag.pattern, int(acted[-1].sum()), seconds))
+        acted.append(carried)
+        why = why_python(tag.pattern.find)
+        pattern, count = tag.pattern, int(carried.sum())
+        facts.append(PatternFacts("tag", tag.name, pattern.find, pattern.where, count, why))
     made = replace(tags, tags=tuple(working))
     return TriedPatterns(made, tuple(facts), _side_by_side(acted, rows.num_rows))
 
 
-def marked_slow(facts: Sequence[PatternFacts], rows: int) -> tuple[PatternFacts, ...]:
-    """The same, with those marked that take five times the median of their kind."""
-    found = []
-    for one in facts:
-        usual = float(np.median([f.microseconds for f in facts if f.use == one.use]))
-        noticed = rows >= _ENOUGH and one.microseconds * rows / 1e6 >= _NOTICED
-        found.append(replace(one, slow=noticed and one.microseconds > _SLOW * usual))
-    return tuple(found)
-
-
-def _timed(work: Callable[[Any], T], texts: ArrowTable, python: str) -> tuple[T, float]:
-    """The result of work on texts, and its seconds per text.
-
-    Processor time, which other work does not lengthen; wall-clock time if another process does the
-    work.
-    """
-    clock = time.perf_counter if python else time.process_time
-    work(texts.slice(0, 1))  # one-time work for a pattern is not counted
-    started = clock()
-    found = work(texts)
-    return found, (clock() - started) / max(1, len(texts))
-
-
-def _cleaned(texts: ArrowTable, keys: ArrowTable, alone: Cleaning) -> ArrowTable:
-    return clean_texts(texts, keys.slice(0, len(texts)), alone)
-
-
-def _searched(rows: ArrowTable, tag: Tag, limit: float) -> NDArray[np.bool_]:
-    return np.asarray(tagged([tag], rows, limit)[:, 0], np.bool_)
-
-
-def _why_step(step: CleaningStep) -> str:
-    if not isinstance(step, Replace):
-        return ""
-    return why_python(step.pattern.find, tokens_of(step.replacement.text, step.pattern.find))
-
-
-def _step_facts(step: CleaningStep, rows: int, seconds: float, why: str) -> PatternFacts:
+def _step_facts(step: CleaningStep, rows: int) -> PatternFacts:
     if isinstance(step, Replace):
-        return _facts("cleaning", (step.list_name, why), step.pattern, rows, seconds)
+        pattern, tokens = step.pattern, tokens_of(step.replacement.text, step.pattern.find)
+        why = why_python(pattern.find, tokens)
+        return PatternFacts("cleaning", step.list_name, pattern.find, pattern.where, rows, why)
     name, shown, where = (
         ("max_repeat", f"max_repeat: {step.times}", step.where)
         if isinstance(step, MaxRepeat)
@@ -152,7 +102,7 @@ def _step_facts(step: CleaningStep, rows: int, seconds: float, why: str) -> Patt
     )
     if isinstance(step, MaxRepeat) and not step.digits:
         shown += " except digits"
-    return PatternFacts("cleaning", name, shown, where, rows, round(seconds * 1e6, 3))
+    return PatternFacts("cleaning", name, shown, where, rows)
 
 
 def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fault | None:
@@ -188,14 +138,6 @@ def _number_around(text: str, start: int, end: int) -> str:
     while end < last and text[end].isdigit():
         end += 1
     return text[start:end]
-
-
-def _facts(
-    use: PatternUse, named: tuple[str, str], pattern: Pattern, rows: int, seconds: float
-) -> PatternFacts:
-    name, why = named
-    micro = round(seconds * 1e6, 3)
-    return PatternFacts(use, name, pattern.find, pattern.where, rows, micro, python=why)
 
 
 def why_python(find: str, tokens: tuple[PatternToken, ...] | None = None) -> str:

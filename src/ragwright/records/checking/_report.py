@@ -38,8 +38,6 @@ class PatternFacts:
         pattern: Of a named step its name.
         where: ``file:line``.
         rows: Rows that it matches, or whose text it changes.
-        microseconds: Time for one row, on average.
-        slow: It takes far longer than the others do.
         python: Why it runs in Python rather than in Rust, empty if it does not.
     """
 
@@ -48,26 +46,7 @@ class PatternFacts:
     pattern: str
     where: str
     rows: int
-    microseconds: float
-    slow: bool = False
     python: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class TagOverlap:
-    """Two tags that occur together on many rows.
-
-    Attributes:
-        both: Rows that carry both; ``rows`` those that carry each.
-        jaccard: Both over either, 0 to 1.
-        contained: Both over the rarer one, 0 to 1; 1 if it never occurs without the other.
-    """
-
-    tags: tuple[str, str]
-    rows: tuple[int, int]
-    both: int
-    jaccard: float
-    contained: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +103,6 @@ class CheckReport:
     faults: tuple[Fault, ...] = ()
     notes: tuple[Fault, ...] = ()
     patterns: tuple[PatternFacts, ...] = ()
-    overlaps: tuple[TagOverlap, ...] = ()
     rules: tuple[RuleFacts, ...] = ()
     lacking: Mapping[str, int] = field(default_factory=dict)
     left_out: Mapping[str, int] = field(default_factory=dict)

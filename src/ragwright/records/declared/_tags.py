@@ -32,7 +32,6 @@ class Tag:
         column: Column in which the pattern is searched; the clean text if empty.
         definition: Its meaning, for people and prompts.
         where: ``file:line``.
-        named: The file defines the display name.
     """
 
     name: str
@@ -42,7 +41,6 @@ class Tag:
     definition: str = ""
     column: str = ""
     where: str = field(default="", compare=False)
-    named: bool = field(default=False, compare=False)
 
     @property
     def fingerprint(self) -> str:
@@ -91,17 +89,6 @@ class Tags:
     def displays(self, kind: TagKind) -> tuple[str, ...]:
         """Display names of a kind, in order, each once."""
         return tuple(dict.fromkeys(tag.display for tag in self.tags if tag.kind == kind))
-
-    def merged(self) -> tuple[tuple[Tag, ...], ...]:
-        """Tags with the same display, unless the file defines it for each of them."""
-        groups: dict[tuple[TagKind, str], list[Tag]] = {}
-        for tag in self.tags:
-            groups.setdefault((tag.kind, tag.display), []).append(tag)
-        return tuple(
-            tuple(tags)
-            for tags in groups.values()
-            if len(tags) > 1 and not all(tag.named for tag in tags)
-        )
 
     def definitions(self) -> Mapping[str, str]:
         """Definition by display name, of the tags that have one."""
@@ -176,5 +163,4 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
         texts["definition"],
         texts["column"],
         declared.where(*path),
-        bool(texts["display"]),
     )
