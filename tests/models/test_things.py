@@ -33,3 +33,8 @@ def test_verbs_classes_and_properties_are_no_things(question: str, named: tuple[
 
 def test_the_gap_of_a_sentence_is_no_thing() -> None:
     assert "____" not in things("Each ____ was compared with its own meter of the year before.")
+
+
+def test_polite_words_are_no_things() -> None:
+    assert "Please" not in things("How often must the brake fluid be changed? Please.")
+    assert not things("Hello, please, thanks.")

@@ -47,6 +47,8 @@ _WORDS = {
     " somebody anyone everyone everybody mitarbeiter mitarbeiterinnen mitarbeitende beschäftigte"
     " personen leute menschen kunden nutzer personnes personne gens clients utilisateurs salariés"
     " employés personas usuarios clientes empleados",
+    "polite": "please kindly thanks thank hello hi hey bitte danke hallo merci bonjour gracias"
+    " hola",
 }
 _SETS = {name: frozenset(text.split()) for name, text in _WORDS.items()}
 _DOES = _SETS["does"]
@@ -56,8 +58,8 @@ _ARTICLES_EN = _SETS["articles"]
 _BINDS = _ARTICLES_EN | _SETS["binds"]
 _SMALL = stop_words("en") | _SETS["plain"]
 _CLASS = _SETS["class"]
-_ANYBODY = _SETS["anybody"]
-"""Who a text speaks to or of anyway, so that its sentences need not name them."""
+_ANYBODY = _SETS["anybody"] | _SETS["polite"]
+"""Who a text speaks to or of anyway, and polite words: its sentences need not hold them."""
 _SHORTEST = 3
 
 
