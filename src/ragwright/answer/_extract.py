@@ -10,7 +10,14 @@ from itertools import pairwise, zip_longest
 
 from ..core import Citation, ClosestPassage, Hit, Persona
 from ..flow import Flow, rerank
-from ..models import ExtractiveReranker, asks_steps, fold, pack_sentence, stop_words, words
+from ..models import (
+    Analyzer,
+    AnalyzerOptions,
+    ExtractiveReranker,
+    asks_steps,
+    pack_sentence,
+    words,
+)
 from ._options import AnswerOptions
 from ._quotes import Quote, definition_above, details, rest_of_paragraph
 from ._sentences import Sentence
@@ -31,6 +38,7 @@ class Selection:
 
 CLOSEST = 3
 """Passages shown where none is good enough to be quoted."""
+_CONTENT = Analyzer(AnalyzerOptions(stem=False))
 _HOPELESS = 0.0005
 """Score under which a passage is not shown as close: it has nothing of the question."""
 _PREFERRED = 2.5
@@ -274,11 +282,11 @@ def closest(
     question: str, quotes: Sequence[Quote], hits: Sequence[Hit]
 ) -> tuple[ClosestPassage, ...]:
     """The best quotes of an abstention, each from its own place, with something of the question."""
-    asked = _content_words(question)
+    asked = set(_CONTENT.tokens(question))
     near = [
         quote
         for quote in ranked(quotes)[: 4 * CLOSEST]
-        if quote.score >= _HOPELESS or asked & _content_words(quote.text())
+        if quote.score >= _HOPELESS or not asked.isdisjoint(_CONTENT.tokens(quote.text()))
     ]
     found = fitting(near, sys.maxsize, sys.maxsize)
     found = ranked(found)[:CLOSEST]
@@ -286,11 +294,6 @@ def closest(
         ClosestPassage(quote.citations(hits[quote.number - 1])[0], quote.text(), quote.score)
         for quote in found
     )
-
-
-def _content_words(text: str) -> set[str]:
-    stops = stop_words("auto")
-    return {folded for word in words(text) if (folded := fold(word.casefold())) not in stops}
 
 
 def _joined(pieces: Sequence[str]) -> str:

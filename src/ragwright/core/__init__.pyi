@@ -86,6 +86,7 @@ from ._mapping import (
     read_mapping as read_mapping,
     shipped_mapping as shipped_mapping,
 )
+from ._metadata import meta_value as meta_value
 from ._notebook import (
     frame_of as frame_of,
     html_table as html_table,

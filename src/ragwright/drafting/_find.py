@@ -275,7 +275,7 @@ def find_pool(
         alike = word_similarities(texts, target.analyzer)
     else:
         raise RetrieveError("neither vectors nor words: examples cannot be compared")
-    # one text with other amounts, dates and names is no second example
+    # a text that differs only in amounts, dates and names adds nothing as a second example
     return Pool(found, examples, np.where(same_template(texts), 1.0, np.minimum(alike, 0.999)))
 
 

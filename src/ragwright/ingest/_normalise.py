@@ -6,11 +6,11 @@ import codecs
 import datetime
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from ..core import ConfigError, EmptySourceError, MetaValue, UnsupportedSourceError
+from ..core import ConfigError, EmptySourceError, MetaValue, UnsupportedSourceError, meta_value
 
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
 _DROPPED = re.compile(
@@ -134,29 +134,10 @@ def clean_metadata(values: Mapping[str, Any]) -> dict[str, MetaValue]:
     cleaned: dict[str, MetaValue] = {}
     for key, value in values.items():
         name = re.sub(r"\W+", "_", normalise(str(key))).strip("_").lower()
-        made = _clean_value(value)
-        if name and made is not None and made != "" and made != ():
-            cleaned[name] = made
+        cleaned_value = meta_value(value, normalise)
+        if name and cleaned_value not in (None, "", ()):
+            cleaned[name] = cleaned_value
     return cleaned
-
-
-def _clean_value(value: Any) -> MetaValue | None:
-    if isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        return value if value == value and abs(value) != float("inf") else None
-    if isinstance(value, str):
-        return " ".join(normalise(value).split())
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
-        items = [
-            _clean_value(v)
-            for v in value
-            if isinstance(v, str | int | float | datetime.date) and v is not None
-        ]
-        return tuple(str(item) for item in items if item not in (None, ""))
-    return None
 
 
 _PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-]\d\d)'?(\d\d)?|Z)?")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, option
+from ..core import ConfigError, meta_value, option
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
@@ -105,22 +103,11 @@ class SourceOptions:
             ConfigError: A value of ``metadata`` is none for filters.
         """
         for name, value in self.metadata.items():
-            if not _can_be_filtered(value):
+            if meta_value(value) in (None, "", ()):
                 raise ConfigError(
                     f"metadata.{name}: {value!r} is no value that filters can use",
                     hint="give a text, a number, true, false, a date, or a list of texts",
                 )
-
-
-def _can_be_filtered(value: Any) -> bool:
-    """True for what stays of a value in the metadata of a document."""
-    if isinstance(value, list | tuple):
-        return any(map(_can_be_filtered, value))
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int | datetime.date) or (
-        isinstance(value, str) and bool(value.strip())
-    )
 
 
 @dataclass(frozen=True, slots=True)

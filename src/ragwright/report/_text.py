@@ -59,6 +59,8 @@ def _column_widths(
     """The width of each column: as needed, with the widest narrowed until all fit."""
     columns = [[len(row[at]) for row in rows] for at in range(len(rows[0]))]
     widths = [max(column) for column in columns]
+    if sum(widths) + 2 * (len(widths) - 1) <= width:
+        return widths
     numbers = [max((*column[1:], 6)) if at in right else 20 for at, column in enumerate(columns)]
     narrow = [min(floor, 10) for floor in numbers]
     words = [

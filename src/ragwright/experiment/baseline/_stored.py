@@ -66,7 +66,7 @@ def stored_baseline(runs: Runs, name: str) -> BaselineResult:
     """A baseline that was run before, from its stored pairs alone.
 
     Raises:
-        StoreError: There is no such run, or it is not a baseline, or its pairs were forgotten.
+        StoreError: No such run exists, it is not a baseline, or its pairs were forgotten.
     """
     run = runs.get(name if runs.holds(name) else find_run(runs, name))
     if run.kind != BASELINE:
