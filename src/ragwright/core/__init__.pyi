@@ -94,10 +94,18 @@ from ._notebook import (
 )
 from ._options import option as option
 from ._patterns import late_pattern as late_pattern
+from ._parts import (
+    Addition as Addition,
+    Part as Part,
+    PartKind as PartKind,
+    added as added,
+    addition as addition,
+    addition_faults as addition_faults,
+    load_addition as load_addition,
+)
 from ._people import current_user as current_user
 from ._plain import plain as plain
 from ._plugins import (
-    entry_point as entry_point,
     import_plugins_from as import_plugins_from,
     load_object as load_object,
     plugin_folder as plugin_folder,

@@ -136,16 +136,6 @@ def load_object(address: str, *, where: str | None = None, shown: str = "") -> A
     return found
 
 
-def entry_point(group: str, name: str) -> Any | None:
-    """The object that an installed package offers under ``ragwright.<group>``, or None."""
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group=f"ragwright.{group}"):
-        if point.name == name:
-            return point.load()
-    return None
-
-
 def require(module: str, extra: str, purpose: str) -> Any:
     """Import an optional dependency, or say how to install it.
 

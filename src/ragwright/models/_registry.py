@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ..core import ConfigError, PluginError, RagwrightError, Usage, entry_point, load_object
+from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, load_object
 from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
 from ._folder import local_engine
@@ -121,10 +121,10 @@ class Models:
                 return _made(found, given, name)
         if provider in self.directory.names() or name in entries:
             return None
-        found = entry_point("models", provider)
-        if found is None:
+        installed = addition("models", provider)
+        if installed is None:
             return None
-        return _made(found, (self._within(rest),) if colon else (), name)
+        return _made(installed.load(), (self._within(rest),) if colon else (), name)
 
     def _within(self, rest: str) -> str:
         """The model's part of a plug-in's name; one that is itself a local model, as its folder."""
