@@ -7,9 +7,11 @@ import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -45,7 +47,14 @@ ROOMS = (
 )
 """Top to bottom: a room imports only from rooms above it."""
 
-BARRED = {("measure", "index"), ("measure", "ingest")}
+PARTS = sorted(path.parent.name for path in SOURCE.glob("*/part.py"))
+"""Rooms that are parts: found by entry point, so that nothing beneath them needs them."""
+
+BARRED = {
+    ("measure", "index"),
+    ("measure", "ingest"),
+    *(("project", name) for name in PARTS),
+}
 """Rooms above that a room must not see all the same."""
 
 EXTRAS = {
@@ -190,6 +199,23 @@ def test_rooms_import_each_other_by_the_front_door() -> None:
             if parts[0] == "ragwright" and len(parts) > 2 and parts[1] != room:
                 wrong.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
     assert not wrong
+
+
+def test_parts_are_declared_and_their_files_import_only_the_declaration() -> None:
+    """Finding a part costs next to nothing, and every address in it exists."""
+    text = (SOURCE.parents[1] / "pyproject.toml").read_text("utf-8")
+    declared = tomllib.loads(text)["project"]["entry-points"]["ragwright.parts"]
+    assert declared == {name: f"ragwright.{name}.part:PART" for name in declared}
+    assert sorted(declared) == PARTS
+    for name in PARTS:
+        path = SOURCE / name / "part.py"
+        names = {module for module, _, _ in imports(path, ast.parse(path.read_text("utf-8")))}
+        assert names == {"__future__", "ragwright.core"}
+        part = core.load_object(declared[name])
+        assert part.name == name
+        for kind in get_args(core.PartKind):
+            for address in getattr(part, kind).values():
+                assert core.load_object(address) is not None
 
 
 OPENS_DATABASES = {"ledger", "index"}

@@ -12,9 +12,9 @@ import pytest
 from job_project import FakeClock, jobs_of, project_with, runner_in
 
 from ragwright.core import ConfigError
-from ragwright.jobs import JobRun, Jobs, JobServer, RunListener, RunRequest, RunStart
+from ragwright.jobs import JobRun, Jobs, JobServer, ProjectJob, RunListener, RunRequest, RunStart
 from ragwright.ledger import FileLock
-from ragwright.project import ProjectFolder, ProjectJob
+from ragwright.project import ProjectFolder
 
 PARIS = ZoneInfo("Europe/Paris")
 WEEKDAYS = "  a: {steps: [say x], schedule: 30 7 * * mon-fri, timezone: Europe/Paris}\n"

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ragwright.jobs import Clock, JobRunner, Notices
-from ragwright.project import ProjectFolder, ProjectJob, load_settings
+from ragwright.jobs import Clock, JobRunner, Notices, ProjectJob, project_jobs
+from ragwright.project import ProjectFolder, load_settings
 
 STEPS = """
 import os, pathlib, signal, subprocess, sys, time
@@ -66,7 +66,7 @@ def project_with(folder: Path, jobs: str) -> ProjectFolder:
 
 
 def jobs_of(project: ProjectFolder) -> dict[str, ProjectJob]:
-    return dict(load_settings(project.file).jobs)
+    return dict(project_jobs(load_settings(project.file)))
 
 
 def runner_in(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..core import ConfigError, counted
-from ..monitoring import Measuring
+from ..monitoring import Measuring, measure_options
 from ..project import Session
 from ..workbench import Workbench
 from ._console import EXIT_ERROR, EXIT_FAILED, EXIT_UNTRUSTED, Console, reported, table
@@ -52,7 +52,7 @@ def measure_command(
         with show_progress(console, bench):
             done = bench.measure_served(Measuring(retry_errors, limit))
         sent = bench.send_alerts()
-        budget = bench.project.settings.serve.measure.daily_budget
+        budget = measure_options(bench.project.settings).daily_budget
     if as_json:
         notices = [asdict(one) for one in sent]
         console.json({**asdict(done), "daily_budget": budget, "notices": notices})
@@ -102,7 +102,7 @@ def drift_command(
         raise ConfigError("--every-scope covers more than one tenant", where="--scope")
     with Workbench.open(project, Session(tuple(overrides or ()))) as bench:
         report = bench.drift(None if every_scope else scope or "")
-        share = bench.project.settings.serve.measure.share
+        share = measure_options(bench.project.settings).share
     console = Console()
     if as_json:
         console.json(_document(report))

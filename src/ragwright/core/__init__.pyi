@@ -1,6 +1,7 @@
 from ._addresses import (
     filled_address as filled_address,
     holds_secret as holds_secret,
+    notice_address_faults as notice_address_faults,
     without_secret as without_secret,
 )
 from ._build import (
@@ -92,8 +93,7 @@ from ._notebook import (
     html_table as html_table,
     shortened as shortened,
 )
-from ._options import option as option
-from ._patterns import late_pattern as late_pattern
+from ._options import NamedOptions as NamedOptions, option as option
 from ._parts import (
     Addition as Addition,
     Part as Part,
@@ -103,6 +103,7 @@ from ._parts import (
     addition_faults as addition_faults,
     load_addition as load_addition,
 )
+from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
 from ._plain import plain as plain
 from ._plugins import (

@@ -1,4 +1,4 @@
-"""Addresses of databases: secrets come from the environment and never appear in messages."""
+"""Addresses of databases and notices: secrets come from the environment, no message shows them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import suppress
 from urllib.parse import quote, unquote, unquote_plus, urlsplit
 
 from ._errors import ConfigError
+from ._patterns import late_pattern
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """An environment variable in an address."""
@@ -30,6 +31,12 @@ _NO_SECRET = re.compile(r"(path|file|ur[il])$")
 
 _SETTING = re.compile(r"([^=;]+)=(\{[^}]*\}|[^;]*)")
 """A setting of a connection string of ODBC."""
+
+
+_USER_PASSWORD = late_pattern(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
+_SECRET_KEY = late_pattern(
+    r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
+)
 
 
 def filled_address(address: str, where: str | None = None) -> str:
@@ -70,6 +77,21 @@ def without_secret(text: str, address: str) -> str:
     for secret in sorted(_secrets(address), key=len, reverse=True):
         text = text.replace(secret, "…")
     return text
+
+
+def notice_address_faults(address: str) -> Iterator[tuple[str, str]]:
+    """Faults of a notice address: sentence, what to do. The address itself is not repeated."""
+    if "${" in _VARIABLE.sub("", address):
+        yield "a variable in an address is written ${NAME}", "only letters, digits and _"
+    elif "://" not in address and not _VARIABLE.fullmatch(address):
+        yield "this is not a valid notice address", "write mailto://…, json://… or ${VARIABLE}"
+    for pattern in (_USER_PASSWORD, _SECRET_KEY):
+        match = pattern.search(address)
+        if match and not _VARIABLE.fullmatch(match["secret"]):
+            yield (
+                "a notice address contains a secret",
+                "put it into an environment variable and write ${VARIABLE} instead",
+            )
 
 
 def _secrets(address: str) -> set[str]:

@@ -7,7 +7,11 @@ project file, ``--set``, the documentation and the rebuild rule are all derived 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from ._yaml import Placed
 
 When: TypeAlias = Literal["index", "query"]
 
@@ -25,3 +29,16 @@ def option(default: Any, doc: str, *, when: When = "query", **limits: Any) -> An
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class NamedOptions:
+    """A section of the project file whose keys are names, such as ``jobs``.
+
+    Attributes:
+        options: Option record of the keys below each name.
+        read: Reads the plain value of the section; raises ConfigError with file and line.
+    """
+
+    options: type[Any]
+    read: Callable[[Any, Placed], Mapping[str, Any]]

@@ -29,6 +29,7 @@ PartKind: TypeAlias = Literal[
     "commands",
     "pages",
     "steps",
+    "promoted",
 ]
 """Kind of thing that can be added; its entry points are in the group ``ragwright.<kind>``."""
 
@@ -47,6 +48,9 @@ class Part:
         commands: Commands of the command line.
         sentences: Name of a command -> its line on the help page, which needs no import then.
         steps: Steps of jobs.
+        promoted: What a promoted configuration contains beside sections of the project file: key
+            -> function of project folder and settings that returns plain settings, and paths of
+            files relative to the folder.
     """
 
     name: str
@@ -62,6 +66,7 @@ class Part:
     commands: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     steps: Mapping[str, str] = field(default_factory=dict)
+    promoted: Mapping[str, str] = field(default_factory=dict)
     sentences: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -106,8 +111,11 @@ def addition(kind: PartKind, name: str) -> Addition | None:
 
     Other packages are read only for a name that is not ragwright's own.
     """
-    own = _collected(_own_points())[0][kind].get(name)
-    return own or added(kind).get(name)
+    for point in sorted(_own_points(), key=lambda point: point.name != name):  # mostly the first
+        for own in _additions(point):
+            if (own.kind, own.name) == (kind, name):
+                return own
+    return added(kind).get(name)
 
 
 def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
@@ -174,7 +182,7 @@ def _collected(
     faults = []
     for point in points:
         try:
-            additions = list(_additions(point))
+            additions = _additions(point)
         except PluginError as error:
             faults.append(str(error))
             continue
@@ -188,12 +196,13 @@ def _collected(
     return kinds, tuple(faults)
 
 
-def _additions(point: metadata.EntryPoint) -> Iterator[Addition]:
+@cache
+def _additions(point: metadata.EntryPoint) -> tuple[Addition, ...]:
     group, package = point.group.partition(".")[2], _package(point)
+    if group in get_args(PartKind):
+        return (Addition(group, point.name, point.value, package),)  # type: ignore[arg-type]
     if group != "parts":
-        if group in get_args(PartKind):
-            yield Addition(group, point.name, point.value, package)  # type: ignore[arg-type]
-        return
+        return ()
     part = load_object(point.value, where=f"part {point.name!r} of the package {package}")
     if not isinstance(part, Part):
         raise PluginError(
@@ -201,9 +210,11 @@ def _additions(point: metadata.EntryPoint) -> Iterator[Addition]:
             where=f"the package {package}",
             hint="write PART = Part(...) with Part from ragwright.core",
         )
-    for kind in get_args(PartKind):
-        for name, address in getattr(part, kind).items():
-            yield Addition(kind, name, address, package, part.sentences.get(name, ""))
+    return tuple(
+        Addition(kind, name, address, package, part.sentences.get(name, ""))
+        for kind in get_args(PartKind)
+        for name, address in getattr(part, kind).items()
+    )
 
 
 def _package(point: metadata.EntryPoint) -> str:

@@ -11,6 +11,7 @@ from ._copies import (
     same_template as same_template,
     shares_before as shares_before,
 )
+from ._declarations import promoted_declarations as promoted_declarations
 from ._draft import Underway as Underway, draft as draft, no_model as no_model
 from ._drafting import (
     draft_plan as draft_plan,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from .. import answer, models
 from ..core import RagwrightError, counted
-from ..project import Project, at_work, draft_declarations
+from ..project import Project, at_work
+from ._declarations import draft_declarations
 from ._draft import Underway, draft, no_model
 from ._find import DraftPlan
 from ._options import Drafting
@@ -141,7 +142,7 @@ def models_of(project: Project, how: Drafting) -> tuple[str, ...]:
 def draft_plan(project: Project) -> DraftPlan:
     """Settings of drafting in a project, without request, models and index."""
     settings = project.settings
-    spec = draft_declarations(project.folder, settings.records)
+    spec = draft_declarations(project.folder, settings)
     options = settings.answer.draft
     if project.session.seed:
         options = replace(options, seed=project.session.seed)

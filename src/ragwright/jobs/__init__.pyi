@@ -19,6 +19,12 @@ from ._notices import (
     shown_address as shown_address,
     without_secrets as without_secrets,
 )
+from ._options import (
+    JOBS as JOBS,
+    JobStep as JobStep,
+    ProjectJob as ProjectJob,
+    project_jobs as project_jobs,
+)
 from ._promotion import (
     Gating as Gating,
     Promoted as Promoted,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..core import counted
 from ..drafting import OpenDrift, project_outputs
-from ..monitoring import served_drift
+from ..monitoring import measure_options, served_drift
 from ._history import NoticeSent
 from ._notices import Notices, NoticeText
 
@@ -29,7 +29,7 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     Raises:
         MissingExtraError: A notice is due, and the extra that sends it is not installed.
     """
-    options = project.settings.serve.measure.alert
+    options = measure_options(project.settings).alert
     scores = project_outputs(project).scores
     known = {drift.measure: drift for drift in scores.open_drifts()}
     if not options.notify and not known:

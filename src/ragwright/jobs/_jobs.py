@@ -10,9 +10,10 @@ from typing import Literal, TypeAlias
 
 from ..core import ConfigError, JobError, MissingExtraError, near
 from ..ledger import FileLock, LockHolder
-from ..project import ProjectFolder, ProjectJob, load_settings
+from ..project import ProjectFolder, load_settings
 from ._history import JobRun, NoticeSent
 from ._notices import Notices, NoticeText, shown_address
+from ._options import ProjectJob, project_jobs
 from ._runs import Clock, JobRunner, RunListener, RunRequest, next_run, told_time
 from ._schedule import Schedule
 from ._server import JobServer
@@ -76,7 +77,7 @@ class Jobs:
         self._notices = notices or Notices()
         self._clock = clock or Clock()
         self._stamp = self._stamped()
-        self.planned: Mapping[str, ProjectJob] = load_settings(self._project.file).jobs
+        self.planned = project_jobs(load_settings(self._project.file))
 
     def job(self, name: str) -> ProjectJob:
         """The job of a name, checked.
@@ -215,7 +216,7 @@ class Jobs:
         if stamp == self._stamp:
             return None
         self._stamp = stamp
-        planned = load_settings(self._project.require().file).jobs
+        planned = project_jobs(load_settings(self._project.require().file))
         for job in planned.values():
             for error in job_faults(job, self._check_line, self._notices):
                 raise error

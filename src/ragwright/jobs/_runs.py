@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from ..core import JobError, StoreError
 from ..ledger import FORGOTTEN, Erasures, FileLock, WorkLock
-from ..project import JobStep, ProjectFolder, ProjectJob
+from ..project import ProjectFolder
 from ._history import (
     CUT_OFF,
     OWED,
@@ -26,6 +26,7 @@ from ._history import (
     Trigger,
 )
 from ._notices import Notices, NoticeText, shown_address
+from ._options import JobStep, ProjectJob
 from ._schedule import Schedule
 from ._steps import PROGRAM, StepEnd, StepPlan, run_step
 

@@ -16,8 +16,8 @@ from zoneinfo import ZoneInfo
 
 from ..core import RagwrightError, StoreError
 from ..ledger import FileLock
-from ..project import ProjectJob
 from ._history import JobRun, JobState, RunStart, Trigger
+from ._options import ProjectJob
 from ._runs import JobRunner, RunListener, RunRequest, owed, told_time
 from ._schedule import Schedule
 

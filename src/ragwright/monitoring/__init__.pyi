@@ -11,4 +11,9 @@ from ._measuring import (
     measure_served as measure_served,
 )
 from ._moves import Moved as Moved, brief_model as brief_model
-from ._options import Measuring as Measuring
+from ._options import (
+    AlertOptions as AlertOptions,
+    Measuring as Measuring,
+    ServedMeasureOptions as ServedMeasureOptions,
+    measure_options as measure_options,
+)

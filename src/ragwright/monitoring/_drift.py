@@ -25,6 +25,7 @@ from ..measure import (
     period_alpha,
 )
 from ._moves import Moved, moves_of
+from ._options import measure_options
 
 if TYPE_CHECKING:
     from ..drafting import ServedScore
@@ -157,7 +158,7 @@ def served_drift(project: Project, scope: str | None = None) -> DriftReport:
         project: The project.
         scope: Of this tenant; empty for answers without one, None for all.
     """
-    options = project.settings.serve.measure
+    options = measure_options(project.settings)
     outputs = project_outputs(project)
     rubrics = judging(project).rubrics
     measures = on_rubric_scales(parse_measures(options.measures), rubrics)

@@ -20,7 +20,7 @@ from ..measure import (
     score_row,
     shipped_rubrics,
 )
-from ._options import Measuring
+from ._options import Measuring, measure_options
 
 if TYPE_CHECKING:
     from ..core import MetaValue
@@ -72,7 +72,7 @@ def measure_served(project: Project, how: Measuring | None = None) -> Measured:
         MeasureError: A measure cannot be computed from served answers, or lacks its model.
     """
     chosen = how or Measuring()
-    options = project.settings.serve.measure
+    options = measure_options(project.settings)
     if not options.share:
         raise ConfigError(
             "serve.measure.share is 0: no served answer is measured",
@@ -103,7 +103,7 @@ def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup
         MeasureError: A measure needs gold, which no served answer has, or lacks its model.
         ConfigError: A daily budget is set, and a model that would be asked has no price.
     """
-    options = project.settings.serve.measure
+    options = measure_options(project.settings)
     setup = judging(project, ",".join(options.measures))
     names = ",".join(options.measures)
     measures = chosen_measures(names, (), setup).measures
@@ -162,7 +162,7 @@ class _Pass:
 
     def _afford(self) -> bool:
         """Set what may still be spent today; False where nothing may."""
-        budget = self._project.settings.serve.measure.daily_budget
+        budget = measure_options(self._project.settings).daily_budget
         if budget is None:
             return True
         left = budget - self._outputs.scores.today().cost
@@ -200,7 +200,7 @@ class _Pass:
                 break
         self._keep(found)
         scores = [score for some in found.values() for score in some]
-        budget = self._project.settings.serve.measure.daily_budget
+        budget = measure_options(self._project.settings).daily_budget
         if isinstance(stop, BudgetStopped) and budget is not None:
             self._stop_for_budget(budget)
         elif stop is not None:

@@ -15,7 +15,6 @@ from ._ingesting import (
     last_ingest as last_ingest,
     maintain_store as maintain_store,
 )
-from ._job_options import JobStep as JobStep, ProjectJob as ProjectJob
 from ._like import (
     StoredDocuments as StoredDocuments,
     build_like as build_like,
@@ -28,11 +27,6 @@ from ._persona_files import (
 )
 from ._project import Project as Project
 from ._run_kinds import ABLATE as ABLATE, CONFIRM as CONFIRM, SWEEP as SWEEP, TRIAL as TRIAL
-from ._serve_options import (
-    AlertOptions as AlertOptions,
-    ServedMeasureOptions as ServedMeasureOptions,
-    ServeOptions as ServeOptions,
-)
 from ._served import (
     Change as Change,
     Configuration as Configuration,
@@ -40,9 +34,9 @@ from ._served import (
     changed_files as changed_files,
     configuration_from as configuration_from,
     configuration_of as configuration_of,
-    draft_declarations as draft_declarations,
     keep_configuration as keep_configuration,
     not_reproducible as not_reproducible,
+    promoted_settings as promoted_settings,
     run_configuration as run_configuration,
 )
 from ._session import Session as Session
@@ -54,6 +48,7 @@ from ._settings import (
     load_settings as load_settings,
     project_keys as project_keys,
     project_sections as project_sections,
+    served_sections as served_sections,
     setting_places as setting_places,
     settings_without_file as settings_without_file,
 )

@@ -86,7 +86,10 @@ def _folder(project: Project) -> Iterator[Check]:
 
 def _sources(project: Project) -> Iterator[Check]:
     entries = project.settings.sources
-    if not entries and not (project.folder.root / project.settings.records.folder).is_dir():
+    if (
+        not entries
+        and not (project.folder.root / project.settings.section("records").folder).is_dir()
+    ):
         yield Check("sources", "note", "no sources are listed", "list them in ragwright.yaml")
     for entry in entries:
         path = project.folder.root / entry.source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from ..core import RagwrightError
 from ..models import ExtractiveReranker, Speed, cached_models, measure_model
@@ -58,9 +58,7 @@ def _named(project: Project) -> Iterator[tuple[str, str]]:
         last = key.rpartition(".")[2]
         if last not in {"model", "models", "embedder"} or "." not in key:
             continue
-        value: Any = project.settings
-        for part in key.split("."):
-            value = getattr(value, part, None)
+        value = project.settings.value(key)
         for name in (value,) if isinstance(value, str) else (value or ()):
             if isinstance(name, str) and name:
                 yield key, name

@@ -439,7 +439,7 @@ class Project:
     @property
     def filled_by(self) -> str:
         """The commands that build the index of this project."""
-        records = (self.folder.root / self.settings.records.folder).is_dir()
+        records = (self.folder.root / self.settings.section("records").folder).is_dir()
         over = "".join(
             f" --set {shlex.quote(one)}"
             for one in self.session.overrides

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from .. import records
 from ..core import (
     ConfigError,
     SchemaVersionError,
     StoreError,
+    added,
     changed_options,
     current_user,
     read_yaml,
@@ -30,11 +30,10 @@ from ..core import (
 )
 from ..ledger import FileLock
 from ._folder import ProjectFolder
-from ._settings import SERVED_SECTIONS
+from ._settings import served_sections
 
 if TYPE_CHECKING:
     from ..flow import Runs
-    from ..records import RecordsOptions, RecordsSpec
     from ._settings import Settings
 
 Action: TypeAlias = Literal["promote", "back"]
@@ -52,11 +51,6 @@ _PERSONAS = ("personas/*.yaml", "personas/*.yml")
 
 _SETTINGS = "settings.yaml"
 """The settings of a numbered configuration, in its folder."""
-
-_RECORDS = "records"
-"""Key of the settings: the record declarations used for drafts."""
-
-_BIOGRAPHIES = "biographies"
 
 _NAMING = ("retrieve", "prompt", "answer")
 """Sections in which a text may be the path of a file."""
@@ -82,7 +76,8 @@ class Configuration:
     @property
     def sections(self) -> dict[str, Any]:
         """Its sections, as in a project file."""
-        return {name: self.settings.get(name) or {} for name in SERVED_SECTIONS}
+        names = served_sections(self.settings.get("retrieve"))
+        return {name: self.settings.get(name) or {} for name in names}
 
     def body(self) -> dict[str, Any]:
         """JSON-able, for :func:`configuration_from`."""
@@ -105,55 +100,25 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
         folder: The project; under the served configuration its frozen copy.
         settings: Its settings, as opened.
     """
-    plain = {
-        name: _plain(changed_options(getattr(settings, name))) for name in SERVED_SECTIONS[:-1]
-    }
+    names = [name for name in served_sections(settings.retrieve) if name != "models"]
+    plain = {name: _plain(changed_options(settings.section(name))) for name in names}
     models = {name: _plain(changed_options(one)) for name, one in settings.models.items()}
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
     relative = _relative(values, folder.parts)
-    where, name = _declared(folder, settings.records)
-    default = records.RecordsOptions()
-    named = {"folder": (where, default.folder), "format": (name, default.format)}
-    if other := {key: value for key, (value, usual) in named.items() if value != usual}:
-        relative[_RECORDS] = other
-    return Configuration(relative, dict(_files(folder.parts, relative, (where, name))))
+    files: set[str] = set()
+    for key, promoted in added("promoted").items():
+        values_of_part, paths = promoted.load()(folder, settings)
+        files.update(paths)
+        if values_of_part:
+            relative[key] = values_of_part
+    return Configuration(relative, dict(_files(folder.parts, relative, files)))
 
 
-def draft_declarations(folder: ProjectFolder, options: RecordsOptions) -> RecordsSpec:
-    """The record declarations that drafts depend on: rollups, biographies, rules, text format.
-
-    Under the served configuration they are the promoted ones, except for a folder of records
-    outside the project, which cannot be promoted.
-
-    Raises:
-        RecordsError: A declaration is wrong, with file and line.
-    """
-    where, name = _declared(folder, options)
-    if folder.frozen is None or not _within(where):
-        kept = records.Lookups(folder.root, folder.root / _kept())
-        return records.load_spec(folder.root / where, name, kept)
-    kept = records.Lookups(folder.root, folder.frozen / _kept())
-    return records.load_draft_spec(folder.frozen / where, name, kept)
-
-
-def _declared(folder: ProjectFolder, options: RecordsOptions) -> tuple[str, str]:
-    """Folder of the declarations and name of the text format, perhaps the served ones."""
-    if folder.frozen is None:
-        return options.folder, options.format
-    values = read_yaml(folder.frozen / _SETTINGS).value
-    kept = records.RecordsOptions(**((values["settings"] or {}).get(_RECORDS) or {}))
-    return kept.folder, kept.format
-
-
-def _kept() -> Path:
-    """Folder of the copies of lookup tables, relative to the project folder."""
-    return records.kept_folder(ProjectFolder(Path()).data / _RECORDS)
-
-
-def _within(path: str) -> bool:
-    """True for a path that stays within its folder."""
-    plain = Path(os.path.normpath(path))
-    return not plain.is_absolute() and ".." not in plain.parts
+def promoted_settings(folder: ProjectFolder) -> Mapping[str, Any]:
+    """The settings of the promoted configuration of a frozen folder, as they were promoted."""
+    assert folder.frozen is not None
+    settings: Mapping[str, Any] = read_yaml(folder.frozen / _SETTINGS).value["settings"] or {}
+    return settings
 
 
 _CONFIGURATION = "configuration"
@@ -477,11 +442,11 @@ def _relative(value: Any, root: Path) -> Any:
 
 
 def _files(
-    root: Path, values: Mapping[str, Any], records: tuple[str, str]
+    root: Path, values: Mapping[str, Any], others: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """(path from the project folder, hash) of every included file, by path."""
     paths = {path for pattern in _PERSONAS for path in root.glob(pattern)}
-    paths |= {root / path for path in _declarations(root, *records) if _within(path)}
+    paths |= {root / path for path in others}
     for section in _NAMING:
         paths |= {root / text for text in _texts(values.get(section)) if _is_file(root / text)}
     for path in sorted(paths):
@@ -491,58 +456,6 @@ def _files(
         relative = path.relative_to(root)
         if ".." not in relative.parts:
             yield relative.as_posix(), known
-
-
-def _declarations(root: Path, where: str, name: str) -> Iterator[str]:
-    """Files of a folder of records that drafts depend on, relative to the project folder."""
-    yield os.path.normpath(f"{where}/rules.yaml")
-    yield os.path.normpath(f"{where}/text_formats/{name}.yaml")
-    rollups = os.path.normpath(f"{where}/rollups.yaml")
-    yield rollups
-    lookups = os.path.normpath(f"{where}/lookups.yaml")
-    if (root / lookups).is_file():
-        yield lookups
-        for lookup in records.LOOKUPS:
-            if lookup != "tags":  # not used by drafts
-                yield os.path.normpath(records.kept_file(_kept(), lookup))
-    table = _biographies(root / rollups)
-    if table:
-        yield os.path.normpath(Path(where) / table)
-
-
-def _biographies(rollups: Path) -> str:
-    """The table of biographies in a file of rollups; empty if there is none."""
-    import yaml
-
-    # The file may list thousands of clients: libyaml events are several times faster than values
-    # with lines. Its composer is not used: deep nesting overflows its stack and ends the process.
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        text = rollups.read_text("utf-8-sig")
-        return _value_of(_BIOGRAPHIES, yaml.parse(text, loader)) if _BIOGRAPHIES in text else ""
-    except (OSError, ValueError, yaml.YAMLError):  # reading the file for a draft reports the fault
-        return ""
-
-
-def _value_of(name: str, events: Iterable[Any]) -> str:
-    """The text of a key of the outermost mapping, empty if the key or text is missing."""
-    import yaml
-
-    level = 0
-    key: str | None = None  # the last key of the outermost mapping, until its value follows
-    for event in events:
-        if isinstance(event, yaml.CollectionEndEvent):
-            level -= 1
-        elif level == 1 and key is None and isinstance(event, yaml.ScalarEvent):
-            key = str(event.value)
-            continue
-        elif level == 1 and key == name:
-            return str(event.value) if isinstance(event, yaml.ScalarEvent) else ""
-        elif isinstance(event, yaml.CollectionStartEvent):
-            level += 1
-        if level == 1:
-            key = None
-    return ""
 
 
 def _texts(value: Any) -> Iterator[str]:

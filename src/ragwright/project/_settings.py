@@ -1,4 +1,4 @@
-"""The project file: sections merged from the option records that each room owns."""
+"""The project file: sections of the base, and of the parts that it names."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from ..answer import AnswerOptions, PromptOptions
 from ..core import (
     ConfigError,
+    NamedOptions,
     Placed,
     build_options,
     changed_options,
@@ -27,11 +28,18 @@ from ..index import StoreOptions
 from ..ingest import ChunkOptions, FetchOptions, LoaderOptions, SourceOptions, TableOptions
 from ..measure import MeasureSetup
 from ..models import AnalyzerOptions, EmbedOptions, ModelSettings
-from ..records import RecordsOptions
 from ..retrieve import RetrieveOptions
-from ._job_options import JobOptions, ProjectJob, read_jobs
-from ._serve_options import ServeOptions
+from ._sections import (
+    default_section,
+    installed_sections,
+    read_section,
+    section_kind,
+    section_names,
+    stage_sections,
+)
 from ._shared_options import SharedOptions
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +87,11 @@ class SourceEntry:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of a project; each section is the option record of a room."""
+    """All settings of a project; each section is an option record.
+
+    Attributes:
+        parts: Sections of the file that are not of the base, by name; see :meth:`section`.
+    """
 
     sources: tuple[SourceEntry, ...] = ()
     ingest: EngineOptions = field(default_factory=EngineOptions)
@@ -94,10 +106,38 @@ class Settings:
     judge: MeasureSetup = field(default_factory=MeasureSetup)
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
     budget: BudgetOptions = field(default_factory=BudgetOptions)
-    records: RecordsOptions = field(default_factory=RecordsOptions)
-    jobs: Mapping[str, ProjectJob] = field(default_factory=dict)
-    serve: ServeOptions = field(default_factory=ServeOptions)
     shared: SharedOptions = field(default_factory=SharedOptions)
+    parts: Mapping[str, Any] = field(default_factory=dict)
+
+    def section(self, name: str) -> Any:
+        """A section by name, with its defaults where the file does not have it.
+
+        Raises:
+            ConfigError: There is no such section.
+            PluginError: The part that it belongs to cannot be imported.
+        """
+        if name in SECTIONS or name in _LISTS:
+            return getattr(self, name)
+        if name in self.parts:
+            return self.parts[name]
+        kind = section_kind(name, self.retrieve)
+        if kind is None:
+            raise unknown_key(name, _all_names(), Placed({}), (name,))
+        return default_section(kind, name)  # type: ignore[arg-type]
+
+    def part(self, name: str, kind: type[Record]) -> Record:
+        """A section whose option record is known; see :meth:`section`."""
+        record = self.section(name)
+        assert isinstance(record, kind), f"{name}: {type(record).__name__}"
+        return record
+
+    def value(self, key: str) -> Any:
+        """The value of a dotted key such as ``retrieve.top_k``; None if there is none."""
+        first, *rest = key.split(".")
+        value = self.section(first)
+        for name in rest:
+            value = getattr(value, name, None)
+        return value
 
 
 SECTIONS: Mapping[str, type[Any]] = {
@@ -112,11 +152,12 @@ SECTIONS: Mapping[str, type[Any]] = {
     "answer": AnswerOptions,
     "judge": MeasureSetup,
     "budget": BudgetOptions,
-    "records": RecordsOptions,
-    "serve": ServeOptions,
     "shared": SharedOptions,
 }
+"""Sections of the base."""
 
+_LISTS = ("sources", "models")
+"""Sections of the base that are no option records."""
 
 _EMPTY = ("", "~", "null", "Null", "NULL")
 """What YAML reads as no value."""
@@ -134,7 +175,7 @@ SERVED_SECTIONS = (
     "answer",
     "models",
 )
-"""Sections that determine results: those of a served configuration."""
+"""Sections of the base that determine results: those of a served configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +273,10 @@ def parse_override(text: str) -> tuple[tuple[str, ...], Any]:
 
 def _holds_text(path: tuple[str, ...]) -> bool:
     """True if the option of a key is a text, or none."""
-    kind: Any = SECTIONS.get(path[0]) if path[0] != "models" else ModelSettings
+    if path[0] in _LISTS:
+        kind: Any = ModelSettings if path[0] == "models" else None
+    else:
+        kind = SECTIONS.get(path[0]) or section_kind(path[0])
     for name in path[1:] if path[0] != "models" else path[-1:]:
         if not dataclasses.is_dataclass(kind) or not isinstance(kind, type):
             return False
@@ -243,18 +287,24 @@ def _holds_text(path: tuple[str, ...]) -> bool:
 def settings_from(placed: Placed) -> Settings:
     """Settings from parsed YAML; raises ConfigError as :func:`load_settings`."""
     arguments: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, value in placed.value.items():
         if name == "sources":
             arguments[name] = tuple(_sources(value, placed))
         elif name == "models":
             arguments[name] = _models(value, placed)
-        elif name == "jobs":
-            arguments[name] = read_jobs(value, placed)
         elif name in SECTIONS:
             arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
         else:
-            raise unknown_key(name, ("sources", "models", "jobs", *SECTIONS), placed, (name,))
-    return Settings(**arguments)
+            kind = section_kind(name, placed.value.get("retrieve"))
+            if kind is None:
+                raise unknown_key(name, _all_names(), placed, (name,))
+            parts[name] = read_section(kind, value, placed, name)
+    return Settings(**arguments, parts=parts)
+
+
+def _all_names() -> tuple[str, ...]:
+    return (*_LISTS, *SECTIONS, *section_names())
 
 
 def setting_places(file: Path, overrides: Sequence[str] = ()) -> Mapping[str, str]:
@@ -272,30 +322,50 @@ def setting_places(file: Path, overrides: Sequence[str] = ()) -> Mapping[str, st
     return places
 
 
-def project_sections() -> Mapping[str, type[Any]]:
-    """Section of a project file -> the record of its options, if it is one."""
-    return SECTIONS
+def project_sections(settings: Settings | None = None) -> Mapping[str, type[Any]]:
+    """Section of a project file -> the record of its options, if it is one.
+
+    Sections of installed packages are included, and those of stages and channels that
+    ``settings`` name by address.
+    """
+    kinds = {**dict(installed_sections()), **stage_sections(settings and settings.retrieve)}
+    records = {name: kind for name, kind in kinds.items() if not isinstance(kind, NamedOptions)}
+    return {**records, **SECTIONS}
+
+
+def served_sections(retrieve: Any) -> tuple[str, ...]:
+    """Sections that determine results, under the stages and channels that ``retrieve`` names.
+
+    Args:
+        retrieve: The section ``retrieve``: its record or its plain value.
+    """
+    return tuple(dict.fromkeys((*SERVED_SECTIONS, *stage_sections(retrieve))))
 
 
 def project_keys() -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every key of a project file."""
-    for name, kind in SECTIONS.items():
-        yield from described_options(kind, (name,))
+    named: dict[str, NamedOptions] = {}
+    for name, kind in (*SECTIONS.items(), *installed_sections()):
+        if isinstance(kind, NamedOptions):
+            named[name] = kind
+        else:
+            yield from described_options(kind, (name,))
     yield from described_options(ModelSettings, ("models", "NAME"))
     yield from described_options(SourceOptions, ("sources", "[]"))
     yield from described_options(LoaderOptions, ("sources", "[]"))
     yield from described_options(TableOptions, ("sources", "[]"))
-    yield from described_options(JobOptions, ("jobs", "NAME"))
+    for name, names in named.items():
+        yield from described_options(names.options, (name, "NAME"))
 
 
 def index_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     """Section -> key -> value of what an index is built by, where it differs from the default."""
-    found: dict[str, dict[str, Any]] = {}
+    indexed: dict[str, dict[str, Any]] = {}
     for section in _INDEXED:
         changed = changed_options(getattr(settings, section))
         built = {key for key, when, _, _ in described_options(SECTIONS[section]) if when == "index"}
-        found[section] = {key: value for key, value in changed.items() if key in built}
-    return found
+        indexed[section] = {key: value for key, value in changed.items() if key in built}
+    return indexed
 
 
 def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:

@@ -20,8 +20,9 @@ from ..ledger import FileLock
 
 if TYPE_CHECKING:
     from ..drafting import Outputs
-    from ..project import ProjectFolder, ServeOptions
+    from ..project import ProjectFolder
     from ..workbench import Workbench
+    from ._options import ServeOptions
 
 log = logging.getLogger("ragwright.serve")
 

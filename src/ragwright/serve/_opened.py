@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..core import Filter, RagwrightError, RetrieveError
 from ..drafting import Origin
 from ..workbench import Asking, Workbench
+from ._options import serve_options
 
 if TYPE_CHECKING:
     from ..retrieve import Target
@@ -47,7 +48,7 @@ class Opened:
         Shipped personas speak of teams that a project may not have.
         """
         project = self.bench.project
-        wanted = project.settings.serve.personas
+        wanted = serve_options(project.settings).personas
         known = project.personas if wanted else project.own_personas
         return tuple(name for name in sorted(known) if not wanted or name in wanted)
 

@@ -24,7 +24,6 @@ from ..project import (
     AnswersUnderWay,
     ProjectFolder,
     Served,
-    ServeOptions,
     Session,
     load_settings,
 )
@@ -34,6 +33,7 @@ from ._keys import ServeKey, ServeKeys
 from ._ledger import Ledger
 from ._measuring import BackgroundMeasuring
 from ._opened import Opened
+from ._options import ServeOptions, serve_options
 from ._readiness import Readiness
 from ._sessions import Sessions
 from ._traces import Tracing
@@ -127,7 +127,7 @@ class Service:
             turns.limit(at_once, options.waiting)
 
     def _settings_options(self) -> ServeOptions:
-        return load_settings(self.folder.file, self.serving.overrides).serve
+        return serve_options(load_settings(self.folder.file, self.serving.overrides))
 
     @property
     def name(self) -> str:
@@ -300,7 +300,7 @@ class Service:
             bench = Workbench.open(self.folder.root, session)
             try:
                 _ = bench.project.plan()
-                for persona in bench.project.settings.serve.personas:
+                for persona in serve_options(bench.project.settings).personas:
                     _ = bench.project.persona(persona)
             except BaseException:
                 bench.close()

@@ -61,7 +61,7 @@ def doctor(
         *opened.model_findings(project, ask=ask_models),
         *(
             opened.Check("jobs", *found)
-            for found in jobs.job_findings(project.settings.jobs, check_line)
+            for found in jobs.job_findings(jobs.project_jobs(project.settings), check_line)
         ),
     ]
 

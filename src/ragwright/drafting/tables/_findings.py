@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from ...core import RagwrightError
-from ...records import spec_faults
+from ...records import RecordsOptions, spec_faults
 from ._index import index_is_behind
 from ._records import ProjectRecords
 
@@ -22,7 +22,8 @@ def record_findings(project: Project) -> Iterator[Finding]:
     records = ProjectRecords(project)
     if not records.folder.is_dir():
         return
-    for fault in spec_faults(records.folder, project.settings.records.format):
+    options = project.settings.part("records", RecordsOptions)
+    for fault in spec_faults(records.folder, options.format):
         yield "fault", f"{fault.where}: {fault.what}", fault.hint or ""
     try:
         tables = records.tables

@@ -42,7 +42,11 @@ def sync_index(
     pair = opened.settled_spec()
     lock = tables.folder / f"index-{pair.key}.lock"
     tables.folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(lock, "index sync of records", wait=opened.settings.records.wait):
+    with FileLock(
+        lock,
+        "index sync of records",
+        wait=opened.settings.part("records", records.RecordsOptions).wait,
+    ):
         return _synced(opened, tables, pair, on_start)
 
 

@@ -44,7 +44,7 @@ class ProjectRecords:
 
     def __init__(self, opened: Project) -> None:
         self._opened = opened
-        self._options = opened.settings.records
+        self._options = opened.settings.part("records", records.RecordsOptions)
 
     @property
     def folder(self) -> Path:

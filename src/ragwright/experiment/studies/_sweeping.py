@@ -203,7 +203,7 @@ def read_study(project: Project, file: Path) -> Study:
         ConfigError: With the file and line of the key or value that is wrong.
         StudyError: Nothing is swept, the grid is too large, or there is no testset.
     """
-    study = load_study(file, project_sections())
+    study = load_study(file, project_sections(project.settings))
     if not study.options.testset:
         raise StudyError(
             "the study has no testset",

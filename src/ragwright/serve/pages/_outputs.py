@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from ...core import RagwrightError
 from ...drafting import OutputQuery, ScoreOrder
 from ...measure import parse_measures
-from ...monitoring import shown_day
+from ...monitoring import measure_options, shown_day
 from .._api import caller_of, service_of
 from .._errors import ApiError
 from ._base import VERDICTS, as_owner, error_page, page
@@ -118,7 +118,7 @@ def _listed(bench: Workbench, listing: _Listing, query: OutputQuery) -> dict[str
 
 def _measured(bench: Workbench) -> dict[str, Any]:
     """What the scores of served answers say, of all tenants together: numbers, no texts."""
-    options = bench.project.settings.serve.measure
+    options = measure_options(bench.project.settings)
     scores = bench.outputs.scores
     report = _drift(bench)
     moves = sorted({move for one in report.measures for move in one.moves}, key=_order)
@@ -154,7 +154,11 @@ _DRIFTS: WeakKeyDictionary[Workbench, tuple[object, DriftReport]] = WeakKeyDicti
 def _drift(bench: Workbench) -> DriftReport:
     """The drift, computed again only where a score, the day or a setting changed."""
     outputs = bench.outputs
-    made_from = (outputs.scores.stamp(), outputs.now()[:10], bench.project.settings.serve.measure)
+    made_from = (
+        outputs.scores.stamp(),
+        outputs.now()[:10],
+        measure_options(bench.project.settings),
+    )
     known = _DRIFTS.get(bench)
     if known is None or known[0] != made_from:
         known = _DRIFTS[bench] = (made_from, bench.drift())

@@ -62,9 +62,7 @@ def _sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
     for key, when, default, sentence in project_keys():
         if key.startswith(_LISTS):
             continue
-        value: Any = project.settings
-        for part in key.split("."):
-            value = getattr(value, part)
+        value = project.settings.value(key)
         if key == "budget.max_cost":
             value = default  # a server has a budget a day instead
         differs = value != default

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from ..core import ConfigError, Placed, build_options, late_pattern, near, option
+from ..core import (
+    ConfigError,
+    NamedOptions,
+    Placed,
+    build_options,
+    late_pattern,
+    near,
+    notice_address_faults,
+    option,
+)
+
+if TYPE_CHECKING:
+    from ..project import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +141,8 @@ _TRUTH = {"true": True, "yes": True, "on": True, "1": True}
 _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
 _NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_VARIABLE = late_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_USER_PASSWORD = late_pattern(r"^[a-z0-9+.-]+://[^/@?\s]*?:(?P<secret>[^/@?\s]+)@", re.IGNORECASE)
-_SECRET_KEY = late_pattern(
-    r"[?&](?:pass|password|token|secret|api_?key|key|auth)=(?P<secret>[^&\s]+)", re.IGNORECASE
-)
+
+_NAME = late_pattern(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
@@ -153,11 +161,6 @@ def read_jobs(value: Any, placed: Placed) -> dict[str, ProjectJob]:
             "jobs must be a mapping from the name of a job to its keys", where=placed.where("jobs")
         )
     return {name: _job(name, entry, placed) for name, entry in value.items()}
-
-
-def variables(address: str) -> tuple[str, ...]:
-    """Names of the environment variables in an address."""
-    return tuple(_VARIABLE.findall(address))
 
 
 def _job(name: str, entry: Any, placed: Placed) -> ProjectJob:
@@ -209,7 +212,7 @@ def _faults(job: ProjectJob) -> Iterator[tuple[str, tuple[str, ...], str]]:
         )
     for kind in ("failure", "success"):
         for at, address in enumerate(getattr(options.notify, kind)):
-            for what, hint in address_faults(address):
+            for what, hint in notice_address_faults(address):
                 yield what, ("notify", kind, str(at)), hint
 
 
@@ -231,16 +234,11 @@ def _step_faults(
         yield f"unknown flag in `when`: {name!r}", (*path, "when"), known
 
 
-def address_faults(address: str) -> Iterator[tuple[str, str]]:
-    """Faults of a notice address: sentence, what to do. The address itself is not repeated."""
-    if "${" in _VARIABLE.sub("", address):
-        yield "a variable in an address is written ${NAME}", "only letters, digits and _"
-    elif "://" not in address and not _VARIABLE.fullmatch(address):
-        yield "this is not a valid notice address", "write mailto://…, json://… or ${VARIABLE}"
-    for pattern in (_USER_PASSWORD, _SECRET_KEY):
-        found = pattern.search(address)
-        if found and not _VARIABLE.fullmatch(found["secret"]):
-            yield (
-                "a notice address contains a secret",
-                "put it into an environment variable and write ${VARIABLE} instead",
-            )
+JOBS = NamedOptions(JobOptions, read_jobs)
+"""The section ``jobs`` of a project file."""
+
+
+def project_jobs(settings: Settings) -> Mapping[str, ProjectJob]:
+    """Return the jobs of a project by name."""
+    jobs: Mapping[str, ProjectJob] = settings.section("jobs")
+    return jobs

@@ -1,79 +1,21 @@
-"""How a project is served, as its file says."""
+"""The section ``serve`` of a project file."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from .. import measure
 from ..core import ConfigError, option
-from ._job_options import address_faults
+from ..monitoring import ServedMeasureOptions
+
+if TYPE_CHECKING:
+    from ..project import Settings
 
 _PATH = re.compile(r"(?:/[\w.~-]+)+")
 _ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::\d{1,5})?")
-
-_OFFLINE = ("KPrecision(content+bigrams)",)
-"""Measures of served answers where none are named."""
-
-
-@dataclass(frozen=True, slots=True)
-class AlertOptions:
-    """When a drift of served answers is reported, and to whom."""
-
-    notify: tuple[str, ...] = option(
-        (), "Apprise addresses that get one notice per drift; secrets only as ${VARIABLE}."
-    )
-    least_change: float = option(
-        0.0, "Changes of a mean smaller than this, on the measure's scale, send no notice.", ge=0
-    )
-
-    def __post_init__(self) -> None:
-        """Refuse addresses that cannot be sent to, or that hold a secret."""
-        for address in self.notify:
-            for what, hint in address_faults(address):
-                raise ConfigError(what, hint=hint)
-
-
-@dataclass(frozen=True, slots=True)
-class ServedMeasureOptions:
-    """How served answers are measured in the background."""
-
-    share: float = option(
-        0.0, "Share of the served answers that is measured, 0 (none) to 1.", ge=0, le=1
-    )
-    measures: tuple[str, ...] = option(
-        _OFFLINE,
-        "Measures that need no reference; judged ones ask `judge.model`.",
-    )
-    daily_budget: float | None = option(
-        None, "Most money that measuring may cost a day (UTC); judges then need prices.", gt=0
-    )
-    interval: float = option(60.0, "Seconds between two looks for answers to measure.", gt=0)
-    window: int = option(
-        28,
-        "Days of the reference period, and of each period that is compared with it.",
-        ge=1,
-    )
-    reference: str = option(
-        "",
-        "First day of the reference period, such as 2026-11-03; the first measured day if empty.",
-    )
-    alert: AlertOptions = field(default_factory=AlertOptions)
-
-    def __post_init__(self) -> None:
-        """Refuse unknown measures and days."""
-        if self.measures != _OFFLINE:
-            measure.parse_measures(self.measures)  # loads them all
-        try:
-            _ = self.reference and date.fromisoformat(self.reference)
-        except ValueError as error:
-            raise ConfigError(
-                f"{self.reference!r} is not a day", hint="write reference: '2026-11-03'"
-            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +105,8 @@ class ServeOptions:
     def prefix(self) -> str:
         """Path before every address of the server, without a slash at its end; mostly empty."""
         return self.root_path or urlsplit(self.public_url).path.rstrip("/")
+
+
+def serve_options(settings: Settings) -> ServeOptions:
+    """Return the section ``serve``."""
+    return settings.part("serve", ServeOptions)

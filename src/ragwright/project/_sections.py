@@ -1,0 +1,138 @@
+"""Sections of a project file beside those of the base: of parts, stages and channels.
+
+They are found by name and imported when a project file has them, or when something asks for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, TypeAlias
+
+from ..core import (
+    NamedOptions,
+    PartKind,
+    Placed,
+    PluginError,
+    added,
+    addition,
+    build_options,
+    load_object,
+)
+
+SectionKind: TypeAlias = type[Any] | NamedOptions
+"""The option record of a section, or that of the names below it."""
+
+_WITH_SETTINGS: tuple[PartKind, ...] = ("stages", "channels")
+"""Additions whose attribute ``settings`` is the option record of the section of their name."""
+
+
+def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
+    """The option record of a section that is not of the base; None if there is no such section.
+
+    Args:
+        name: Name of the section.
+        retrieve: The section ``retrieve``, whose stages and channels may have sections: its
+            record or its plain value.
+
+    Raises:
+        PluginError: It cannot be imported.
+    """
+    known = addition("sections", name)
+    if known is not None:
+        return _checked(known.load(), known.address)
+    for kind in _WITH_SETTINGS:
+        known = addition(kind, name)
+        if known is not None:
+            return _settings_of(known.load(), known.address)
+    return stage_sections(retrieve).get(name)
+
+
+def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
+    """Sections of the stages and channels that the section ``retrieve`` names."""
+    kinds: dict[str, type[Any]] = {}
+    for part in _WITH_SETTINGS:
+        for name in _names(retrieve, part):
+            known = None if ":" in name else addition(part, name)
+            if ":" not in name and known is None:
+                continue  # the search reports unknown names
+            plugin = known.load() if known else load_object(name, where=f"retrieve.{part}")
+            kind = _settings_of(plugin, name)
+            section = name if known else str(getattr(plugin, "name", ""))
+            if kind is not None and section:
+                kinds[section] = kind
+    return kinds
+
+
+def installed_sections() -> Iterator[tuple[str, SectionKind]]:
+    """Sections of all installed parts, stages and channels; what cannot be imported is left out."""
+    for part in ("sections", *_WITH_SETTINGS):
+        for name in added(part):
+            try:
+                kind = section_kind(name)
+            except PluginError:  # `ragwright doctor` reports it
+                continue
+            if kind is not None:
+                yield name, kind
+
+
+def section_names() -> list[str]:
+    """Names that sections of installed packages can have."""
+    return [name for part in ("sections", *_WITH_SETTINGS) for name in added(part)]
+
+
+def read_section(kind: SectionKind, value: Any, placed: Placed, name: str) -> Any:
+    """A section from its plain value.
+
+    Raises:
+        ConfigError: A key or value is wrong, with file and line.
+    """
+    if isinstance(kind, NamedOptions):
+        return kind.read(value, placed)
+    return build_options(kind, value, placed, (name,))
+
+
+@cache
+def default_section(kind: SectionKind, name: str) -> Any:
+    """A section that the project file does not have."""
+    return read_section(kind, None, Placed({}), name)
+
+
+def _names(retrieve: Any, part: PartKind) -> list[str]:
+    """Names under ``retrieve.stages`` or ``retrieve.channels``."""
+    named: Any = getattr(retrieve, part, ())
+    if isinstance(retrieve, Mapping):
+        named = retrieve.get(part) or ()
+    names = [named] if isinstance(named, str) else named
+    return [name for name in names if isinstance(name, str)] if _is_listing(names) else []
+
+
+def _is_listing(names: Any) -> bool:
+    """False for a faulty value, which reading the section ``retrieve`` reports."""
+    return isinstance(names, Mapping | list | tuple)
+
+
+def _settings_of(plugin: Any, address: str) -> type[Any] | None:
+    kind = getattr(plugin, "settings", None)
+    if kind is None or _is_record(kind):
+        return kind
+    raise _no_record(address)
+
+
+def _checked(kind: Any, address: str) -> SectionKind:
+    if _is_record(kind) or isinstance(kind, NamedOptions):
+        return kind  # type: ignore[no-any-return]
+    raise _no_record(address)
+
+
+def _is_record(kind: Any) -> bool:
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
+
+
+def _no_record(address: str) -> PluginError:
+    return PluginError(
+        f"the settings of {address} are no option record",
+        where=address,
+        hint="write a frozen dataclass whose fields are made with ragwright.core.option",
+    )

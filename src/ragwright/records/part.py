@@ -1,0 +1,18 @@
+"""Tables of records, as a part of the program."""
+
+from __future__ import annotations
+
+from ..core import Part
+
+PART = Part(
+    "records",
+    sections={
+        "records": "ragwright.records:RecordsOptions",
+    },
+    commands={
+        "records": "ragwright.app._records:group",
+    },
+    sentences={
+        "records": "Turn rows into bronze, silver and gold tables, and into documents.",
+    },
+)

@@ -1,0 +1,16 @@
+"""Reports, as a part of the program."""
+
+from __future__ import annotations
+
+from ..core import Part
+
+PART = Part(
+    "report",
+    commands={
+        "report": "ragwright.app._report:command",
+    },
+    sentences={
+        "report": "Write an HTML report on a run, two runs or a study: the verdict first, then "
+        "every row.",
+    },
+)

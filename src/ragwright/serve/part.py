@@ -1,0 +1,23 @@
+"""Serving a project over HTTP and to agents, as a part of the program."""
+
+from __future__ import annotations
+
+from ..core import Part
+
+PART = Part(
+    "serve",
+    sections={
+        "serve": "ragwright.serve:ServeOptions",
+    },
+    commands={
+        "serve": "ragwright.app.serving._serve:command",
+        "mcp": "ragwright.app.serving._mcp:command",
+        "keys": "ragwright.app.serving._keys:group",
+    },
+    sentences={
+        "serve": "Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources.",
+        "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command "
+        "(MCP).",
+        "keys": "Keys of `ragwright serve`: make, list and revoke them.",
+    },
+)
