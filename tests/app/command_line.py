@@ -11,7 +11,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from ragwright.app import COMMANDS, command_line
+from ragwright.app import command_line
 from ragwright.core import import_plugins_from, plugin_folder
 
 Done = subprocess.CompletedProcess[str]
@@ -33,7 +33,7 @@ def ragwright(
         Exception: What the command raised, other than an exit.
     """
     runner = CliRunner(env={**_without_keys(), "COLUMNS": "120", **environment})
-    app = command_line([word for word in words if word in COMMANDS][:1])
+    app = command_line(words[:1])
     with chdir(folder), _importing_from(folder):
         done = runner.invoke(app, list(words), input=typed, prog_name="ragwright")
     if done.exception is not None and not isinstance(done.exception, SystemExit):

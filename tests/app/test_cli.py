@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from command_line import Done, ragwright, spawned
 
-from ragwright.app import COMMANDS
+from ragwright.app import commands
 from ragwright.testing import Reply, ScriptedServer
 
 MANUAL = "# Service\n\nThe brake fluid must be changed every two years.\n"
@@ -52,7 +52,7 @@ def server() -> Iterator[ScriptedServer]:
 @pytest.mark.slow
 def test_the_listed_sentences_are_the_commands_own(tmp_path: Path) -> None:
     listed = run(tmp_path, "--help").stdout
-    for name, sentence in COMMANDS.items():
+    for name, sentence in commands().items():
         assert name in listed
         shown = " ".join(run(tmp_path, name, "--help").stdout.split())
         assert sentence in shown

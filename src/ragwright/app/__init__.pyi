@@ -1,4 +1,4 @@
-from ._commands import COMMANDS as COMMANDS, command_line as command_line
+from ._commands import command_line as command_line, commands as commands
 from ._main import main as main
 from ._show import price_line as price_line
 from ._show_check import check_text as check_text

@@ -1,12 +1,12 @@
 """The command line: one file per command, loaded when it is called.
 
-`ragwright --help` needs only the table below; a test checks that its sentences are those of the
-commands.
+The commands of parts and of installed packages are found by entry points. `ragwright --help` needs
+only sentences; a test checks that they are those of the commands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,42 +14,15 @@ import typer
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-COMMANDS = {
+from ..core import Addition, PluginError, added, addition
+
+_BASE = {
     "init": "Write a new project: ragwright.yaml, personas/, prompts/, testsets/.",
     "ingest": "Read sources into the index; unchanged documents cost nothing.",
     "maintain": "Build indexes, join files and remove old versions of a lance store.",
-    "records": "Turn rows into bronze, silver and gold tables, and into documents.",
     "retrieve": "Show the chunks that answer a query best, with their scores per channel.",
     "ask": "Answer a question from the index, with citations, for one or several personas.",
-    "draft": "Write texts from records in a client's style; check lengths and mark near copies.",
-    "eval": "Run a testset through the project, or any other system, and score the answers.",
-    "score": "Score given rows, or a run's stored answers again, without generating anything.",
-    "compare": "Compare two runs row by row: difference, interval, test, and rows needed to be "
-    "sure.",
-    "outputs": "Drafted and served texts: list, show, export, judge, measure a sample.",
-    "gate": "Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy.",
-    "promote": "Serve the settings of a run if it passes the gate; the exit codes are the gate's.",
-    "diagnose": "Find the stage that loses points: each one is replaced by a perfect one in turn.",
-    "synth": "Make a testset from the indexed documents: with a model, offline, or from given "
-    "rows.",
-    "review": "Review a testset row by row, or write a sheet for people to score answers blind.",
-    "calibrate": "Compare a judge's scores with people's: agreement, kappa, bias, and corrected "
-    "mean.",
-    "sweep": "Run a study: every combination of settings on the tune split, ranked with intervals.",
-    "confirm": "Compare a sweep's winner with the current settings on held-out questions.",
-    "tune": "Train parts of the search on a testset; kept only where they win on held-out "
-    "questions.",
-    "ablate": "Measure what each part of the prompt does and costs, and which can be deleted.",
-    "report": "Write an HTML report on a run, two runs or a study: the verdict first, then every "
-    "row.",
     "measures": "List the measures: the fields each needs, its range, direction and source.",
-    "baseline": "Compare distances of questions and answers with those of given pairs: smaller, "
-    "equal or larger.",
-    "suite": "Test how answers cope with irrelevant, missing, scattered or false passages.",
-    "serve": "Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources.",
-    "mcp": "Serve search, fetch, ask and list_sources to an agent that starts this command (MCP).",
-    "keys": "Keys of `ragwright serve`: make, list and revoke them.",
-    "job": "Scheduled jobs: run one, start the scheduler, see past runs.",
     "cache": "The store of paid replies: show its size, clear it.",
     "shared": "The PostgreSQL database that machines share: fill it, migrate it.",
     "forget": "Delete a document or a tenant from the store, tables, replies, runs and outputs.",
@@ -58,22 +31,35 @@ COMMANDS = {
     "doctor": "Show what is configured, what is missing and what would cost money.",
     "demo": "Build a demo project over the guide and ask it three questions as two personas.",
 }
-"""Command -> its first sentence, in the order of the help page."""
+"""Commands that belong to no part, and their first sentences."""
 
-
-_FOLDERS = {
-    **dict.fromkeys(("serve", "mcp", "keys", "promote", "job", "maintain"), ".serving"),
-    **dict.fromkeys(("sweep", "confirm", "tune"), ".tuning"),
-}
-"""Command -> the folder that its file is in, where it is not beside this one."""
-
+_ORDER = (
+    "init ingest maintain records retrieve ask draft eval score compare outputs gate promote "
+    "diagnose synth review calibrate sweep confirm tune ablate report measures baseline suite "
+    "serve mcp keys job cache shared forget models doctor demo "
+)
+"""Our commands in the order of the help page; those of other packages follow."""
 
 _MEANT = ("--testset", "--run", "--client")
 """Options whose values are often written without their names."""
 
+_BROKEN = "(cannot be loaded: ragwright doctor says why)"
 
-def command_line(loaded: list[str] | None = None) -> typer.Typer:
-    """The command line with these commands loaded (all of them for None), the rest as names."""
+
+def commands() -> Mapping[str, str]:
+    """Every command and its first sentence, in the order of the help page."""
+    sentences = {**_BASE, **{name: _sentence(new) for name, new in added("commands").items()}}
+    names = [name for name in _ORDER.split() if name in sentences]
+    return {name: sentences[name] for name in dict.fromkeys((*names, *sentences))}
+
+
+def command_line(called: Sequence[str] | None = None) -> typer.Typer:
+    """The command line.
+
+    Args:
+        called: Its first word alone: where it is a command, only that is loaded; else the others
+            are listed. None: every command is loaded.
+    """
     app = typer.Typer(
         name="ragwright",
         help="A workbench for retrieval-augmented generation: build, tailor, measure, tune and "
@@ -83,17 +69,82 @@ def command_line(loaded: list[str] | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback(invoke_without_command=True)(_without_command)
-    for name, sentence in COMMANDS.items():
-        if loaded is not None and name not in loaded:
+    if called is None:
+        for name in commands():
+            _add(app, name)
+    elif not any(_add(app, name) for name in called):
+        for name, sentence in commands().items():
             app.command(name, help=sentence)(_unloaded)
-            continue
-        module: Any = import_module(f"{_FOLDERS.get(name, '')}._{name}", __package__)
-        if hasattr(module, "group"):
-            app.add_typer(module.group, name=name)
-        else:
-            command: Callable[..., None] = module.command
-            app.command(name, cls=_Command)(command)
     return app
+
+
+def _add(app: typer.Typer, name: str) -> bool:
+    """Load a command; False if there is none of this name."""
+    if name in _BASE:
+        folder = ".serving" if name == "maintain" else ""
+        module = import_module(f"{folder}._{name}", __package__)
+        loaded: Any = getattr(module, "group", None) or module.command
+    elif (new := addition("commands", name)) is None:
+        return False
+    elif new.package == "ragwright":
+        loaded = new.load()
+    else:
+        loaded = _installed(new)
+    if isinstance(loaded, typer.Typer):
+        app.add_typer(loaded, name=name)
+    else:
+        app.command(name, cls=_Command)(loaded)
+    return True
+
+
+def _installed(new: Addition) -> Any:
+    """A command of another package; its errors are reported as those of ours."""
+    reported: Any = import_module("._console", __package__).reported
+    try:
+        loaded = new.load()
+    except PluginError as error:
+        return reported(_failing(error))
+    for command in _commands_of(loaded):
+        command.callback = reported(command.callback)
+    return loaded if isinstance(loaded, typer.Typer) else reported(loaded)
+
+
+def _commands_of(loaded: Any) -> Iterator[Any]:
+    """Declarations of the commands of a group, and of the groups within it."""
+    if isinstance(loaded, typer.Typer):
+        yield from loaded.registered_commands
+        for group in loaded.registered_groups:
+            yield from _commands_of(group.typer_instance)
+
+
+def _failing(error: PluginError) -> Callable[[list[str]], None]:
+    def command(words: list[str] = typer.Argument(None)) -> None:  # noqa: B008
+        raise error
+
+    return command
+
+
+def _sentence(new: Addition) -> str:
+    """The line of a command on the help page: declared, or the first of its docstring."""
+    if new.sentence:
+        return new.sentence
+    try:
+        loaded = new.load()
+    except PluginError:
+        return _BROKEN
+    if isinstance(loaded, typer.Typer):
+        declared = [loaded.info.help, *(one.callback.__doc__ for one in _documented(loaded))]
+        text = next((text for text in declared if isinstance(text, str)), "")
+    else:
+        text = loaded.__doc__ or ""
+    return " ".join(text.partition("\n\n")[0].split())
+
+
+def _documented(group: typer.Typer) -> Iterator[Any]:
+    """Declarations that describe a group: its callback, or its first command."""
+    for declared in (group.registered_callback, *group.registered_commands):
+        if declared is not None and declared.callback is not None:
+            yield declared
 
 
 class _Command(TyperCommand):

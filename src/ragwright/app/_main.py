@@ -152,9 +152,8 @@ def main() -> None:
         return
     commands = import_module("._commands", __package__)
     import_module("..core", __package__).import_plugins_from(str(Path.cwd()))
-    called = [word for word in sys.argv[1:] if word in commands.COMMANDS]
     try:
-        commands.command_line(called[:1])()
+        commands.command_line(sys.argv[1:2])()
     except SystemExit as end:
         ctrl_c.ending(end.code if isinstance(end.code, int) else 1)
         raise

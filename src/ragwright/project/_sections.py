@@ -59,7 +59,7 @@ def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
                 continue  # the search reports unknown names
             plugin = known.load() if known else load_object(name, where=f"retrieve.{part}")
             kind = _settings_of(plugin, name)
-            section = name if known else str(getattr(plugin, "name", ""))
+            section = str(getattr(plugin, "name", "")) or (name if known else "")
             if kind is not None and section:
                 kinds[section] = kind
     return kinds

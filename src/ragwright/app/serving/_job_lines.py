@@ -14,7 +14,7 @@ from .._commands import command_line
 
 def line_problem(words: Sequence[str]) -> str:
     """The fault of a command line: command, flags, values; empty if there is none."""
-    command: Any = typer.main.get_command(command_line(list(words[:1])))
+    command: Any = typer.main.get_command(command_line(words[:1]))
     rest = list(words)
     called = "ragwright"
     while (commands := getattr(command, "commands", None)) is not None:
