@@ -101,6 +101,7 @@ from ._parts import (
     added as added,
     addition as addition,
     addition_faults as addition_faults,
+    additions_of_others as additions_of_others,
     load_addition as load_addition,
 )
 from ._patterns import late_pattern as late_pattern

@@ -96,7 +96,7 @@ class Addition:
         Raises:
             PluginError: It cannot be imported; the error names the package.
         """
-        where = f"{self.kind} {self.name!r} of the package {self.package}"
+        where = f"{self.kind.removesuffix('s')} {self.name!r} of the package {self.package}"
         return load_object(self.address, where=where)
 
 
@@ -144,9 +144,24 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
     return known.load()
 
 
+def additions_of_others() -> tuple[Addition, ...]:
+    """What packages other than ragwright add, by kind."""
+    kinds = _collected(_points())[0]
+    return tuple(new for known in kinds.values() for new in known.values() if new.package != _HERE)
+
+
 def addition_faults() -> tuple[str, ...]:
-    """Faults of installed packages: parts that cannot be imported, names that are used twice."""
-    return _collected(_points())[1]
+    """Faults of installed packages: what cannot be imported, and names that are used twice.
+
+    Everything that other packages add is imported.
+    """
+    faults = list(_collected(_points())[1])
+    for new in additions_of_others():
+        try:
+            new.load()
+        except PluginError as error:
+            faults.append(str(error))
+    return tuple(faults)
 
 
 @dataclass(frozen=True, slots=True)

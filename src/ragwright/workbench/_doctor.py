@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .. import drafting, jobs, ledger, project as opened
+from ..core import addition_faults, additions_of_others
 
 if TYPE_CHECKING:
     from ..jobs import CheckLine
@@ -56,6 +57,7 @@ def doctor(
     return [
         *_machine(),
         *_extras(),
+        *_installed(),
         *opened.index_findings(project),
         *(opened.Check("records", *found) for found in drafting.record_findings(project)),
         *opened.model_findings(project, ask=ask_models),
@@ -87,3 +89,16 @@ def _extras() -> Iterator[Check]:
         else:
             what = f"[{extra}] is not installed; it is for {use}"
             yield opened.Check("extras", "note", what, f"pip install 'ragwright[{extra}]'")
+
+
+def _installed() -> Iterator[opened.Check]:
+    """What installed packages add, and why some of it cannot be used."""
+    packages: dict[str, list[str]] = {}
+    for new in additions_of_others():
+        packages.setdefault(new.package, []).append(f"{new.kind.removesuffix('s')} {new.name}")
+    for package, names in packages.items():
+        yield opened.Check("packages", "ok", f"{package}: {', '.join(names)}")
+    for fault in addition_faults():
+        yield opened.Check(
+            "packages", "fault", fault, "update or uninstall the package; the rest works without it"
+        )
