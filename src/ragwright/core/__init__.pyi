@@ -93,7 +93,6 @@ from ._notebook import (
     shortened as shortened,
 )
 from ._options import option as option
-from ._patterns import late_pattern as late_pattern
 from ._parts import (
     Addition as Addition,
     Part as Part,
@@ -103,6 +102,7 @@ from ._parts import (
     addition_faults as addition_faults,
     load_addition as load_addition,
 )
+from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
 from ._plain import plain as plain
 from ._plugins import (
