@@ -83,6 +83,11 @@ class Addition:
     package: str
     sentence: str = ""
 
+    @property
+    def version(self) -> str:
+        """Version of the package."""
+        return metadata.version(self.package)
+
     def load(self) -> Any:
         """Import the object.
 
