@@ -208,7 +208,8 @@ def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOpt
     rankings = [fused.ranking, *(found.replies[name].candidates for name in further)]
     ids = [[key for key, _ in ranking] for ranking in rankings]
     ranking = rrf(ids, options.rrf_k, [1.0, *further.values()])
-    reason = "; ".join(filter(None, (fused.reason, f"rank fusion with {', '.join(further)}")))
+    added = ", ".join(f"{name} {weight:g}" for name, weight in further.items())
+    reason = "; ".join(filter(None, (fused.reason, f"rank fusion with {added}")))
     shares = fused.weights or dict.fromkeys(own, 1.0)
     total = sum(shares.values()) or 1.0
     weights = {**{name: share / total for name, share in shares.items()}, **further}
