@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
 from ._errors import PluginError
+from ._mapping import near
 from ._plugins import load_object
 
 PartKind: TypeAlias = Literal[
@@ -90,6 +91,13 @@ class Addition:
     package: str
     sentence: str = ""
 
+    @property
+    def version(self) -> str:
+        """Version of the package."""
+        from importlib.metadata import version
+
+        return version(self.package)
+
     def load(self) -> Any:
         """Import the object.
 
@@ -135,11 +143,12 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
         return load_object(name, where=where)
     known = addition(kind, name)
     if known is None:
-        names = ", ".join(added(kind)) or "none is installed"
+        names = added(kind)
+        known_names = f"{near(name, names)}, or" if names else "none is installed:"
         raise PluginError(
-            f"no installed package has {kind.removesuffix('s')} {name!r}",
+            f"no installed package has the {kind.removesuffix('s')} {name!r}",
             where=where,
-            hint=f"installed: {names}; or write module:object",
+            hint=f"{known_names} write module:object",
         )
     return known.load()
 

@@ -60,6 +60,7 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
     with _erasing(project, document_id):
         document = project.store.document(document_id)
         removed = project.store.remove([document_id], purge=True)
+        project.views.channels.drop()  # they may hold its text
         forget_glossaries(project.folder.cache)  # mined from the document too
         clear_spools(project.folder.cache)  # of an ingest that was killed
         project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document

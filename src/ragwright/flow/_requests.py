@@ -97,7 +97,8 @@ class Search:
     Attributes:
         snapshot: Name of the snapshot, as the index gave it.
         channel: ``keyword`` needs ``text``; ``dense`` needs ``vector``; ``all`` lists every
-            chunk, documents by id and each document's chunks in text order, with score 0.
+            chunk, documents by id and each document's chunks in text order, with score 0; the key
+            of a channel of a plug-in needs ``text``.
         text: Query text.
         vector: Query vector, float32 bytes of the snapshot's dimension.
         k: Most candidates to return.
@@ -108,7 +109,7 @@ class Search:
     """
 
     snapshot: str
-    channel: Literal["keyword", "dense", "all"]
+    channel: str
     k: int
     text: str = ""
     vector: bytes = b""

@@ -1,3 +1,4 @@
+from ._channel import Channel as Channel, ChannelIndex as ChannelIndex, Channels as Channels
 from ._handlers import LookupHandler as LookupHandler, SearchHandler as SearchHandler
 from ._ladder import (
     Ladder as Ladder,

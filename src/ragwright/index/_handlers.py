@@ -9,9 +9,12 @@ import numpy as np
 
 from ..core import RagwrightError, RetrieveError
 from ..flow import BatchHandler, Lookup, LookupReply, Search, SearchReply
+from ._channel import Channels
 from ._store import Matrix, View
 from ._surroundings import look_up
 from ._views import Views
+
+_OWN_CHANNELS = ("keyword", "dense", "all")
 
 QUICK_ROWS = 20_000
 """Chunks up to which one plain dense search of 384 dimensions takes about 5 ms or less."""
@@ -65,14 +68,16 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         total = 0.0
         for request in requests:
             rows = self._views.rows(request.snapshot)
-            if rows is None:
+            if rows is None or request.channel not in _OWN_CHANNELS:
                 return False
             total += _cost(request, rows)
         return total <= QUICK_ROWS
 
     def _single(self, request: Search) -> SearchReply | RagwrightError:
         try:
-            reply, notes = self._views.answer(request.snapshot, lambda view: _asked(view, request))
+            reply, notes = self._views.answer(
+                request.snapshot, lambda view: _asked(view, request, self._views.channels)
+            )
         except RagwrightError as error:
             return error
         return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
@@ -94,7 +99,9 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         return [replace(one, notes=(*notes, *one.notes)) for one in replies] if notes else replies
 
 
-def _asked(view: View, request: Search) -> SearchReply:
+def _asked(view: View, request: Search, channels: Channels) -> SearchReply:
+    if request.channel not in _OWN_CHANNELS:
+        return channels.answer(view, request)
     if request.channel == "all":
         return _listed(view, request)
     if request.relax is not None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..core import ConfigError, holds_secret, option
+from ..core import ConfigError, added, addition, holds_secret, option
+
+KINDS = ("sqlite", "lance")
+"""Stores that come with ragwright."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,12 @@ class LanceSizes:
 class StoreOptions:
     """Location and behaviour of the store."""
 
-    kind: str = option("sqlite", "Store: sqlite (embedded), or lance (scales out).", when="index")
+    kind: str = option(
+        "sqlite",
+        "Store: sqlite (embedded), lance (scales out), or one of a plug-in: its name, or "
+        "module:object.",
+        when="index",
+    )
     path: str = option(
         "",
         "File or folder of the store, from the project folder; empty for .ragwright/data.",
@@ -88,8 +96,11 @@ class StoreOptions:
                 "store.uri holds a secret",
                 hint="leave it out: credentials of an object store come from the environment",
             )
-        if self.kind not in ("sqlite", "lance"):
-            raise ConfigError(f"unknown store kind {self.kind!r}", hint="one of sqlite, lance")
+        if self.kind not in KINDS and ":" not in self.kind and not addition("stores", self.kind):
+            kinds = ", ".join((*KINDS, *added("stores")))
+            raise ConfigError(
+                f"unknown store kind {self.kind!r}", hint=f"one of {kinds}, or module:object"
+            )
         if self.approximate and self.kind != "lance":
             raise ConfigError(
                 "store.approximate needs store.kind lance: the sqlite store searches exactly",

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeVar
 
 from ..core import (
@@ -21,6 +22,7 @@ from ..core import (
     StoreError,
 )
 from ._catalog import memory_view
+from ._channel import Channels
 from ._store import IndexSpec, Store, View
 
 T = TypeVar("T")
@@ -50,9 +52,18 @@ class Views:
         store: The store.
         keep: Views that are kept open.
         pause: Seconds for which a second index answers before the view is tried again.
+        channels: Channels of plug-ins; none by default.
     """
 
-    def __init__(self, store: Store, keep: int = 4, *, pause: float = 300.0) -> None:
+    def __init__(
+        self,
+        store: Store,
+        keep: int = 4,
+        *,
+        pause: float = 300.0,
+        channels: Channels | None = None,
+    ) -> None:
+        self.channels = channels or Channels(Path("channels"))
         self._store = store
         self._keep = keep
         self._pause = pause
@@ -205,6 +216,7 @@ class Views:
         with self._lock:
             self._open = OrderedDict()
             self._seconds = {}
+        self.channels.drop()
 
     def close(self) -> None:
         """Close all views."""

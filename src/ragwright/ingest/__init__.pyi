@@ -29,6 +29,7 @@ from ._seams import (
     Reader as Reader,
     RemoteFile as RemoteFile,
     SourceFile as SourceFile,
+    SuffixReader as SuffixReader,
 )
 from ._sources import (
     default_readers as default_readers,

@@ -18,7 +18,7 @@ from ..core import (
     Span,
     WorkerEndedError,
     canonical_json,
-    load_object,
+    load_addition,
     run_pattern,
 )
 from ..models import Tokenizer
@@ -235,7 +235,7 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     kind = _KINDS.get(options.by)
     if kind is not None:
         return kind(options, tokenizer)
-    found = load_object(options.by, where="chunk.by")
+    found = load_addition("chunkers", options.by, where="chunk.by")
     if callable(found) and not isinstance(found, Chunker):
         try:
             plain = not inspect.signature(found).parameters

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
 from ..core import Document, MissingExtraError, RagwrightError, SourceError, UnsupportedSourceError
 from ._apart import extract_bytes
 from ._options import SourceOptions
-from ._seams import Failure, FetchBytes, Reader, SourceFile, read_files
+from ._seams import Failure, FetchBytes, Reader, SourceFile, SuffixReader, read_files
 from ._walk import Missed, expand, printable, read_bytes, unreadable, walk
 from .ocr import ScanProgress, nothing_recognised
 
@@ -30,6 +31,7 @@ class FileReader(Reader):
         stored: True for the id of a document that is stored already. Earlier versions gave other
             ids to files outside ``base``; a document that has one keeps it.
         scans: Counts the pages that OCR reads.
+        by_suffix: Suffix -> installed reader of such files.
     """
 
     name = "files"
@@ -41,7 +43,9 @@ class FileReader(Reader):
         home: Path | None = None,
         stored: Callable[[str], bool] | None = None,
         scans: ScanProgress | None = None,
+        by_suffix: Mapping[str, SuffixReader] | None = None,
     ) -> None:
+        self._by_suffix = by_suffix or {}
         self.options = options or SourceOptions()
         self.base = Path(base) if base is not None else Path.cwd()
         # abspath, not resolve: a link keeps the name the user sees.
@@ -128,6 +132,10 @@ class FileReader(Reader):
                     where=name,
                     hint="rename it, or the folder that it is in",
                 )
+            reader = self._by_suffix.get(path.suffix.lower())
+            if reader is not None:
+                yield from _under_id(reader, path, name)
+                return
             data = read_bytes(path, name, self.options)
             for item in documents(name, data, self.options, self._scans):
                 yield shortened(item, self._missing) if isinstance(item, Failure) else item
@@ -150,6 +158,29 @@ class FileReader(Reader):
     def _names_another(self, name: str) -> bool:
         """True where a relative id is that of a file in the home."""
         return not Path(name).is_absolute() and os.path.lexists(self._home / name)
+
+
+def _under_id(reader: SuffixReader, path: Path, name: str) -> Iterator[Document | Failure]:
+    """Documents of an installed reader, with the id of the file where they have its path."""
+    try:
+        for item in reader.read_file(path):
+            source = _renamed(item.source, path, name)
+            if isinstance(item, Failure):
+                yield replace(item, source=source)
+            else:
+                yield replace(item, id=_renamed(item.id, path, name), source=source)
+    except RagwrightError:
+        raise
+    except Exception as error:  # a custom reader must not affect the other files
+        raise SourceError(
+            f"the reader {reader.name!r} failed: {type(error).__name__}: {error}",
+            where=name,
+            hint="this is a fault of the reader; the other files were read",
+        ) from error
+
+
+def _renamed(text: str, path: Path, name: str) -> str:
+    return name + text.removeprefix(str(path)) if text.startswith(str(path)) else text
 
 
 def shortened(failure: Failure, missing: dict[str, str]) -> Failure:

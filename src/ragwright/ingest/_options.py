@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from ..core import ConfigError, meta_value, option
+from ..core import ConfigError, added, addition, meta_value, option
 
 KINDS = ("tokens", "paragraphs", "sentences", "headings", "page", "entries", "whole")
 """Units by which documents are cut; anything else is a custom chunker."""
@@ -213,10 +213,11 @@ class ChunkOptions:
 
     def __post_init__(self) -> None:
         """Check values that depend on each other."""
-        if self.by not in KINDS and ":" not in self.by:
+        if self.by not in KINDS and ":" not in self.by and not addition("chunkers", self.by):
+            kinds = ", ".join((*KINDS, *added("chunkers")))
             raise ConfigError(
                 f"chunk.by: {self.by!r} is not a chunking method",
-                hint=f"use one of {', '.join(KINDS)}, or module:object",
+                hint=f"use one of {kinds}, or module:object",
             )
         if self.size < 1 or not 0 <= self.overlap < self.size:
             raise ConfigError(

@@ -103,6 +103,31 @@ class Reader(ABC):
         raise NotImplementedError(f"{type(self).__name__} reads no single files")
 
 
+class SuffixReader(Reader):
+    """Reads the files of a suffix wherever they are: alone, or in folders with other files.
+
+    Attributes:
+        suffixes: In lower case, with the dot: ``.log``.
+    """
+
+    suffixes: tuple[str, ...] = ()
+
+    def accepts(self, source: str) -> bool:
+        """False: the reader of files gives it every file with one of the suffixes."""
+        return False
+
+    def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
+        """Documents of the file at a path."""
+        return self.read_file(Path(source))
+
+    @abstractmethod
+    def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
+        """Documents of one file.
+
+        Where an id or a source begins with the path, the project puts its own id of the file there.
+        """
+
+
 class Chunker(ABC):
     """Cuts a document into chunks; the base class checks the spans.
 

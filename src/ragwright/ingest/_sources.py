@@ -12,13 +12,14 @@ from ..core import (
     SourceError,
     StoppedError,
     UnsupportedSourceError,
-    load_object,
+    added,
+    load_addition,
 )
 from ._arxiv import ArxivReader
 from ._beir import BeirReader
 from ._files import FileReader
 from ._options import SourceOptions
-from ._seams import Failure, Reader, SourceFile
+from ._seams import Failure, Reader, SourceFile, SuffixReader
 from ._web import WebReader
 from ._wikipedia import WikipediaReader
 from .ocr import ScanProgress
@@ -44,7 +45,7 @@ def default_readers(
     arguments: Mapping[str, Any] | None = None,
     scans: ScanProgress | None = None,
 ) -> tuple[Reader, ...]:
-    """The built-in readers, in the order in which they are tried.
+    """The readers in the order in which they are tried: of installed packages, then built-in.
 
     Args:
         options: What to read and within which limits.
@@ -54,23 +55,34 @@ def default_readers(
         arguments: Of the file system of an address (``s3://…``).
         scans: Counts the pages that OCR reads.
     """
+    installed = tuple(load_reader(name) for name in added("readers"))
+    by_suffix = {
+        suffix: reader
+        for reader in installed
+        if isinstance(reader, SuffixReader)
+        for suffix in reader.suffixes
+    }
     return (
+        *installed,
         BeirReader(base),
         WikipediaReader(),
         ArxivReader(options),
         WebReader(options),
         RemoteReader(options, base, arguments, home, scans),
-        FileReader(options, base, home, stored, scans),
+        FileReader(options, base, home, stored, scans, by_suffix),
     )
 
 
 def load_reader(address: str) -> Reader:
-    """The custom reader at ``module:object``: a `Reader`, or a callable that returns one.
+    """The custom reader of a name: a `Reader`, or a callable that returns one.
+
+    Args:
+        address: ``module:object``, or the name of an installed reader.
 
     Raises:
         PluginError: It cannot be loaded, or is not a reader.
     """
-    found = load_object(address, where="reader")
+    found = load_addition("readers", address, where="reader")
     if callable(found) and not isinstance(found, Reader):
         try:
             found = found()

@@ -1,3 +1,4 @@
+from ._added_steps import run_added_step as run_added_step
 from ._alerts import send_alerts as send_alerts
 from ._history import (
     JobRun as JobRun,

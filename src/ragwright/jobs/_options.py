@@ -226,7 +226,7 @@ def _step_faults(
         return
     if not words:
         yield "a step is empty", path, "write a command, as: records refresh"
-    elif words[0] == "job":
+    elif words[0] == "job" and words[1:2] != ("step",):
         yield "a step cannot be a job", path, "list the steps of that job here"
     name = step.when.removeprefix("not ").strip()
     if name and name not in flags:

@@ -5,7 +5,7 @@ from ._alignment import (
     mover_score as mover_score,
     transport as transport,
 )
-from ._catalogue import definitions as definitions
+from ._catalogue import custom_measure as custom_measure, definitions as definitions
 from ._compare import (
     LEAST_P as LEAST_P,
     Comparison as Comparison,
@@ -65,6 +65,7 @@ from ._measure import (
     parse_measures as parse_measures,
     unknown_measure as unknown_measure,
 )
+from ._own_judge import Judge as Judge, Verdict as Verdict
 from ._ragas import name_in_ragas as name_in_ragas
 from ._reply import (
     ReplyForm as ReplyForm,

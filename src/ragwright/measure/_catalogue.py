@@ -1,19 +1,32 @@
-"""All built-in measures, and those of the user: ``module:function`` and a column of the rows."""
+"""All measures: built-in, of installed packages, ``module:function``, a column of the rows."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
-from ..core import MeasureError, Row, load_object
+from ..core import (
+    MeasureError,
+    RagwrightError,
+    Row,
+    Score,
+    added,
+    addition,
+    load_addition,
+    near,
+)
+from ..flow import Flow
 from ._define_judged import JUDGED
 from ._define_models import EMBEDDING, LOGPROB
 from ._define_retrieval import RETRIEVAL
 from ._define_text import CAPABILITY, TEXT
-from ._definition import Definition, MeasureScale
+from ._definition import Definition, MeasureScale, ModelUse
+from ._setup import MeasureSetup
 
 COLUMN = Definition(
     name="Column",
@@ -30,21 +43,183 @@ COLUMN = Definition(
 _DEFINITIONS = (*RETRIEVAL, *TEXT, *EMBEDDING, *LOGPROB, *CAPABILITY, *JUDGED, COLUMN)
 
 _BY_NAME = {definition.name: definition for definition in _DEFINITIONS}
+_DECLARED = "declared_measure"
+"""Attribute of a function that :func:`custom_measure` declared."""
+
 _WORDS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 
 
 def definitions() -> tuple[Definition, ...]:
-    """Every built-in measure, sorted by name."""
-    return tuple(sorted(_DEFINITIONS, key=lambda definition: definition.name.lower()))
+    """Every measure, sorted by name: the built-in ones, and those of installed packages.
+
+    One of a package that cannot be loaded is left out.
+    """
+    installed = []
+    for name in added("measures"):
+        with suppress(RagwrightError):
+            installed.append(_installed(name))
+    every = (*_DEFINITIONS, *(definition for definition in installed if definition))
+    return tuple(sorted(every, key=lambda definition: definition.name.lower()))
 
 
 def find(name: str) -> Definition | None:
-    """The measure with this name, None if there is none; ``module:function`` is not imported."""
-    return _custom(name) if ":" in name else _BY_NAME.get(name)
+    """The measure with this name, None if there is none; ``module:function`` is not imported.
+
+    Raises:
+        PluginError: It is one of an installed package, and cannot be loaded.
+        MeasureError: It is one of an installed package, and not a declared measure.
+    """
+    if ":" in name:
+        return _unread(name)
+    return _BY_NAME.get(name) or _installed(name)
+
+
+def custom_measure(
+    *,
+    needs: tuple[str, ...] = (),
+    low: float = 0.0,
+    high: float | None = None,
+    higher_is_better: bool = True,
+    summary: str = "",
+    source: str = "",
+    model: ModelUse = "none",
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator that declares a function as a measure.
+
+    The function takes a row and returns a number, true, false, or None where the row has no value.
+    With a ``model`` it is a flow that takes the row and the :class:`MeasureSetup`, and may return
+    a text: the reason why there is no value.
+
+    Args:
+        needs: Fields that a row must have; without them the state is ``not_applicable``.
+        low: Smallest value.
+        high: Largest value; None if it is unbounded.
+        higher_is_better: Direction.
+        summary: One sentence for the reader of a report; by default that of the docstring.
+        source: Where the formula comes from.
+        model: Kind of model that it uses.
+
+    Raises:
+        MeasureError: A field is unknown, or the scale is empty.
+    """
+    known = {field.name for field in fields(Row)}
+    unknown = [name for name in needs if name not in known]
+    if unknown:
+        raise MeasureError(f"a row has no field {unknown[0]!r}", hint=near(unknown[0], known))
+    scale = _checked_scale("the measure", low, high, higher_is_better)
+
+    def declare(function: Callable[..., Any]) -> Callable[..., Any]:
+        definition = Definition(
+            name=function.__name__,
+            kind="custom",
+            summary=summary or (function.__doc__ or "A function of your own.").partition("\n")[0],
+            needs=needs,
+            low=scale.low,
+            high=scale.high,
+            higher_is_better=higher_is_better,
+            source=source or f"{function.__module__}:{function.__qualname__}",
+            model=model,
+            validated="",
+        )
+        setattr(function, _DECLARED, definition)
+        return function
+
+    return declare
+
+
+def declared_definition(definition: Definition) -> Definition:
+    """The definition that a custom measure declares, for one known by its address alone."""
+    if definition.kind != "custom":
+        return definition
+    declared = getattr(custom_function(definition.name), _DECLARED, None)
+    return definition if declared is None else replace(declared, name=definition.name)
+
+
+def custom_function(name: str) -> Callable[..., Any]:
+    """The function of a custom measure: at ``module:function``, or of an installed package.
+
+    Raises:
+        PluginError: No such module or function.
+        MeasureError: It cannot be called with a row.
+    """
+    function = load_addition("measures", name, where="measures")
+    hint = "write def name(row): ... that returns a number, true, false or None"
+    if not callable(function) or inspect.isclass(function):
+        raise MeasureError(f"{name} is not a function", where="measures", hint=hint)
+    if inspect.iscoroutinefunction(function):
+        raise MeasureError(f"{name} is async", where="measures", hint=hint)
+    checked: Callable[..., Any] = function
+    return checked
+
+
+def custom_scale(name: str) -> MeasureScale | None:
+    """The scale that a function declares, or has in its attributes; None if it has neither.
+
+    The attributes are ``low``, ``high`` and ``higher_is_better``.
+
+    Raises:
+        PluginError: No such module or function.
+        MeasureError: The attributes are no scale.
+    """
+    function = custom_function(name)
+    declared = getattr(function, _DECLARED, None)
+    if declared is not None:
+        scale: MeasureScale = declared.scale
+        return scale
+    attributes = ("low", "high", "higher_is_better")
+    stated = {word: getattr(function, word) for word in attributes if hasattr(function, word)}
+    if not stated:
+        return None
+    return _checked_scale(
+        name, stated.get("low"), stated.get("high"), stated.get("higher_is_better", True)
+    )
+
+
+def custom_value(row: Row, name: str) -> float | str:
+    """What a function returns for a row, or why the row has no value.
+
+    Raises:
+        MeasureError: It returned something that is not a number.
+    """
+    return _number_of(custom_function(name)(row), name)
+
+
+def custom_score(row: Row, measure: str, setup: MeasureSetup) -> Flow[Score]:
+    """The score by a custom measure that uses a model.
+
+    Raises:
+        MeasureError: It is not a flow, or returned something that is neither number nor text.
+    """
+    flow = custom_function(measure)(row, setup)
+    if not isinstance(flow, Generator):
+        raise MeasureError(
+            f"{measure} declares a model, but is not a flow", hint="write `yield from chat(...)`"
+        )
+    value = yield from flow
+    number = value if isinstance(value, str) else _number_of(value, measure)
+    if isinstance(number, str):
+        return Score(measure, "not_applicable", reason=number)
+    return Score(measure, "scored", number)
 
 
 @cache
-def _custom(address: str) -> Definition:
+def _installed(name: str) -> Definition | None:
+    """The measure of an installed package."""
+    known = addition("measures", name)
+    if known is None:
+        return None
+    declared = getattr(custom_function(name), _DECLARED, None)
+    if not isinstance(declared, Definition):
+        raise MeasureError(
+            f"{known.address} of the package {known.package} is not a declared measure",
+            where="measures",
+            hint="put @custom_measure(...) of ragwright.measure above the function",
+        )
+    return replace(declared, name=name, source=declared.source)
+
+
+@cache
+def _unread(address: str) -> Definition:
     return Definition(
         name=address,
         kind="custom",
@@ -58,58 +233,23 @@ def _custom(address: str) -> Definition:
     )
 
 
-def custom_function(address: str) -> Callable[[Row], Any]:
-    """The function at ``module:function``.
-
-    Raises:
-        PluginError: No such module or function.
-        MeasureError: It cannot be called with a row.
-    """
-    function = load_object(address, where="measures")
-    hint = "write def name(row): ... that returns a number, true, false or None"
-    if not callable(function) or inspect.isclass(function):
-        raise MeasureError(f"{address} is not a function", where="measures", hint=hint)
-    if inspect.iscoroutinefunction(function):
-        raise MeasureError(f"{address} is async", where="measures", hint=hint)
-    checked: Callable[[Row], Any] = function
-    return checked
-
-
-def custom_scale(address: str) -> MeasureScale | None:
-    """The scale in a function's attributes ``low``, ``high`` and ``higher_is_better``.
-
-    Raises:
-        PluginError: No such module or function.
-        MeasureError: The attributes are no scale.
-    """
-    function = custom_function(address)
-    names = ("low", "high", "higher_is_better")
-    given = {name: getattr(function, name) for name in names if hasattr(function, name)}
-    if not given:
-        return None
-    low, high, upward = given.get("low"), given.get("high"), given.get("higher_is_better", True)
+def _checked_scale(name: str, low: Any, high: Any, upward: Any) -> MeasureScale:
     ends = _is_number(low) and (high is None or (_is_number(high) and high > low))
     if not ends or not isinstance(upward, bool):
         raise MeasureError(
-            f"{address}: {given} is not a scale",
+            f"{name}: low {low}, high {high}, higher_is_better {upward} is not a scale",
             where="measures",
             hint="set low to a number; high, if it is set, to a larger one; and "
             "higher_is_better to True or False",
         )
-    return MeasureScale(float(given["low"]), None if high is None else float(high), upward)
+    return MeasureScale(float(low), None if high is None else float(high), upward)
 
 
-def custom_value(row: Row, address: str) -> float | str:
-    """What a function returns for a row, or why the row has no value.
-
-    Raises:
-        MeasureError: It returned something that is not a number.
-    """
-    value = custom_function(address)(row)
+def _number_of(value: Any, name: str) -> float | str:
     if value is None:
-        return f"{address} returned None"
+        return f"{name} returned None"
     if isinstance(value, str | bytes) or not hasattr(value, "__float__"):
-        raise MeasureError(f"{address} returned {value!r:.80}, not a number, true, false or None")
+        raise MeasureError(f"{name} returned {value!r:.80}, not a number, true, false or None")
     return float(value)
 
 

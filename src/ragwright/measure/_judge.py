@@ -23,6 +23,7 @@ from ._judge_call import (
     system_turn,
     texts_of,
 )
+from ._own_judge import own_verdict
 from ._reply import CUE, Declined, JudgeReply, ReplyForm, read_verdict
 from ._rubric import Example, Rubric, shipped_rubrics
 from ._setup import MeasureSetup
@@ -43,7 +44,7 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
         ModelError: The judge's server fails; :func:`score_row` turns that into ``errored``.
     """
     name = rubric.name if rubric.name in shipped_rubrics() else f"Rubric({rubric.name})"
-    if not setup.model:
+    if not setup.model and not setup.by:
         return Score(name, "not_applicable", reason="no model is set for it (`model`)")
     flows = [by_rubric(row, rubric, setup, sample) for sample in range(setup.repeat)]
     outcomes = yield from gather(flows, settle=True)
@@ -62,6 +63,8 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
             return score
         if not row.said:
             return _of_nothing(rubric)
+    if setup.by:
+        return (yield from own_verdict(row, rubric, setup.by, sample))
     calls = _calls(row, rubric, sample)
     too_long = over_window(calls[0], setup)
     if not too_long:

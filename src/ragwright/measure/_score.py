@@ -18,11 +18,17 @@ from typing import TypeAlias
 from ..core import Counted, MeasureError, RagwrightError, Row, Score, StoppedError, require
 from ..flow import Flow, gather, run_in_pool
 from ._capability import capability_value
-from ._catalogue import column_value, custom_function, custom_value
+from ._catalogue import (
+    column_value,
+    custom_function,
+    custom_score,
+    custom_value,
+    declared_definition,
+)
 from ._definition import Definition
 from ._embedded import chunk_score, kept_chunk_score, qa_distance, token_similarity
 from ._gold import NoGold, lacks_gold
-from ._judged import check_rubric, judged
+from ._judged import check_rubric, judged, rubric_names
 from ._knowledge import Found
 from ._likelihood import perplexity
 from ._measure import Measure
@@ -91,7 +97,7 @@ def score_rows(
         MeasureError: A measure needs a model; raised before the first row is read.
     """
     chosen = setup or MeasureSetup()
-    asking = [str(measure) for measure in measures if measure.definition.model != "none"]
+    asking = [str(measure) for measure in measures if _definition(measure).model != "none"]
     if asking:
         raise MeasureError(
             f"{', '.join(asking)} needs a model", hint="run score_row as a flow for these"
@@ -112,10 +118,10 @@ def check_setup(measures: Iterable[Measure], setup: MeasureSetup, rows: Iterable
         PluginError: There is no such ``module:function``.
     """
     for measure in measures:
-        definition = measure.definition
+        definition = _definition(measure)
         if definition.kind == "custom":
             custom_function(measure.name)
-        lacking = _no_model(definition, setup)
+        lacking = _no_model(definition, setup, measure)
         if lacking and not any(_kept(row, measure) for row in rows):
             raise MeasureError(f"{measure}: {lacking}", hint="set it, or leave the measure out")
         check_rubric(measure, setup)
@@ -141,7 +147,7 @@ def _unasked(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> list
     """Scores of the measures that need no model for this row, None for the others."""
     return [
         _computed(row, measure, setup)
-        if measure.definition.model == "none"
+        if _definition(measure).model == "none"
         else _unblocked(row, measure, setup)
         for measure in measures
     ]
@@ -191,7 +197,7 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
     Raises:
         MeasureError: A mark of the row cannot be read.
     """
-    definition = measure.definition
+    definition = _definition(measure)
     lacking = missing_fields(row, definition)
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
@@ -201,7 +207,7 @@ def _blocked(row: Row, measure: Measure, setup: MeasureSetup) -> Score | None:
         score = withheld(row, str(measure))
         if score is not None:
             return score
-    no_model = _no_model(definition, setup)
+    no_model = _no_model(definition, setup, measure)
     if no_model and not _kept(row, measure):
         return Score(str(measure), "not_applicable", reason=no_model)
     return empty_answer(row, measure)
@@ -212,7 +218,9 @@ def _kept(row: Row, measure: Measure) -> bool:
     return measure.name == "ChunkScore" and kept_chunk_score(row) is not None
 
 
-def _no_model(definition: Definition, setup: MeasureSetup) -> str:
+def _no_model(definition: Definition, setup: MeasureSetup, measure: Measure) -> str:
+    if setup.by and definition.kind == "judged" and rubric_names(measure):
+        return ""
     for field in _MODEL_FIELDS.get(definition.model, ()):
         if not getattr(setup, field):
             return f"no model is set for it (`{field}`)"
@@ -234,6 +242,14 @@ def _present(row: Row, name: str, definition: Definition) -> bool:
     if searched and row.metadata.get("retrieved") is True:
         return True  # a search that found nothing is a ranking too, the worst one
     return bool(value.strip() if isinstance(value, str) else value)
+
+
+def _definition(measure: Measure) -> Definition:
+    """The definition; of a custom measure that which its function declares, if it can be loaded."""
+    try:
+        return declared_definition(measure.definition)
+    except RagwrightError:
+        return measure.definition
 
 
 def _asking(measure: Measure) -> JudgedScorer:
@@ -267,6 +283,10 @@ def _custom(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     return custom_value(row, measure.name)
 
 
+def _custom_flow(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
+    return custom_score(row, measure.name, setup)
+
+
 def _column(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     return column_value(row, measure.parameter)
 
@@ -282,6 +302,7 @@ COMPUTED: Mapping[str, Callable[[Row, Measure, MeasureSetup], Found]] = {
 """Kind -> function of measures without a model; a string is the reason for a missing value."""
 
 ASKED: Mapping[str, JudgedScorer] = {
+    "custom": _custom_flow,
     "judged": judged,
     "BERTScore": token_similarity,
     "ChunkScore": chunk_score,

@@ -28,6 +28,11 @@ class MeasureSetup:
     """
 
     model: str = option("", "Chat model that judges.")
+    by: str = option(
+        "",
+        "Judge of a plug-in that judges by rubrics instead of the chat model: its name, or "
+        "module:object.",
+    )
     language: str = option("en", "ISO code of the texts, for articles, stems and stop words.")
     embedder: str = option("", "Embedding model of ChunkScore and QADistance.")
     token_model: str = option(

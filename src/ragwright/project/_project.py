@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
-    from ..index import IndexSpec, Store, Views
+    from ..index import Channel, IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Systems, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
@@ -265,7 +265,7 @@ class Project:
     @cached_property
     def views(self) -> Views:
         """Open views of the store, by snapshot."""
-        return index.Views(self.store)
+        return index.Views(self.store, channels=index.Channels(self.folder.cache / "channels"))
 
     @cached_property
     def runner(self) -> Runner:
@@ -480,7 +480,15 @@ class Project:
             glossary=self._glossary(),
             adapter=self._adapter(pair),
             ranker=self._ranker(pair),
+            channels=self._channels(),
+            stages=retrieve.open_stages(self.settings.retrieve.stages, self.settings.section),
         )
+
+    def _channels(self) -> tuple[tuple[Channel, float], ...]:
+        """Channels of plug-ins with their weights, known to the views from now on."""
+        channels = retrieve.open_channels(self.settings.retrieve.channels, self.settings.section)
+        self.views.channels.add([channel for channel, _ in channels])
+        return channels
 
     def _adapter(self, pair: IndexSpec) -> Adapter | None:
         """The adapter of query vectors, if one is configured and the index has vectors."""

@@ -85,6 +85,11 @@ from ._sql import (
     read_statement as read_statement,
     sql_context as sql_context,
 )
+from ._stage import (
+    Stage as Stage,
+    open_channels as open_channels,
+    open_stages as open_stages,
+)
 from ._stage_hooks import StageHooks as StageHooks
 from ._statement import checked_statement as checked_statement
 from ._tables import (

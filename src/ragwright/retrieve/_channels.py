@@ -67,6 +67,9 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
         notes += _word_notes(found, options)
     if mode != "keyword" and not any(_reply(one, "dense").candidates for one in found):
         notes.append(_no_dense(options))
+    if target.channels and relax is not None:
+        names = ", ".join(channel.name for channel, _ in target.channels)
+        notes.append(f"not searched with soft filters or a threshold: {names}")
     notes += [note for one in found for reply in one.replies.values() for note in reply.notes]
     ranking = found[0].ranking if len(found) == 1 else _over_wordings(found, wordings, options)
     rungs: dict[str, RelaxationLevel] = {}
@@ -155,6 +158,11 @@ def _search(
             relax=relax,
         )
         replies["dense"] = yield from send(asked, SearchReply)
+    if relax is None:
+        for channel, _ in target.channels:
+            text = wording.keyword or wording.dense
+            asked = Search(target.snapshot, channel.key, pool, text, filters=options.filters)
+            replies[channel.name] = yield from send(asked, SearchReply)
     return _Found(replies, vector)
 
 
@@ -191,7 +199,25 @@ def _near(
 
 
 def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
-    """The results of one wording as one ranking."""
+    """The results of one wording as one ranking; those of plug-ins' channels are fused last."""
+    own = {name: found.replies[name] for name in ("keyword", "dense") if name in found.replies}
+    fused = _own_fused(wording, replace(found, replies=own), target, options)
+    further = {channel.name: weight for channel, weight in target.channels}
+    if not further.keys() & found.replies.keys():
+        return fused
+    rankings = [fused.ranking, *(found.replies[name].candidates for name in further)]
+    ids = [[key for key, _ in ranking] for ranking in rankings]
+    ranking = rrf(ids, options.rrf_k, [1.0, *further.values()])
+    added = ", ".join(f"{name} {weight:g}" for name, weight in further.items())
+    reason = "; ".join(filter(None, (fused.reason, f"rank fusion with {added}")))
+    shares = fused.weights or dict.fromkeys(own, 1.0)
+    total = sum(shares.values()) or 1.0
+    weights = {**{name: share / total for name, share in shares.items()}, **further}
+    return _Found(found.replies, found.vector, tuple(ranking), weights, reason)
+
+
+def _own_fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
+    """The keyword and dense results of one wording as one ranking."""
     replies, vector = found.replies, found.vector
     if len(replies) < 2:
         only = next(iter(replies.values()), SearchReply(()))

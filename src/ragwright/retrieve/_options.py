@@ -354,6 +354,11 @@ class RetrieveOptions:
     )
     rrf_k: int = option(60, "Constant k of reciprocal rank fusion, w / (k + rank).", ge=0)
     weights: ChannelWeights = option(ChannelWeights, "Weight of each channel in the fusion.")
+    channels: Mapping[str, float] = option(
+        dict,
+        "Channel of a plug-in, by name or as module:object -> its weight in a rank fusion with the "
+        "search without it, which has the weight 1.",
+    )
     pool: int = option(100, "Candidates taken from each channel before fusion.", ge=1)
     filters: tuple[Filter, ...] = option(
         (),
@@ -377,6 +382,9 @@ class RetrieveOptions:
     )
     iterate: IterateOptions = option(IterateOptions, "Searching again with what was found.")
     rerank: RerankOptions = option(RerankOptions, "A stronger model that reorders the hits.")
+    stages: tuple[str, ...] = option(
+        (), "Stages of plug-ins between search and selection, in order: names or module:object."
+    )
     select: SelectOptions = option(SelectOptions, "Which of the found chunks are kept.")
     expand: ExpandOptions = option(ExpandOptions, "Text shown around each hit.")
     route: RouteOptions = option(
@@ -401,6 +409,9 @@ class RetrieveOptions:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, not {value}")
+        for name, weight in self.channels.items():
+            if not 0 <= weight < math.inf:
+                raise ConfigError(f"channels: the weight of {name!r} must be at least 0")
 
     def relaxation(self) -> Relaxation | None:
         """Soft filters and threshold of a search, None if there are none.

@@ -28,6 +28,7 @@ from ._ranker import Shares
 from ._ranker_features import Asked
 from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
+from ._stage import run_stages
 from ._stage_hooks import StageHooks
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
@@ -92,7 +93,7 @@ def _round(
             text, target, options.query, known, options.max_query_chars
         )
         notes = (*cut, *told)
-    depth = select_depth(options.top_k, options.select)
+    depth = _depth(target, options)
     learned = 0 if target.ranker is None else target.ranker.depth
     wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth, learned)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
@@ -111,11 +112,21 @@ def _round(
     return Retrieved(question, hits, found.mode, _once_each(notes, found.notes), explanation)
 
 
+def _depth(target: Target, options: RetrieveOptions) -> int:
+    """Number of hits that stages and selection read."""
+    return max(
+        select_depth(options.top_k, options.select), *(stage.depth for stage in target.stages), 0
+    )
+
+
 def _finished(
     found: Retrieved, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
     """The hits to return, selected and expanded."""
     hits, notes = found.hits, found.notes
+    if target.stages:
+        hits = yield from run_stages(found.query, hits, target)
+        hits = hits[: select_depth(options.top_k, options.select)]
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)

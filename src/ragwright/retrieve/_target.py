@@ -12,7 +12,9 @@ from ._adapter import Adapter
 from ._glossary import Glossary
 
 if TYPE_CHECKING:
+    from ..index import Channel
     from ._ranker import Ranker
+    from ._stage import Stage
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
@@ -33,6 +35,8 @@ class Target:
         glossary: Meanings of codes and abbreviations, if a glossary is used.
         adapter: Moves query vectors, if one is used.
         ranker: Orders the hits of the search, if one is used.
+        channels: Channels of plug-ins that are searched too, and their weights in the fusion.
+        stages: Stages of plug-ins that the hits of the search go through, in order.
     """
 
     snapshot: str
@@ -44,6 +48,8 @@ class Target:
     glossary: Glossary | None = field(default=None, compare=False)
     adapter: Adapter | None = field(default=None, compare=False)
     ranker: Ranker | None = field(default=None, compare=False)
+    channels: tuple[tuple[Channel, float], ...] = field(default=(), compare=False)
+    stages: tuple[Stage, ...] = field(default=(), compare=False)
 
     @property
     def learned(self) -> dict[str, str]:

@@ -8,3 +8,4 @@ from ._server import (
     worker_app as worker_app,
 )
 from ._service import Serving as Serving
+from .pages import Page as Page

@@ -1,3 +1,12 @@
+from ._addition_suites import (
+    ChannelSuite as ChannelSuite,
+    CommandSuite as CommandSuite,
+    JudgeSuite as JudgeSuite,
+    MeasureSuite as MeasureSuite,
+    PageSuite as PageSuite,
+    StageSuite as StageSuite,
+    StepSuite as StepSuite,
+)
 from ._chat_suite import ChatModelSuite as ChatModelSuite
 from ._chunker_suite import ChunkerSuite as ChunkerSuite
 from ._embedder_suite import EmbedderSuite as EmbedderSuite

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ..core import Document, RagwrightError, SourceError
-from ..ingest import Failure, FetchBytes, Fetched, Reader, normalise
+from ..ingest import Failure, FetchBytes, Fetched, Reader, SuffixReader, normalise
 
 
 class ReaderSuite:
@@ -59,9 +60,13 @@ class ReaderSuite:
         return [item for item in reader.read(source, fetch) if isinstance(item, Document)]
 
     def test_it_accepts_its_source(self, reader: Reader, source: str) -> None:
-        """A reader decides by the address alone, and always the same."""
-        assert reader.accepts(source) is True
-        assert reader.accepts(source) is True
+        """A reader decides by the address alone, and always the same; one of a suffix by that."""
+        if isinstance(reader, SuffixReader):
+            assert Path(source).suffix.lower() in reader.suffixes
+            assert all(suffix == suffix.lower() and suffix[0] == "." for suffix in reader.suffixes)
+        accepted = not isinstance(reader, SuffixReader)
+        assert reader.accepts(source) is accepted
+        assert reader.accepts(source) is accepted
 
     def test_it_has_a_name(self, reader: Reader) -> None:
         """A reader has a name, for messages and reports."""

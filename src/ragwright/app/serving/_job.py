@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
-from ...jobs import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
+from ...jobs import JobCall, JobRun, Jobs, ListedJob, run_added_step, run_lines, told_time
 from .._console import EXIT_ERROR, Console, reported, table
 from .._options import HERE, Json, Project, Quiet
 from ._job_lines import line_problem
@@ -50,6 +50,17 @@ def job_run(
     else:
         console.result("\n".join([f"job      {name}", *run_lines(run)]))
     return run.code
+
+
+@group.command("step")
+@reported
+def job_step(
+    name: Annotated[str, typer.Argument(help="Name of a step of an installed package.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the step.")] = None,
+    project: Project = HERE,
+) -> int:
+    """Run a step that an installed package adds; its exit code is the step's."""
+    return run_added_step(name, tuple(arguments or ()), project)
 
 
 @group.command("serve")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import Document, SourceError, changed_options, value_hash
+from ...core import Document, SourceError, added, changed_options, value_hash
 from ...ingest import (
     Failure,
     LoaderReader,
@@ -111,7 +111,8 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
         | {"reader": entry.reader, **_recognising(entry)}
         for entry in entries
     ]
-    return value_hash([_READING, str(base.resolve()), options])
+    readers = {name: reader.version for name, reader in added("readers").items()}
+    return value_hash([_READING, str(base.resolve()), options, *([readers] if readers else [])])
 
 
 def _recognising(entry: SourceEntry) -> dict[str, str]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from ...core import RagwrightError, StoreError
 from ...report import formatting, stylesheet
 from .._api import caller_of, service_of
 from .._errors import ApiError, api_error
+from ._page import added_pages
 
 if TYPE_CHECKING:
     from ...drafting import FeedbackVerdict
@@ -44,7 +45,7 @@ _SECTIONS = (
     ("Outputs", "/outputs", True),
     ("Settings", "/settings", True),
 )
-"""Name, address, whether only an owner sees it."""
+"""Name, address, whether only an owner sees it; pages of installed packages come behind them."""
 
 _INSIDE = {"compare": "/experiments", "source": "/sources"}
 """Other addresses -> the section they belong to."""
@@ -69,31 +70,45 @@ def page(
     request: Request, template: str, values: Mapping[str, Any], *, status: int = 200
 ) -> HTMLResponse:
     """A page of ours: everything escaped, no script but ours, framed by nobody."""
+    return _rendered(
+        request, _environment().get_template(template), _frame(request, values), status
+    )
+
+
+def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLResponse:
+    """A page of an installed package, from the source of its template, everything escaped."""
+    framed = '{% extends "base.html" %}{% block main %}<h1>{{ title }}</h1>' + source
+    template = _environment().from_string(framed + "{% endblock %}")
+    return _rendered(request, template, _frame(request, values), 200)
+
+
+def _frame(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
+    added = ((page.title, f"/added/{name}", True) for name, page in added_pages().items())
     sections = [
         {"name": name, "href": href, "here": _here(request.url.path, href)}
-        for name, href, owners in _SECTIONS
+        for name, href, owners in (*_SECTIONS, *added)
         if caller.owner or not owners
     ]
-    shown = {
+    return {
         "project": service.name,
         "sections": sections,
         "keyed": caller.key is not None,
         "key_name": caller.name,
         **values,
     }
-    return _rendered(request, template, shown, status)
 
 
 _OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
 
 
 def _rendered(
-    request: Request, template: str, shown: Mapping[str, Any], status: int
+    request: Request, template: Template, shown: Mapping[str, Any], status: int
 ) -> HTMLResponse:
     """A page whose links begin with the path below which the server is reached."""
     root = service_of(request).options.prefix
-    made = _environment().get_template(template).render({**shown, "root": root})
+    made = template.render({**shown, "root": root})
     if root:  # texts hold no such quotes: they are escaped
         made = _OWN_LINK.sub(lambda link: link[0] + root, made)
     return HTMLResponse(made, status, headers=page_headers())
@@ -136,7 +151,9 @@ def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLRes
         "project": service_of(request).name,
         "next": local_path(wanted),
     }
-    return _rendered(request, "login.html", values, 401 if wrong else 200)
+    return _rendered(
+        request, _environment().get_template("login.html"), values, 401 if wrong else 200
+    )
 
 
 def page_headers() -> dict[str, str]:

@@ -11,14 +11,34 @@ from .._api import caller_of, service_of
 from .._door import COOKIE, session_key
 from .._errors import ApiError
 from .._sessions import LIFE
-from . import _ask, _compare, _drafts, _experiments, _outputs, _settings, _sources, _testsets
+from . import (
+    _added,
+    _ask,
+    _compare,
+    _drafts,
+    _experiments,
+    _outputs,
+    _settings,
+    _sources,
+    _testsets,
+)
 from ._base import STATIC, local_path, login_page, static_file
 
 
 def page_routes() -> APIRouter:
     """Every page; none of them is part of the API's description."""
     router = APIRouter(include_in_schema=False)
-    for part in (_ask, _sources, _testsets, _compare, _drafts, _experiments, _outputs, _settings):
+    for part in (
+        _ask,
+        _sources,
+        _testsets,
+        _compare,
+        _drafts,
+        _experiments,
+        _outputs,
+        _settings,
+        _added,
+    ):
         router.include_router(part.router)
 
     @router.get("/static/{name}")

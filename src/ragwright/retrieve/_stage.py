@@ -1,0 +1,139 @@
+"""Stages of plug-ins: flows that reorder, drop or add hits between the search and the selection."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar
+
+from ..core import (
+    ChannelScore,
+    Hit,
+    PartKind,
+    PluginError,
+    RagwrightError,
+    load_addition,
+)
+from ..flow import Flow
+from ..index import Channel
+from ._target import Target
+
+
+class Stage(ABC):
+    """A stage of the search: a flow from the hits of the search to those that selection sees.
+
+    Attributes:
+        name: Name of the stage: in ``retrieve --explain``, and of its section of settings.
+        settings: Option record of that section; None for a stage without settings.
+        depth: Least number of hits that it wants to see; ``top_k`` if that is more.
+
+    Args:
+        options: The settings, an instance of ``settings``.
+    """
+
+    name: str = ""
+    settings: ClassVar[type[Any] | None] = None
+    depth: int = 0
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = options
+
+    @abstractmethod
+    def apply(self, question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:
+        """The hits in the order wanted; their ranks are set afterwards.
+
+        Args:
+            question: The question as it was asked.
+            hits: Hits of the search, best first, after any reranking.
+            target: The index that is searched, for requests of the stage's own.
+        """
+
+
+Extension = TypeVar("Extension", Stage, Channel)
+
+
+def open_stages(names: Iterable[str], options: Callable[[str], Any]) -> tuple[Stage, ...]:
+    """The stages that settings name, in order.
+
+    Args:
+        names: Names of installed stages, or ``module:object``.
+        options: Gives the settings of a section.
+
+    Raises:
+        PluginError: One is not installed, or not a stage.
+    """
+    return tuple(
+        _opened(name, "stages", Stage, options)  # type: ignore[type-abstract]
+        for name in names
+    )
+
+
+def open_channels(
+    weights: Mapping[str, float], options: Callable[[str], Any]
+) -> tuple[tuple[Channel, float], ...]:
+    """The channels with a weight above 0, and their weights; as :func:`open_stages`."""
+    return tuple(
+        (_opened(name, "channels", Channel, options), weight)  # type: ignore[type-abstract]
+        for name, weight in weights.items()
+        if weight > 0
+    )
+
+
+def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:
+    """The hits after every stage of the target, with ranks from 1.
+
+    Each hit gets its rank and score after a stage under the stage's name in ``channels``.
+
+    Raises:
+        PluginError: A stage fails, or returns something else than different hits.
+    """
+    for stage in target.stages:
+        try:
+            returned = yield from stage.apply(question, hits, target)
+        except RagwrightError:
+            raise
+        except Exception as error:
+            raise _failed(stage, f"{type(error).__name__}: {error}") from error
+        hits = tuple(_ranked(stage, returned))
+    return hits
+
+
+def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:
+    if not isinstance(returned, Sequence) or not all(isinstance(hit, Hit) for hit in returned):
+        raise _failed(stage, f"it returned {type(returned).__name__}, not a tuple of hits")
+    if len({hit.chunk_id for hit in returned}) != len(returned):
+        raise _failed(stage, "it returned a chunk twice")
+    for rank, hit in enumerate(returned, 1):
+        yield replace(
+            hit, rank=rank, channels={**hit.channels, stage.name: ChannelScore(rank, hit.score)}
+        )
+
+
+def _opened(
+    name: str, kind: PartKind, wanted: type[Extension], options: Callable[[str], Any]
+) -> Extension:
+    where = f"retrieve.{kind}"
+    extension = load_addition(kind, name, where=where)
+    if isinstance(extension, type) and issubclass(extension, wanted):
+        section = extension.name or name
+        extension = extension(options(section) if extension.settings else None)
+    if not isinstance(extension, wanted):
+        raise PluginError(
+            f"{name!r} is not a {wanted.__name__.lower()}",
+            where=where,
+            hint=f"subclass {wanted.__name__} of ragwright.{wanted.__module__.split('.')[1]}",
+        )
+    if not extension.name:
+        if ":" in name:
+            raise PluginError(f"{name!r} has no name", where=where, hint="set its attribute name")
+        extension.name = name
+    return extension
+
+
+def _failed(stage: Stage, reason: str) -> PluginError:
+    return PluginError(
+        f"the stage {stage.name!r} failed: {reason}",
+        where="retrieve.stages",
+        hint="test it with StageSuite of ragwright.testing",
+    )

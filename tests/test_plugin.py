@@ -1,0 +1,136 @@
+"""The example of a plug-in: built as a wheel, installed, and used as a stranger would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+PLUGIN = Path(__file__).resolve().parents[1] / "examples" / "plugin"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the wheel of the example is installed."""
+    wheels, target = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("installed")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    subprocess.run(build, cwd=PLUGIN, check=True, capture_output=True)
+    [wheel] = wheels.glob("*.whl")
+    # A wheel is a zip archive; unpacking one of pure Python on the path is installing it.
+    shutil.unpack_archive(wheel, target, "zip")
+    return target
+
+
+@pytest.fixture
+def run(installed: Path, tmp_path: Path) -> Run:
+    """Calls a program with the plug-in installed, in a copy of its project."""
+    shutil.copytree(PLUGIN / "desk", tmp_path / "desk")
+    path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
+
+    def call(*words: str, module: str = "ragwright") -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", module, *words],
+            cwd=tmp_path / "desk",
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
+        )
+
+    return call
+
+
+def document(done: subprocess.CompletedProcess[str]) -> Any:
+    """The JSON that a command printed."""
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_it_passes_the_conformance_suites(run: Run) -> None:
+    suites = str(PLUGIN / "tests")
+    done = run(suites, "-q", "-p", "no:cacheprovider", "--rootdir", suites, module="pytest")
+    assert done.returncode == 0, done.stdout
+    assert "[100%]" in done.stdout
+
+
+def test_it_is_used_as_if_it_were_built_in(run: Run, tmp_path: Path) -> None:
+    done = run("ingest", "--json")
+    report = json.loads(done.stdout)
+    assert report["documents"]["added"] == 3
+    assert [failure["source"] for failure in report["failures"]] == ["2026.tickets:4"]
+
+    hits = document(run("retrieve", "pump start", "--json"))["hits"]
+    assert [hit["document_id"] for hit in hits[:2]] == ["2026.tickets#1", "2026.tickets#2"]
+    assert {"keyword", "tags", "recency"} <= hits[0]["channels"].keys()
+    explained = run("retrieve", "pump", "--explain").stdout
+    assert "recency #1" in explained
+    assert "tags 0.5" in explained
+
+    older = run("retrieve", "pump start", "--json", "--set", "recency.half_life=1000000")
+    assert document(older)["hits"][0]["document_id"] == "2026.tickets#2"
+
+    (tmp_path / "rows.jsonl").write_text(
+        '{"user_input": "a", "response": "One. Two words."}\n{"user_input": "b"}\n'
+    )
+    rows = str(tmp_path / "rows.jsonl")
+    scored = document(run("score", rows, "--measures", "WordsPerSentence", "--json"))
+    measured = scored["measures"]["WordsPerSentence"]
+    assert measured["mean"] == 1.5
+    assert measured["states"]["not_applicable"] == 1
+
+    assert run("tickets").stdout.split() == ["2", "pump", "1", "firmware", "1", "fuse", "1", "leak"]
+    assert document(run("job", "run", "nightly", "--json"))
+
+
+def test_it_is_listed(run: Run) -> None:
+    assert "Count the tickets of the index by tag." in run("--help").stdout
+    assert "WordsPerSentence" in run("measures").stdout
+    told = run("doctor").stdout
+    for name in ("tickets", "WordsPerSentence", "recency", "tags", "check-tickets"):
+        assert name in told
+
+
+def test_errors_name_the_nearest_addition(run: Run, tmp_path: Path) -> None:
+    unknown = run("retrieve", "pump", "--set", "recency.half_live=3")
+    assert unknown.returncode == 1
+    assert "half_life" in unknown.stderr
+    section = run("retrieve", "pump", "--set", "recencyy.half_life=3")
+    assert "recency" in section.stderr
+    run("ingest")
+    stage = run("retrieve", "pump", "--set", "retrieve.stages=[recent]")
+    assert stage.returncode == 1
+    assert "recency" in stage.stderr
+    measure = run("score", "x.jsonl", "--measures", "WordsPerSentenc")
+    assert "WordsPerSentence" in measure.stderr
+
+
+def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_path: Path) -> None:
+    broken = installed / "broken-1.0.dist-info"
+    broken.mkdir()
+    (broken / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (broken / "entry_points.txt").write_text(
+        "[ragwright.commands]\nbroken = no_such_module:command\n"
+        "tickets = no_such_module:hidden\n"
+        "[ragwright.parts]\nbroken = no_such_module:PART\n"
+    )
+    try:
+        assert run("--help").returncode == 0
+        assert run("tickets", "--help").returncode == 0
+        called = run("broken")
+        assert called.returncode == 1
+        assert "no_such_module" in called.stderr
+        assert "Traceback" not in called.stderr
+        told = run("doctor").stdout
+        assert "no_such_module" in told
+    finally:
+        shutil.rmtree(broken)
