@@ -110,8 +110,32 @@ def test_errors_name_the_nearest_addition(run: Run, tmp_path: Path) -> None:
     stage = run("retrieve", "pump", "--set", "retrieve.stages=[recent]")
     assert stage.returncode == 1
     assert "recency" in stage.stderr
+    (tmp_path / "desk" / "x.jsonl").write_text('{"user_input": "a", "response": "One."}\n')
     measure = run("score", "x.jsonl", "--measures", "WordsPerSentenc")
     assert "WordsPerSentence" in measure.stderr
+
+
+def test_its_settings_are_settings_of_the_project(run: Run, tmp_path: Path) -> None:
+    keys = {one["key"] for one in document(run("doctor", "--keys", "--json"))["keys"]}
+    assert {"recency.half_life", "tags.field", "serve.port", "jobs.NAME.steps"} <= keys
+
+    run("ingest")
+    gold = {"document_id": "2026.tickets#1", "start": 0, "end": 9}
+    row = {"user_input": "pump start", "split": "tune", "reference_spans": [gold]}
+    (tmp_path / "desk" / "testset.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "desk" / "study.yaml").write_text(
+        "study: {testset: testset.jsonl, measures: MRR@3, retrieval_only: true}\n"
+        "recency: {half_life: [30, 1000000]}\n"
+    )
+    swept = document(run("sweep", "study.yaml", "--json"))
+    assert len(swept["trials"]) == 3
+    assert swept["trials"][0]["current"] == {"recency.half_life": 730.0}
+    runs = [trial["run"] for trial in swept["trials"]]
+    assert len(set(runs)) == 3
+    wrong = run("retrieve", "pump", "--set", "recency.half_life=0")
+    assert "recency.half_life must be above 0" in wrong.stderr
+    changed = document(run("compare", *runs[1:], "--json"))["settings"]
+    assert [change["key"] for change in changed] == ["recency.half_life"]
 
 
 def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_path: Path) -> None:

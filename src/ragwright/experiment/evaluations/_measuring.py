@@ -32,7 +32,7 @@ from ...measure import (
     ranking_measures,
 )
 from ...models import Models, transformer_folder
-from ...project import Project, index_settings, is_mined
+from ...project import SERVED_SECTIONS, Project, index_settings, is_mined, served_sections
 from ...retrieve import Target
 from ...testsets import Testset, project_testset, with_current_gold
 from ._baselines import with_baselines
@@ -145,10 +145,14 @@ def _asked(
 def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:
     """Everything besides the section `retrieve` that determines what is retrieved.
 
-    That is what the index was built by, and a glossary. A mined glossary is not named: the snapshot
-    determines it.
+    That is what the index was built by, the sections of stages and channels in use, and a glossary.
+    A mined glossary is not named: the snapshot determines it.
     """
-    built: dict[str, Any] = {"index": index_settings(project.settings)}
+    settings = project.settings
+    built: dict[str, Any] = {"index": index_settings(settings)}
+    for name in served_sections(settings.retrieve):
+        if name not in SERVED_SECTIONS:
+            built[name] = changed_options(settings.section(name))
     if target.glossary is None or is_mined(project.settings.retrieve.glossary):
         return built
     return built | {"glossary": text_hash(target.glossary.to_json())}

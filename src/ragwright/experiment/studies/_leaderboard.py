@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from ...core import StudyError, plain
 from ...flow import Runs
 from ...measure import Measure, MeasureScale, Summary
+from ...project import Settings
 from ..evaluations import Evaluation, GradeMean, Grades, RowResult, grade_means
 from ._study import FACTS
 
@@ -150,15 +151,13 @@ def with_grades(
     )
 
 
-def swept_settings(settings: Any, paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
-    """Swept key -> its value in a project's settings; keys without one are left out."""
-    found = {}
-    for path in paths:
-        value = settings
-        for name in path:
-            value = getattr(value, name, None)
-        found[".".join(path)] = list(value) if isinstance(value, tuple) else value
-    return {key: plain(value) for key, value in found.items()}
+def swept_settings(settings: Settings, paths: Iterable[tuple[str, ...]]) -> dict[str, Any]:
+    """Swept key -> its value in a project's settings, None where it has none."""
+    values = {key: settings.value(key) for key in map(".".join, paths)}
+    return {
+        key: plain(list(value) if isinstance(value, tuple) else value)
+        for key, value in values.items()
+    }
 
 
 def leaderboard(
