@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...core import Filter, Hit, Row, Span
 from ...flow import Flow, Search, SearchReply, lookup, send
 from ...retrieve import Target
-from ...testsets import chunk_span, chunks_of, covers, graded_documents
+from ...testsets import best_chunk, chunks_of, covers, graded_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,7 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
     places: list[tuple[str, Span | None, str]] = []
     for document, start, end in spans:
         span = Span(start, end)
-        places.append(
-            (document, span, _best_chunk(chunks_by_document[document][0], document, span))
-        )
+        places.append((document, span, best_chunk(chunks_by_document[document][0], document, span)))
     if not spans:
         for document in documents:
             best = yield from _nearest_chunk(
@@ -98,16 +96,6 @@ def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tup
         GoldPiece(document, span, hits.get(key), key in chunks_by_document[document][1])
         for document, span, key in places
     )
-
-
-def _best_chunk(ids: Sequence[str], document: str, span: Span) -> str:
-    """Return the chunk with most of a span, empty if none holds half of it."""
-    best, most = "", 0
-    for key in ids:
-        chunk = chunk_span(key, document)
-        if chunk.overlap(span) > most:
-            best, most = key, chunk.overlap(span)
-    return best if 2 * most >= span.length else ""
 
 
 def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[str]) -> Flow[str]:
