@@ -204,11 +204,11 @@ class TestsetReview:
                 self._load()
             yield
 
-    def _present(self, shown: Row) -> Row:
+    def _present(self, row_as_shown: Row) -> Row:
         """Return the current row if its texts are those that were shown."""
-        now = self._rows.get(shown.id)
-        if now is None or _without_review(now) != _without_review(shown):
-            raise _changed_error(shown.id, self.path)
+        now = self._rows.get(row_as_shown.id)
+        if now is None or _without_review(now) != _without_review(row_as_shown):
+            raise _changed_error(row_as_shown.id, self.path)
         return now
 
     def _store(self, row: Row) -> None:

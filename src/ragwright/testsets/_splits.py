@@ -96,17 +96,17 @@ def assign_splits(
         TestsetError: A row names an unknown split.
     """
     clusters = split_clusters(rows) if clusters is None else clusters
-    named: dict[str, set[str]] = {}
+    declared: dict[str, set[str]] = {}
     for row in rows:
         if split := split_of(row):
-            named.setdefault(clusters[row.id], set()).add(split)
+            declared.setdefault(clusters[row.id], set()).add(split)
     splits = {}
     for row in rows:
         cluster = clusters[row.id]
         if own_split := split_of(row):
             splits[row.id] = own_split
-        elif cluster in named:
-            splits[row.id] = "confirm" if named[cluster] == {"confirm"} else "tune"
+        elif cluster in declared:
+            splits[row.id] = "confirm" if declared[cluster] == {"confirm"} else "tune"
         else:
             splits[row.id] = "confirm" if _uniform_number(cluster) < share else "tune"
     return splits

@@ -293,8 +293,8 @@ def _moved_to_target(
         target.rmdir()  # empty, else it was refused before training
     shutil.move(trial, target)
     inside = target.is_relative_to(project.folder.root)
-    shown = target.relative_to(project.folder.root) if inside else target
-    return replace(tuned, path=target, value=f"{provider}:{shown}")
+    displayed = target.relative_to(project.folder.root) if inside else target
+    return replace(tuned, path=target, value=f"{provider}:{displayed}")
 
 
 def _onnx_note(trial: Path) -> tuple[str, ...]:

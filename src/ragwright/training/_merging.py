@@ -46,7 +46,11 @@ def weights_of(model: Any) -> Weights:
 
 
 def merge(
-    model: Any, rule: VectorRule, start: Weights, asked: tuple[Unseen, Unseen], how: TrainingOptions
+    model: Any,
+    rule: VectorRule,
+    start: Weights,
+    both_kinds: tuple[Unseen, Unseen],
+    how: TrainingOptions,
 ) -> Merged:
     """Choose the weights between two models that answer both kinds of questions best.
 
@@ -57,14 +61,14 @@ def merge(
         model: The trained model of sentence-transformers.
         rule: Its prefixes and similarity.
         start: Its weights before training.
-        asked: The unseen training questions, and questions of other kinds.
+        both_kinds: The unseen training questions, and questions of other kinds.
         how: The options of its training.
     """
     trained = weights_of(model)
     rows: list[tuple[float, float, float]] = []
     for share in _SHARES:
         _load_mixed(model, start, trained, share)
-        unseen, others = (unseen_mrr(model, rule, questions, how) for questions in asked)
+        unseen, others = (unseen_mrr(model, rule, questions, how) for questions in both_kinds)
         rows.append((share, unseen, others))
     before = rows[-1][1]
     gaining = [row for row in rows[:-1] if row[1] > before] or rows[:1]

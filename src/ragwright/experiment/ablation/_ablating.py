@@ -463,7 +463,7 @@ class _Ablation:
             known[name] = None if price is None else price / _MILLION
         return {row.id: known[row.persona_name] for row in rows}
 
-    def _notes(self, scales: Mapping[str, MeasureScale | None], shown: int) -> tuple[str, ...]:
+    def _notes(self, scales: Mapping[str, MeasureScale | None], measured: int) -> tuple[str, ...]:
         notes = list(self.swept.notes)
         unbounded = [m for m, scale in scales.items() if scale is None or scale.high is None]
         if unbounded:
@@ -471,7 +471,7 @@ class _Ablation:
                 f"{', '.join(unbounded)}: the scale has no upper end, so no margin shows what "
                 "is safe to delete"
             )
-        missing = len(self.plan.contrasts) - shown
+        missing = len(self.plan.contrasts) - measured
         if missing:
             notes.append(f"{missing} parts or presets are left out: their variants have no result")
         return tuple(dict.fromkeys(notes))

@@ -81,11 +81,11 @@ class _Variants:
         return {"prompt.preset": self.base.preset, "prompt.without": list(self.base.without)}
 
 
-def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> AblationPlan:
+def ablation_plan(ablated: Ablated, base: PromptOptions, options: StudyOptions) -> AblationPlan:
     """Plan the study of an ablation.
 
     Args:
-        what: Presets and parts; the names of the parts are not checked here.
+        ablated: Presets and parts; the names of the parts are not checked here.
         base: The complete prompt: the project's own, including its own switches.
         options: Testset, measures, personas, subset and seed.
 
@@ -93,7 +93,10 @@ def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> 
         StudyError: An unknown preset, or nothing is left out.
     """
     plan = _Variants(base)
-    contrasts = [*_preset_contrasts(plan, what.presets), *_part_contrasts(plan, what.leave_one_out)]
+    contrasts = [
+        *_preset_contrasts(plan, ablated.presets),
+        *_part_contrasts(plan, ablated.leave_one_out),
+    ]
     if not plan.points:
         raise StudyError(
             "the ablation leaves nothing out of the prompt",

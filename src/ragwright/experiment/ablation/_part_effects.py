@@ -205,14 +205,14 @@ def prompt_sizes(results: Sequence[RowResult], count: Callable[[str], int]) -> d
     }
 
 
-def part_tokens(one: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+def part_tokens(contrast: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     """Row id -> tokens that a part adds to its prompt.
 
     Args:
-        one: The part.
+        contrast: The contrast that measures the part.
         sizes: Trial -> row id -> tokens of its prompt (:func:`prompt_sizes`).
     """
-    without_part = sizes[one.trial]
+    without_part = sizes[contrast.trial]
     return {row: size - without_part[row] for row, size in sizes[0].items() if row in without_part}
 
 
@@ -305,9 +305,9 @@ def _with_verdict(effect: PartEffect) -> PartEffect:
     return replace(effect, verdict="helps" if (effect.difference or 0.0) > 0 else "harms")
 
 
-def part_body(one: PartResult) -> dict[str, Any]:
+def part_body(result: PartResult) -> dict[str, Any]:
     """Return a part's result as JSON-able values, for the run store."""
-    return {**asdict(one), "safe": one.safe, "holds": one.holds}
+    return {**asdict(result), "safe": result.safe, "holds": result.holds}
 
 
 def part_of(body: Mapping[str, Any]) -> PartResult:

@@ -31,35 +31,35 @@ _TUPLES = ("passages", "question_vector", "answer_vector")
 
 
 def keep_baseline(
-    runs: Runs, found: BaselineResult, whole: Sequence[KeptPair], pinned: Mapping[str, Any]
+    runs: Runs, result: BaselineResult, all_pairs: Sequence[KeptPair], pinned: Mapping[str, Any]
 ) -> BaselineResult:
     """Store a result as a run of its own, and return it with that run's id.
 
     Args:
         runs: The run store.
-        found: The measured result.
-        whole: Every given pair, also those that the experiment did not answer.
+        result: The measured result.
+        all_pairs: Every given pair, also those that the experiment did not answer.
         pinned: Further facts of the run's manifest.
     """
     manifest = {
-        "testset": found.testset,
-        "embedder": found.embedder,
-        "changed": list(found.changed),
-        "notes": list(found.notes),
-        "name": found.name,
-        "asked": {group.name: [group.asked, group.abstained] for group in found.sets},
-        "runs": {group.name: group.run for group in found.sets if group.run},
+        "testset": result.testset,
+        "embedder": result.embedder,
+        "changed": list(result.changed),
+        "notes": list(result.notes),
+        "name": result.name,
+        "asked": {group.name: [group.asked, group.abstained] for group in result.sets},
+        "runs": {group.name: group.run for group in result.sets if group.run},
         **pinned,
     }
     run = runs.start(BASELINE, manifest)
-    compared = {pair.id: pair for pair in found.sets[0].pairs}
-    baseline = [compared.get(pair.id) or _without_null_baselines(pair) for pair in whole]
-    pairs = [*baseline, *(pair for group in found.sets[1:] for pair in group.pairs)]
+    compared = {pair.id: pair for pair in result.sets[0].pairs}
+    baseline = [compared.get(pair.id) or _without_null_baselines(pair) for pair in all_pairs]
+    pairs = [*baseline, *(pair for group in result.sets[1:] for pair in group.pairs)]
     for position, pair in enumerate(pairs):
         row = RunRow(position, f"{pair.set}/{pair.id}", "done", pair.body())
         runs.append(run, row, sources=pair.sources)
     runs.finish(run, "complete")
-    return replace(found, run=run, started=runs.get(run).started)
+    return replace(result, run=run, started=runs.get(run).started)
 
 
 def stored_baseline(runs: Runs, name: str) -> BaselineResult:
@@ -181,10 +181,10 @@ def _pair_of(body: Mapping[str, Any]) -> KeptPair:
 def _set_of(
     name: str, pairs: Sequence[KeptPair], manifest: Mapping[str, Any], seed: int
 ) -> DistanceSet:
-    asked, abstained = manifest.get("asked", {}).get(name, (len(pairs), 0))
+    questions, abstained = manifest.get("asked", {}).get(name, (len(pairs), 0))
     run = str(manifest.get("runs", {}).get(name, ""))
     distances = _distances_of(pairs, seed) if len(pairs) > 1 else None
-    return DistanceSet(name, asked, abstained, distances, tuple(pairs), run)
+    return DistanceSet(name, questions, abstained, distances, tuple(pairs), run)
 
 
 def _distances_of(pairs: Sequence[KeptPair], seed: int) -> QADistances:

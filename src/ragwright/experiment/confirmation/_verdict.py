@@ -184,9 +184,9 @@ def _verdict_doubts(verdict: StudyVerdict) -> list[str]:
     return sentences
 
 
-def confirmation_body(one: Confirmation) -> dict[str, Any]:
+def confirmation_body(confirmation: Confirmation) -> dict[str, Any]:
     """Return a confirmation as JSON-able values."""
-    return asdict(one)
+    return asdict(confirmation)
 
 
 def confirmation_of(body: Mapping[str, Any]) -> Confirmation:

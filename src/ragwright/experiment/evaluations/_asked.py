@@ -112,5 +112,5 @@ def asked_row(
     answer = yield from asking(row.user_input, row.persona_name)
     result = yield from answer_row(answered_by(row, answer), measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
-    made = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
-    return replace(result, made=made)
+    record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
+    return replace(result, made=record)

@@ -122,12 +122,14 @@ def _labels_with_hashes(
     home = root.resolve()
     labelled = []
     for mark in marks:
-        shown = mark.shown or (hashes.get(mark.row_id, "") if mark.system == system else "")
+        hash_of_answer = mark.shown or (
+            hashes.get(mark.row_id, "") if mark.system == system else ""
+        )
         path, rater = Path(mark.rater), mark.rater
         if path.is_file():
             path = path.resolve()
             rater = (path.relative_to(home) if path.is_relative_to(home) else path).as_posix()
-        labelled.append(replace(mark, shown=shown, rater=rater))
+        labelled.append(replace(mark, shown=hash_of_answer, rater=rater))
     return labelled
 
 
@@ -228,8 +230,8 @@ def _finite_number(value: MetaValue, column: str, row: str, path: Path) -> float
         number = float("nan") if isinstance(value, tuple) else float(value)
         if math.isfinite(number):
             return number
-    shown = repr(value)
+    text = repr(value)
     raise TestsetError(
-        f"{column} of row {row!r} is {shown[:40]}{'…' if shown[40:] else ''}, not a number",
+        f"{column} of row {row!r} is {text[:40]}{'…' if text[40:] else ''}, not a number",
         where=str(path),
     )

@@ -90,24 +90,24 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
     return GivenRows(f"run {run}", ReadRows(read), notes)
 
 
-def with_given_answers(given: GivenRows, measures: Iterable[Measure]) -> GivenRows:
+def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> GivenRows:
     """Turn pairs of questions and answers into rows that ``QADistance`` can score.
 
     If it is the only measure and no row has a response, the reference becomes the answer and its
     passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are.
     """
     if {str(measure) for measure in measures} != {"QADistance"}:
-        return given
+        return given_set
     pairs = False
-    for row in given.rows:
+    for row in given_set.rows:
         if row.response is not None:
-            return given
+            return given_set
         pairs = pairs or bool(row.reference.strip())
     if not pairs:
-        return given
+        return given_set
     note = "no row has a response: the distances are those of the reference answers"
-    rows = ReadRows(lambda: map(given_answer, given.rows))
-    return GivenRows(given.name, rows, (*given.notes, note))
+    rows = ReadRows(lambda: map(given_answer, given_set.rows))
+    return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 
 def given_answer(row: Row) -> Row:

@@ -230,19 +230,19 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
             del score["counted"]
     if not result.shared:
         del body["shared"]
-    row, made = body["row"], body["made"]
+    row, answer_record = body["row"], body["made"]
     if row is None:
         return body
     contexts = row["retrieved_contexts"]
     for span, text in zip(row["retrieved_spans"], contexts, strict=False):
         if span["text"] == text:
             span["text"] = _AS_CONTEXT
-    if made is not None:
-        made["prompt"] = [
-            (role, _shortened_prompt(text, contexts)) for role, text in made["prompt"]
+    if answer_record is not None:
+        answer_record["prompt"] = [
+            (role, _shortened_prompt(text, contexts)) for role, text in answer_record["prompt"]
         ]
         if count is not None:
-            made["context_tokens"] = sum(map(count, contexts))
+            answer_record["context_tokens"] = sum(map(count, contexts))
     return body
 
 
@@ -250,7 +250,7 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
     """Rebuild the result from the values of :func:`result_body`."""
     stored_row, stored_made = body.get("row"), body.get("made")
     scores = tuple(score_of(score, stored_row) for score in body["scores"])
-    row = made = None
+    row = answer_record = None
     if stored_row is not None:
         row = Row(**{k: _RESTORED[k](v) for k, v in stored_row.items()})
         texts = (*row.retrieved_contexts, *("" for _ in row.retrieved_spans))
@@ -261,16 +261,16 @@ def result_of(body: Mapping[str, Any]) -> RowResult:
         prompt = tuple(
             (role, _restored_prompt(text, contexts)) for role, text in stored_made["prompt"]
         )
-        made = Made(
+        answer_record = Made(
             prompt,
             Usage(**stored_made["usage"]),
             stored_made["context_tokens"],
             tuple(stored_made["notes"]),
         )
         hits = tuple((source, page, score) for source, page, score in stored_made.get("hits", ()))
-        made = replace(made, hits=hits)
+        answer_record = replace(answer_record, hits=hits)
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
-    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made, shared)
+    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, answer_record, shared)
 
 
 def score_of(values: Mapping[str, Any], row: Mapping[str, Any] | None) -> Score:

@@ -170,8 +170,8 @@ def read_key(path: str | Path) -> ReviewKey:
     try:
         body = json.loads(Path(path).read_text("utf-8"))
         answers = {str(k): (str(v[0]), str(v[1])) for k, v in body["answers"].items()}
-        shown = {str(k): str(v) for k, v in body.get("shown", {}).items()}
-        return ReviewKey(answers, tuple(map(str, body["measures"])), int(body["seed"]), shown)
+        hashes = {str(k): str(v) for k, v in body.get("shown", {}).items()}
+        return ReviewKey(answers, tuple(map(str, body["measures"])), int(body["seed"]), hashes)
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
     except _UNUSABLE as error:

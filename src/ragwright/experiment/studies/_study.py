@@ -344,8 +344,8 @@ def _range_of(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[st
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
     if not all(abs(n) <= _LARGEST for n in numbers):
         raise StudyError(f"the ends of {name} are too large", where=placed.where(*path))
-    whole = float not in kinds
-    if whole and any(n != int(n) for n in numbers):
+    whole_numbers = float not in kinds
+    if whole_numbers and any(n != int(n) for n in numbers):
         raise StudyError(
             f"{name} takes whole numbers, and its range has others",
             where=placed.where(*path),
@@ -362,9 +362,9 @@ def _range_of(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[st
         raise StudyError(
             f"{name} has both step and log", where=placed.where(*path), hint="choose one"
         )
-    if whole:
+    if whole_numbers:
         low, high, step = int(low), int(high), None if step is None else int(step)
-    checked = Range(low, high, log, step, whole)
+    checked = Range(low, high, log, step, whole_numbers)
     if step is not None and checked.steps is not None:
         last = round(low + (checked.steps - 1) * step, 9)
         if abs(high - last) > _ALMOST * step:

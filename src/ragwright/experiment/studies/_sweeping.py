@@ -363,7 +363,7 @@ class _Sweep:
         project, options = self.project, self.study.options
         testset = study_rows(project, self.study)
         base = variant_of(project, self.study, Trial(0, {}))
-        testset, measures, _ = planned(base, testset, options.measures, self._how)
+        testset, measures, _ = planned(base, testset, options.measures, self._evaluating)
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
         self._open_run(testset, base)
@@ -530,7 +530,7 @@ class _Sweep:
             return
         family[0][1].share_budget()
         prepared = [
-            trial_plan(trial, project, testset, self.measures, self._how)
+            trial_plan(trial, project, testset, self.measures, self._evaluating)
             for trial, project in family
         ]
         variants = {trial.number: project for trial, project in family}
@@ -550,7 +550,7 @@ class _Sweep:
                 take(self._trial_result(plan, summary))
 
     @property
-    def _how(self) -> Evaluating:
+    def _evaluating(self) -> Evaluating:
         return trial_how(self.study, self.how.retry_errors)
 
     def _trial_result(self, plan: TrialPlan, summary: RunSummary) -> TrialResult:
