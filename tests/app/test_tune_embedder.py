@@ -120,7 +120,7 @@ def test_a_model_that_wins_is_a_folder_for_both_engines(project: Path) -> None:
     folder = project / "models/won"
     card = (folder / "README.md").read_text()
     assert f"{found['held_out']['mean_b']:.3f}" in card
-    assert "What got worse" in card
+    assert "Worse than before" in card
     curve = (folder / "training.csv").read_text().splitlines()
     assert curve[0] == "step,epoch,loss,unseen MRR@10"
     assert len(curve) > found["curve"][-1]["step"]
@@ -208,7 +208,7 @@ def test_a_printed_list_of_codes_gives_pairs(project: Path, tmp_path: Path) -> N
         (("--testset", "testsets/right.jsonl", "-o", "docs"), "name another folder"),
         (("--set", "embed.model="), "no embedding model is set"),
         (("--loss", "cosine", "--negatives", "none"), "needs passages that do not answer"),
-        (("--set", "retrieve.adapter=a.npz"), "made for the model as it is"),
+        (("--set", "retrieve.adapter=a.npz"), "made for the present model"),
         (("--set", "embed.model=openai:text-embedding-3-small"), "tune adapter"),
         (("--testset", "testsets/right.jsonl", *SMALL, "--rate", "1e30"), "try a lower rate"),
     ],

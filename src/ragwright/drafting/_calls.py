@@ -1,4 +1,4 @@
-"""Number of texts per call: as many as fit the reply."""
+"""Number of texts per call: as many as fit into the reply."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ._find import DraftPlan, Pool
 from ._records import DraftRequest
 
 ONE_CALL = 15
-"""Most texts for which one call asks for all, if as many of medium length fit."""
+"""Most texts that one call asks for at once, if that many of medium length fit."""
 
-_LISTED = 5
-"""Tokens that a list adds to a text: its number, punctuation, the line end."""
+_LIST_TOKENS = 5
+"""Tokens that a list adds per text: its number, punctuation, the line end."""
 
 _MOST_CHARACTERS = 5.0
 """Upper bound on the mean characters per token of prose."""
@@ -24,11 +24,11 @@ class TextTokens:
     """Tokens of one text of a list, estimated from the pool and the length group.
 
     Attributes:
-        least: The shortest that the group allows, with the most characters per token: a lower
+        least: Tokens of the shortest text of the group, with the most characters per token: a lower
             bound.
         likely: Mean of the examples, within the group.
-        middling: In the middle of the group.
-        most: The longest that the group allows; without an upper bound, the longest example.
+        middling: Tokens of a text in the middle of the group.
+        most: Tokens of the longest text of the group; without an upper bound, of an example.
     """
 
     least: float
@@ -38,36 +38,36 @@ class TextTokens:
 
 
 def text_tokens(request: DraftRequest, plan: DraftPlan, pool: Pool, window: Window) -> TextTokens:
-    """Tokens of a text of the requested length.
+    """Estimate the tokens of a text of the requested length.
 
     The ratio comes from the examples: texts of the same language and kind, counted like the model's
     prompts.
     """
     texts = [example.text for example in pool.examples]
-    together = "\n".join(texts)
-    a_character = window.count(together) / len(together)
+    joined = "\n".join(texts)
+    per_character = window.count(joined) / len(joined)
     average, longest = fmean(map(len, texts)), max(map(len, texts))
     least, under = plan.rules.bounds(request.length)
     most = max(longest, least) if under is None else under
     # The other estimates err upwards; a lower bound must err downwards.
-    densest = a_character / MARGIN
+    densest = per_character / MARGIN
     if window.tokenizer is None:
         densest = min(densest / MARGIN, 1 / _MOST_CHARACTERS)
-    lowest = least * densest
+    lower_bound = least * densest
     lengths = (
         min(max(average, least), most),
         max(average, least) if under is None else (least + under) / 2,
         most,
     )
-    others = (length * a_character + _LISTED for length in lengths)
-    return TextTokens(max(lowest, _LISTED), *others)
+    others = (length * per_character + _LIST_TOKENS for length in lengths)
+    return TextTokens(max(lower_bound, _LIST_TOKENS), *others)
 
 
 def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int:
-    """Most texts that one call asks for, 1 or more: all as long as their group allows fit.
+    """Return the most texts that one call asks for, 1 or more: all of the longest length fit.
 
     Args:
-        count: Texts wanted in all.
+        count: Total number of texts.
         options: Settings of calls and replies.
         tokens: Token estimates of a text.
     """
@@ -79,9 +79,9 @@ def texts_per_call(count: int, options: DraftOptions, tokens: TextTokens) -> int
 
 
 def portions(count: int, most: int) -> list[int]:
-    """A count split into the fewest parts of at most ``most``, as even as possible.
+    """Split a count into the fewest parts of at most ``most``, as even as possible.
 
-    None for 0. Even parts leave every reply some room, and rarely change with the estimate.
+    No parts for 0. Even parts leave every reply some room, and rarely change with the estimate.
     """
     calls = -(-count // most)
     return [count // calls + (number < count % calls) for number in range(calls)]

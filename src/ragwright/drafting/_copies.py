@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 SIZE = 4
-"""Characters of an n-gram: of 4, 5 and 6 characters, 2 and 3 words the best on edited messages."""
+"""Characters of an n-gram; 4 is best on edited messages, of 4 to 6 characters and 2 to 3 words."""
 
 _LEAST = 20
-"""N-grams below which a text is a near copy only if it is equal, as any text contains three
-words."""
+"""Fewest n-grams of a near copy; a shorter text must be equal, as any text contains three words."""
 
 _SIGNS = re.compile(r"[\W_]+")
 
@@ -30,19 +29,19 @@ class NearCopy:
     share: float
 
     def __str__(self) -> str:
-        """As it is marked on a text."""
+        """Return the mark of a text."""
         return f"near copy of {self.of} ({self.share:.2f})"
 
 
-def containment(one: str, other: str) -> float:
-    """Share of the n-grams of the shorter text that are in the other one, 0 to 1.
+def containment(text: str, other: str) -> float:
+    """Return the share of the n-grams of the shorter text that are in the other one, 0 to 1.
 
-    Case, punctuation and spacing do not count. If the shorter one has under 20 n-grams it is 1 for
-    equal texts and else 0.
+    Case, punctuation and spacing are ignored. If the shorter text has under 20 n-grams, the result
+    is 1 for equal texts, else 0.
     """
-    first, second = sorted((_grams(one), _grams(other)), key=len)
+    first, second = sorted((_grams_of_text(text), _grams_of_text(other)), key=len)
     if len(first) < _LEAST:
-        return float(bool(first) and normalised(one) == normalised(other))
+        return float(bool(first) and normalised(text) == normalised(other))
     return len(first & second) / len(first)
 
 
@@ -53,86 +52,92 @@ _DATES = re.compile(r"today|tonight|tomorrow|noon|midnight|[ap]m")
 """Words of dates and times without a capital."""
 
 _SAME = 0.9
-"""Share of common words (Dice) from which two texts without amounts, dates and names are one."""
+"""Least share of common words (Dice) of two texts with the same template."""
 
 
 def template_of(text: str) -> Counter[str]:
-    """The words of a text without amounts, dates and names.
+    """Return the words of a text without amounts, dates and names.
 
-    Names are words with a capital, the first words of sentences among them. A text of which fewer
-    than three words are left (all in capitals, say) keeps its capitalised words.
+    Names are words with a capital, including the first words of sentences. A text with fewer than
+    three other words (all in capitals, for example) keeps its capitalised words.
     """
     words = _VARIABLE.sub(" ", text).split()
     lower = [word for word in words if word[0].islower()]
-    kept = lower if len(lower) >= 3 else [word.lower() for word in words]
-    return Counter(word for word in kept if not _DATES.fullmatch(word))
+    chosen = lower if len(lower) >= 3 else [word.lower() for word in words]
+    return Counter(word for word in chosen if not _DATES.fullmatch(word))
 
 
 def same_template(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Pairs of texts that differ only in amounts, dates and names; shape (texts, texts)."""
-    found = [template_of(text) for text in texts]
+    """Return the pairs of texts that differ in amounts, dates and names; shape (texts, texts)."""
+    templates = [template_of(text) for text in texts]
     same = np.eye(len(texts), dtype=np.bool_)
-    for at, one in enumerate(found):
-        for other in range(at):
-            size = one.total() + found[other].total()
-            alike = 2 * (one & found[other]).total() >= _SAME * size if size else False
-            same[at, other] = same[other, at] = alike
+    for row, template in enumerate(templates):
+        for other in range(row):
+            size = template.total() + templates[other].total()
+            is_same = 2 * (template & templates[other]).total() >= _SAME * size if size else False
+            same[row, other] = same[other, row] = is_same
     return same
 
 
 def copies_among(
     texts: Sequence[str], examples: Sequence[tuple[str, str]], threshold: float
 ) -> list[tuple[NearCopy, ...]]:
-    """For each text its near copies: at most one example, and one earlier text.
+    """Return the near copies of each text: at most one example, and one earlier text.
 
-    Of each the most similar, the first of equals.
+    Each is the most similar one, the first of equals.
     """
     names = [*(name for name, _ in examples), *(f"text {n}" for n in range(1, len(texts) + 1))]
-    whole = [*(text for _, text in examples), *texts]
+    all_texts = [*(text for _, text in examples), *texts]
     first = len(examples)
-    found = []
-    for shares in shares_before(whole, first):
+    copies = []
+    for shares in shares_before(all_texts, first):
         parts = ((0, shares[:first]), (first, shares[first:]))
         best = [(begin + int(part.argmax()), part.max()) for begin, part in parts if len(part)]
-        found.append(tuple(NearCopy(names[n], float(s)) for n, s in best if s >= threshold))
-    return found
+        copies.append(tuple(NearCopy(names[n], float(s)) for n, s in best if s >= threshold))
+    return copies
 
 
 def shares_before(texts: Sequence[str], first: int = 0) -> Iterator[NDArray[np.float64]]:
-    """The :func:`containment` of each text with all earlier ones, from a first one on.
+    """Return the :func:`containment` of each text with all earlier ones, from a first one on.
 
-    Overlaps are counted in an inverted index of n-grams.
+    An inverted index of n-grams counts the overlaps.
     """
     numbers: dict[str, int] = {}
-    plain = [normalised(text) for text in texts]
-    held = [
-        np.array([numbers.setdefault(gram, len(numbers)) for gram in _grams_of(text)], np.int64)
-        for text in plain
+    normalised_texts = [normalised(text) for text in texts]
+    grams_of_texts = [
+        np.array(
+            [numbers.setdefault(gram, len(numbers)) for gram in _grams_of_normalised(text)],
+            np.int64,
+        )
+        for text in normalised_texts
     ]
-    sizes = np.array([len(grams) for grams in held], np.int64)
-    firsts = {text: at for at, text in reversed(list(enumerate(plain)))}
-    equals = np.array([firsts[text] for text in plain], np.int64)
-    every = np.concatenate([*held, np.empty(0, np.int64)])
-    order = np.argsort(every, kind="stable")
+    sizes = np.array([len(grams) for grams in grams_of_texts], np.int64)
+    first_places = {text: place for place, text in reversed(list(enumerate(normalised_texts)))}
+    equals = np.array([first_places[text] for text in normalised_texts], np.int64)
+    all_grams = np.concatenate([*grams_of_texts, np.empty(0, np.int64)])
+    order = np.argsort(all_grams, kind="stable")
     holders = np.repeat(np.arange(len(texts)), sizes)[order]
-    ends = np.cumsum(np.bincount(every, minlength=len(numbers))).tolist()
-    for at in range(first, len(texts)):
-        lists = [holders[ends[gram - 1] if gram else 0 : ends[gram]] for gram in held[at].tolist()]
-        common = np.bincount(np.concatenate([*lists, holders[:0]]), minlength=len(texts))[:at]
-        least = np.minimum(sizes[:at], sizes[at])
-        equal = (equals[:at] == equals[at]) & (least > 0)
+    ends = np.cumsum(np.bincount(all_grams, minlength=len(numbers))).tolist()
+    for place in range(first, len(texts)):
+        lists = [
+            holders[ends[gram - 1] if gram else 0 : ends[gram]]
+            for gram in grams_of_texts[place].tolist()
+        ]
+        common = np.bincount(np.concatenate([*lists, holders[:0]]), minlength=len(texts))[:place]
+        least = np.minimum(sizes[:place], sizes[place])
+        equal = (equals[:place] == equals[place]) & (least > 0)
         yield np.where(least < _LEAST, equal, common / np.maximum(least, 1))
 
 
 def normalised(text: str) -> str:
-    """A text without case, punctuation and runs of blanks (NFKC)."""
+    """Return a text without case, punctuation and runs of blanks (NFKC)."""
     return _SIGNS.sub(" ", unicodedata.normalize("NFKC", text).casefold()).strip()
 
 
 @lru_cache(maxsize=1024)
-def _grams(text: str) -> frozenset[str]:
-    return _grams_of(normalised(text))
+def _grams_of_text(text: str) -> frozenset[str]:
+    return _grams_of_normalised(normalised(text))
 
 
-def _grams_of(plain: str) -> frozenset[str]:
-    return frozenset(plain[at : at + SIZE] for at in range(len(plain) - SIZE + 1))
+def _grams_of_normalised(text: str) -> frozenset[str]:
+    return frozenset(text[at : at + SIZE] for at in range(len(text) - SIZE + 1))

@@ -1,4 +1,4 @@
-"""Drafting as one flow: find similar records, build prompts, get texts, check them."""
+"""Drafting as one flow: find similar records, build prompts, call models, check texts."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from ..retrieve import Target
 from ._copies import copies_among
 from ._find import DraftPlan, Pool, check_biography, find_pool, settled_request
 from ._records import DraftBatch, DraftPrompt, DraftRequest, DraftText
-from ._write import Job, Known, Written, left_of, previewed, written_by
+from ._write import Job, Known, Written, partial_results, preview_calls, write_texts
 
 
 @dataclass(slots=True)
 class Underway:
-    """A draft under way, with its partial result if it is stopped."""
+    """A draft in progress, with its partial result if it is stopped."""
 
     job: Job | None = None
 
     def batch(self, known: Known, reason: str) -> DraftBatch | None:
-        """The answered calls and their texts, marked partial; None if there are none.
+        """Return the answered calls and their texts, marked partial; None if there are none.
 
         Args:
-            known: The stored reply to a request, None where there is none.
-            reason: Why the work was stopped.
+            known: Returns the stored reply to a request, None if there is none.
+            reason: Reason of the stop.
         """
-        made = [] if self.job is None else left_of(self.job, known)
-        if self.job is None or not made:
+        results = [] if self.job is None else partial_results(self.job, known)
+        if self.job is None or not results:
             return None
-        batch = _batch(self.job, made)
+        batch = _batch_of(self.job, results)
         return replace(
             batch, notes=(f"stopped before its end: {reason}", *batch.notes), partial=True
         )
@@ -40,15 +40,15 @@ class Underway:
 def draft(
     request: DraftRequest, target: Target, plan: DraftPlan, underway: Underway | None = None
 ) -> Flow[DraftBatch]:
-    """Texts in a client's style, by every model of the plan, from records found once.
+    """Draft texts in a client's style, by every model of the plan, from records found once.
 
-    Records are found under soft filters: client, ask type, length, every topic and
-    every tone. A model gets a sample of them as turns and writes all texts at once; with a length
-    in ``one_per_call`` each text has its own call with mutually dissimilar examples. Missing texts
-    and those of a wrong length are requested once more. Near copies are marked.
+    Soft filters choose the records: client, ask type, length, every topic and every tone. A model
+    gets a sample of them as turns and writes all texts at once; with a length in ``one_per_call``
+    each text has its own call with mutually dissimilar examples. Missing texts and those of a wrong
+    length are requested once more. Near copies are marked.
 
-    With ``plan.preview`` prompts are built but not sent; it needs no model.
-    ``underway`` holds the partial result if it is stopped (budget, interrupt).
+    With ``plan.preview`` prompts are built but not sent; no model is needed. ``underway`` holds the
+    partial result if the draft is stopped (budget, interrupt).
 
     Raises:
         PromptError: An unknown name, with the nearest; too few records; a template that fails; a
@@ -57,27 +57,30 @@ def draft(
         ModelError: Every model failed; with the error of each.
         ConfigError: There is no model.
     """
-    asked = settled_request(request, plan)
+    settled = settled_request(request, plan)
     if not plan.models and not plan.preview:
         raise no_model()
     typed = request.client.strip()
-    pool = yield from find_pool(asked, target, plan, typed)
-    yield from check_biography(asked, target, plan, typed)
-    job = Job(asked, plan, pool, target.snapshot)
+    pool = yield from find_pool(settled, target, plan, typed)
+    yield from check_biography(settled, target, plan, typed)
+    job = Job(settled, plan, pool, target.snapshot)
     if underway is not None:
         underway.job = job
     if plan.preview:
-        return (yield from run_in_pool(partial(_previewed, job)))
-    outcomes = yield from gather([written_by(model, job) for model in plan.models], settle=True)
-    made = [_settled(model, one) for model, one in zip(plan.models, outcomes, strict=True)]
-    errors = [(one.model, one.error) for one in made if one.error is not None]
-    if len(errors) == len(made):
-        raise _all_failed(errors)
-    return (yield from run_in_pool(partial(_batch, job, made)))
+        return (yield from run_in_pool(partial(_preview_batch, job)))
+    outcomes = yield from gather([write_texts(model, job) for model in plan.models], settle=True)
+    results = [
+        _result_or_failure(model, outcome)
+        for model, outcome in zip(plan.models, outcomes, strict=True)
+    ]
+    errors = [(result.model, result.error) for result in results if result.error is not None]
+    if len(errors) == len(results):
+        raise _combined_error(errors)
+    return (yield from run_in_pool(partial(_batch_of, job, results)))
 
 
 def no_model() -> ConfigError:
-    """The error if no model is configured for drafts."""
+    """Return the error if no model is configured for drafts."""
     return ConfigError(
         "no chat model is configured",
         where="answer.draft.models",
@@ -86,12 +89,12 @@ def no_model() -> ConfigError:
     )
 
 
-def _previewed(job: Job) -> DraftBatch:
-    return _batch(job, [previewed(model, job) for model in job.plan.models or ("",)])
+def _preview_batch(job: Job) -> DraftBatch:
+    return _batch_of(job, [preview_calls(model, job) for model in job.plan.models or ("",)])
 
 
-def _settled(model: str, outcome: Written | Exception) -> Written:
-    """The result of a model; an error of its prompt does not affect other models."""
+def _result_or_failure(model: str, outcome: Written | Exception) -> Written:
+    """Return the result of a model; an error of its prompt does not affect other models."""
     if isinstance(outcome, Written):
         return outcome
     if not isinstance(outcome, RagwrightError):
@@ -100,39 +103,41 @@ def _settled(model: str, outcome: Written | Exception) -> Written:
     return Written(model, notes=(note,), error=outcome)
 
 
-def _all_failed(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
-    """One error for those of all models, of their common kind."""
+def _combined_error(errors: Sequence[tuple[str, RagwrightError]]) -> RagwrightError:
+    """Combine the errors of all models, in their common class."""
     _, first = errors[0]
     if len(errors) == 1:
         return first
     kind = next(k for k in type(first).__mro__ if all(isinstance(error, k) for _, error in errors))
-    told = "; ".join(f"{model}: {type(error).__name__}: {error.what}" for model, error in errors)
-    ways = dict.fromkeys(error.hint for _, error in errors if error.hint)
-    every: RagwrightError = kind(
-        f"each of the {len(errors)} models failed: {told}",
-        where=", ".join(dict.fromkeys(error.where for _, error in errors if error.where)) or None,
-        hint="; ".join(ways) or None,
+    messages = "; ".join(
+        f"{model}: {type(error).__name__}: {error.what}" for model, error in errors
     )
-    every.__cause__ = first
-    return every
+    hints = dict.fromkeys(error.hint for _, error in errors if error.hint)
+    combined: RagwrightError = kind(
+        f"each of the {len(errors)} models failed: {messages}",
+        where=", ".join(dict.fromkeys(error.where for _, error in errors if error.where)) or None,
+        hint="; ".join(hints) or None,
+    )
+    combined.__cause__ = first
+    return combined
 
 
-def _batch(job: Job, made: Sequence[Written]) -> DraftBatch:
+def _batch_of(job: Job, results: Sequence[Written]) -> DraftBatch:
     prompts: list[DraftPrompt] = []
     texts: list[DraftText] = []
     notes = [*job.plan.notes, *job.pool.found.notes]
-    for one in made:
-        texts += [replace(text, prompt=len(prompts) + text.prompt) for text in one.texts]
-        prompts += one.prompts
-        notes += one.notes
+    for result in results:
+        texts += [replace(text, prompt=len(prompts) + text.prompt) for text in result.texts]
+        prompts += result.prompts
+        notes += result.notes
     return DraftBatch(
         job.request,
-        tuple(_marked(texts, job.pool, job.plan.options.near_copy)),
+        tuple(_with_copy_marks(texts, job.pool, job.plan.options.near_copy)),
         tuple(prompts),
         job.pool.found.hits,
         job.pool.found.query,
         job.pool.found.mode,
-        tuple(one.model for one in made if one.model),
+        tuple(result.model for result in results if result.model),
         tuple(dict.fromkeys(notes)),
         # The cost of a failed call is unknown; it must not hide that of the others.
         sum((prompt.usage for prompt in prompts if not prompt.error), Usage()),
@@ -141,11 +146,11 @@ def _batch(job: Job, made: Sequence[Written]) -> DraftBatch:
     )
 
 
-def _marked(texts: Sequence[DraftText], pool: Pool, threshold: float) -> list[DraftText]:
-    """Texts with their near copies: examples of the pool, and earlier texts."""
+def _with_copy_marks(texts: Sequence[DraftText], pool: Pool, threshold: float) -> list[DraftText]:
+    """Mark the near copies of texts: examples of the pool, and earlier texts."""
     examples = [(example.hit.document_id, example.text) for example in pool.examples]
-    found = copies_among([text.text for text in texts], examples, threshold)
+    copies_of_texts = copies_among([text.text for text in texts], examples, threshold)
     return [
         replace(text, marks=(*text.marks, *map(str, copies))) if copies else text
-        for text, copies in zip(texts, found, strict=True)
+        for text, copies in zip(texts, copies_of_texts, strict=True)
     ]

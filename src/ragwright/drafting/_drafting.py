@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 
 @at_work("draft")
 def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftBatch:
-    """The texts of a request, stored in the table of outputs under a number.
+    """Draft the texts of a request, and store them in the table of outputs under a number.
 
-    If it is stopped, the texts written so far are stored, marked partial.
+    If the draft is stopped, the texts written so far are stored, marked partial.
 
     Raises:
         StoppedError: The budget was spent; the hint names the batch of the texts written.
         StoreError: The table of outputs cannot be written; no model was called.
-        KeyboardInterrupt: After Ctrl-C; a note of it names that batch.
+        KeyboardInterrupt: After Ctrl-C; its note names that batch.
     """
     storing = how.save and not how.preview
     if storing:  # before any call is paid for
         project_outputs(project).require_writable()
     underway = Underway()
     flow = drafts(project, request, how, underway)()
-    # before: files may change meanwhile
-    origin = origin_of(project, _settings(project, how)) if storing else Origin()
+    # taken before the run: files may change meanwhile
+    origin = origin_of(project, _settings_of_draft(project, how)) if storing else Origin()
     try:
         batch = project.runner.run(flow, scope=how.scope, timeout=how.timeout, trace=how.trace)
     except (RagwrightError, KeyboardInterrupt) as stop:
         if storing:
-            _keep_partial(project, underway, how, origin, stop)
+            _store_partial(project, underway, how, origin, stop)
         raise
     batch = replace(batch, notes=(*batch.notes, *project.replies.notes))
     if not storing:
@@ -55,7 +55,7 @@ def run_drafts(project: Project, request: DraftRequest, how: Drafting) -> DraftB
 
 
 def with_numbers(options: DraftOptions, how: Drafting) -> DraftOptions:
-    """The options with the numbers of examples and records that a draft asks for.
+    """Set the numbers of examples and records that a draft requests.
 
     Raises:
         ConfigError: The pool is smaller than the number of examples.
@@ -65,55 +65,55 @@ def with_numbers(options: DraftOptions, how: Drafting) -> DraftOptions:
     return replace(options, examples=examples, pool=pool)
 
 
-def _settings(project: Project, how: Drafting) -> Settings:
-    """The project's settings, as they are for one draft."""
-    answer = project.settings.answer
-    own = replace(answer, draft=with_numbers(answer.draft, how))
-    return replace(project.settings, answer=own)
+def _settings_of_draft(project: Project, options: Drafting) -> Settings:
+    """Return the project's settings with those of one draft."""
+    project_answer = project.settings.answer
+    configured = replace(project_answer, draft=with_numbers(project_answer.draft, options))
+    return replace(project.settings, answer=configured)
 
 
-def _keep_partial(
+def _store_partial(
     project: Project,
     underway: Underway,
-    how: Drafting,
+    options: Drafting,
     origin: Origin,
     stop: RagwrightError | KeyboardInterrupt,
 ) -> None:
-    """Store the texts written before a stop; the error says where, or why it failed."""
+    """Store the texts written before a stop; the error names their place, or the failure."""
     reason = stop.what if isinstance(stop, RagwrightError) else "the user (Ctrl-C)"
-    batch = underway.batch(partial(project.runner.known, scope=how.scope), reason)
+    batch = underway.batch(partial(project.runner.known, scope=options.scope), reason)
     if batch is None:
         return
     try:
-        number = save_drafts(project, batch, how.scope, origin)
-        told = (
+        number = save_drafts(project, batch, options.scope, origin)
+        outcome = (
             f"{counted(len(batch.texts), 'text is', 'texts are')} stored as batch "
             f"{number}, marked partial: "
             f"ragwright outputs show {number}"
         )
     except RagwrightError as error:
-        told = (
+        outcome = (
             f"{counted(len(batch.texts), 'text is', 'texts are')} not stored as outputs: "
             f"{error.what}"
         )
     if isinstance(stop, RagwrightError):
-        stop.hint = f"{stop.hint}; {told}" if stop.hint else told
+        stop.hint = f"{stop.hint}; {outcome}" if stop.hint else outcome
     else:
-        stop.add_note(told)
+        stop.add_note(outcome)
 
 
 def forecast_drafts(project: Project, request: DraftRequest, how: Drafting) -> Forecast:
-    """Calls and cost of drafting; without a model, of finding the records."""
-    asked = how if models_of(project, how) else replace(how, preview=True)
-    return project.runner.forecast([drafts(project, request, asked)], scope=how.scope)
+    """Forecast the calls and cost of drafting; without a model, of finding the records."""
+    previewed = how if models_of(project, how) else replace(how, preview=True)
+    return project.runner.forecast([drafts(project, request, previewed)], scope=how.scope)
 
 
 def drafts(
     project: Project, request: DraftRequest, how: Drafting, underway: Underway | None = None
 ) -> Callable[[], Flow[DraftBatch]]:
-    """Opens everything a draft needs; returns a function that makes the flow.
+    """Open everything a draft needs; return a function that makes the flow.
 
-    ``underway`` holds the partial draft if it is stopped.
+    ``underway`` holds the partial draft if the work is stopped.
 
     Raises:
         ConfigError: There is no model to write, or a name is not a model.
@@ -133,14 +133,14 @@ def drafts(
 
 
 def models_of(project: Project, how: Drafting) -> tuple[str, ...]:
-    """The models that write, each once; none if none is configured."""
+    """Return the models that write, each once; none if none is configured."""
     answer = project.settings.answer
-    written = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
-    return tuple(dict.fromkeys(how.models or answer.draft.models or written))
+    answering = () if answer.model == models.ExtractiveReranker.name else (answer.model,)
+    return tuple(dict.fromkeys(how.models or answer.draft.models or answering))
 
 
 def draft_plan(project: Project) -> DraftPlan:
-    """Settings of drafting in a project, without request, models and index."""
+    """Return the settings of drafting in a project, without request, models and index."""
     settings = project.settings
     spec = draft_declarations(project.folder, settings)
     options = settings.answer.draft

@@ -32,7 +32,7 @@ MOST_TEXTS = 200
 """Most texts of one request."""
 
 _MOST_TRIED = 50
-"""Most clients with a biography that are searched among the records."""
+"""Most clients with a biography that are looked up among the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DraftPlan:
         format: Text format of a request from a record's fields.
         rollups: Spellings of clients, and their biographies.
         rules: Length groups.
-        retrieve: Section ``retrieve``: its hard filters, and how its channels are fused.
+        retrieve: Section ``retrieve``: its hard filters, and the fusion of its channels.
         window_of: Returns a model's window by its name.
         preview: Build prompts without sending them.
         notes: Notes added to every batch.
@@ -69,12 +69,12 @@ class DraftPlan:
         Raises:
             PromptError: The file is wrong, with file and line.
         """
-        named = self.options.prompt
-        if named and self.wording.where != named:
-            object.__setattr__(self, "wording", read_wording(named))
+        file = self.options.prompt
+        if file and self.wording.where != file:
+            object.__setattr__(self, "wording", read_wording(file))
 
     def window(self, model: str) -> Window:
-        """The window of a model; unknown without a model."""
+        """Return the window of a model; unknown without a model."""
         return Window() if self.window_of is None or not model else self.window_of(model)
 
 
@@ -101,7 +101,7 @@ class Pool:
 
 
 def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
-    """The request with the client's normalised name and a valid length group.
+    """Return the request with the client's normalised name and a valid length group.
 
     Raises:
         PromptError: An unknown length group, or too many texts.
@@ -129,9 +129,9 @@ def settled_request(request: DraftRequest, plan: DraftPlan) -> DraftRequest:
 
 
 def biography_of(request: DraftRequest, plan: DraftPlan) -> str:
-    """The client's biography if requested and available; else empty."""
-    wanted = request.bio and bool(request.client)
-    return (plan.rollups.biography(request.client) or "") if wanted else ""
+    """Return the client's biography if requested and available; else an empty text."""
+    is_requested = request.bio and bool(request.client)
+    return (plan.rollups.biography(request.client) or "") if is_requested else ""
 
 
 def check_biography(
@@ -140,12 +140,12 @@ def check_biography(
     """Refuse a request for a missing biography; ``typed`` as in `find_pool`.
 
     Raises:
-        PromptError: There is none; lists the nearest clients with one.
+        PromptError: There is none; the hint lists the nearest clients with one.
     """
     if not request.bio or biography_of(request, plan):
         return
-    having = {plan.rollups.canonical(name) for name in plan.rollups.biographies}
-    known = yield from _occurring(sorted(having), target, plan)
+    with_biography = {plan.rollups.canonical(name) for name in plan.rollups.biographies}
+    known = yield from _clients_with_records(sorted(with_biography), target, plan)
     client = typed or request.client
     near = [name for name in plan.rollups.nearest(client, known) if name in known]
     file = "the file given in records/rollups.yaml under `biographies`"
@@ -157,41 +157,41 @@ def check_biography(
     )
 
 
-def _occurring(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[list[str]]:
-    """The clients among these that a record has under the hard filters.
+def _clients_with_records(names: Sequence[str], target: Target, plan: DraftPlan) -> Flow[list[str]]:
+    """Return the clients among these that have a record under the hard filters.
 
     The others must stay hidden: the file of rollups covers all tenants.
     """
-    found = []
+    clients = []
     for name in names[:_MOST_TRIED]:
         hard = (*plan.retrieve.filters, RECORDS, Filter("client", (name,)))
-        how = RetrieveOptions(top_k=1, pool=1, search="keyword", filters=hard)
+        options = RetrieveOptions(top_k=1, pool=1, search="keyword", filters=hard)
         try:
-            yield from retrieve(name, target, how)
+            yield from retrieve(name, target, options)
         except FilterError:
             continue
-        found.append(name)
-    return found
+        clients.append(name)
+    return clients
 
 
 def fields_of(request: DraftRequest) -> dict[str, Any]:
-    """The fields of a request as in records, without empty ones."""
-    given = {
+    """Return the fields of a request as in records, without empty ones."""
+    fields = {
         "client": request.client,
         "ask_type": request.ask_type,
         "topic": request.topics,
         "tone": request.tones,
         "length": request.length,
     }
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def asked_text(request: DraftRequest, plan: DraftPlan) -> str:
-    """The request in the form of records' texts, for the search and the prompt."""
+    """Return the request in the form of records' texts, for the search and the prompt."""
     fields = fields_of(request)
-    told = plan.format.request(fields).strip()
-    if told:
-        return told
+    text = plan.format.request(fields).strip()
+    if text:
+        return text
     joined = ", ".join(
         ", ".join(value) if isinstance(value, tuple) else str(value) for value in fields.values()
     )
@@ -204,7 +204,7 @@ def asked_text(request: DraftRequest, plan: DraftPlan) -> str:
 
 
 def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
-    """One relaxed search: records only, with the request's fields as weighted soft filters."""
+    """Return one relaxed search: records only, the request's fields as weighted soft filters."""
     options, base = plan.options, plan.retrieve
     weights = options.weights
     soft = [
@@ -238,31 +238,33 @@ def searching_for(request: DraftRequest, plan: DraftPlan) -> RetrieveOptions:
 def find_pool(
     request: DraftRequest, target: Target, plan: DraftPlan, typed: str = ""
 ) -> Flow[Pool]:
-    """The records nearest to a settled request, as examples.
+    """Find the records nearest to a settled request, as examples.
 
-    ``typed`` is the client as typed: errors show no other spelling of it.
+    ``typed`` is the client as typed: errors show only this spelling.
 
     Raises:
         PromptError: An unknown client, ask type, topic or tone, with the nearest ones; fewer
             records than examples.
         RetrieveError: The index holds no records.
     """
-    how = searching_for(request, plan)
+    options = searching_for(request, plan)
     try:
-        found = yield from _searched(request, target, plan, how)
+        retrieved = yield from _search_relaxed(request, target, plan, options)
     except FilterError as error:
         near: list[str] = []
         if error.field == "client" and not (error.hint or "").startswith(_NEAREST):
-            likely = plan.rollups.nearest(typed or request.client)
-            near = yield from _occurring(likely, target, plan)
+            similar = plan.rollups.nearest(typed or request.client)
+            near = yield from _clients_with_records(similar, target, plan)
         if typed:
             request = replace(request, client=typed)
-        raise _unknown(error, request, plan, near) from error
-    examples = tuple(example for hit in found.hits if (example := _example(hit, plan)).text.strip())
+        raise _unknown_value_error(error, request, plan, near) from error
+    examples = tuple(
+        example for hit in retrieved.hits if (example := _example_of(hit, plan)).text.strip()
+    )
     if len(examples) < plan.options.examples:
-        raise _too_few(len(examples), how, plan)
+        raise _too_few_error(len(examples), options, plan)
     if request.length not in plan.options.one_per_call:
-        return Pool(found, examples)
+        return Pool(retrieved, examples)
     texts = [example.text for example in examples]
     vectors: Vector | None = None
     if target.model:
@@ -270,59 +272,67 @@ def find_pool(
         reply = yield from send(Lookup(target.snapshot, ids, vectors=True), LookupReply)
         vectors = reply.vectors
     if vectors is not None:
-        alike = similarities(vectors)
+        similarity_matrix = similarities(vectors)
     elif target.analyzer is not None:
-        alike = word_similarities(texts, target.analyzer)
+        similarity_matrix = word_similarities(texts, target.analyzer)
     else:
         raise RetrieveError("neither vectors nor words: examples cannot be compared")
-    # a text that differs only in amounts, dates and names adds nothing as a second example
-    return Pool(found, examples, np.where(same_template(texts), 1.0, np.minimum(alike, 0.999)))
+    # as a second example, a text that differs only in amounts, dates and names adds nothing
+    return Pool(
+        retrieved,
+        examples,
+        np.where(same_template(texts), 1.0, np.minimum(similarity_matrix, 0.999)),
+    )
 
 
-def _searched(
-    request: DraftRequest, target: Target, plan: DraftPlan, how: RetrieveOptions
+def _search_relaxed(
+    request: DraftRequest, target: Target, plan: DraftPlan, options: RetrieveOptions
 ) -> Flow[Retrieved]:
-    """The search; a length that no record has is relaxed beforehand, as it is valid."""
+    """Search; a valid length without any record is relaxed beforehand."""
     query = asked_text(request, plan)
     try:
-        return (yield from retrieve(query, target, how))
+        return (yield from retrieve(query, target, options))
     except FilterError as error:
-        if error.field != "length" or not error.values or not _is_asked(error, request, plan):
+        if error.field != "length" or not error.values or not _is_requested(error, request, plan):
             raise
-    others = tuple(one for one in how.soft if one.field != "length")
-    found = yield from retrieve(query, target, replace(how, soft=others))
+    others = tuple(soft_filter for soft_filter in options.soft if soft_filter.field != "length")
+    retrieved = yield from retrieve(query, target, replace(options, soft=others))
     note = f"no record is {request.length}: the examples are of other lengths"
-    return replace(found, notes=(*found.notes, note))
+    return replace(retrieved, notes=(*retrieved.notes, note))
 
 
-def _example(hit: Hit, plan: DraftPlan) -> Example:
+def _example_of(hit: Hit, plan: DraftPlan) -> Example:
     begins = hit.metadata.get("message_at", 0)
-    at = max(0, int(begins) - hit.start) if isinstance(begins, int | float | str) else 0
+    message_start = max(0, int(begins) - hit.start) if isinstance(begins, int | float | str) else 0
     metadata: Mapping[str, Any] = hit.metadata
-    told = plan.format.request(metadata).strip() or hit.text[:at].strip()
+    request = plan.format.request(metadata).strip() or hit.text[:message_start].strip()
     length = metadata.get("length", "")
-    return Example(told, length if isinstance(length, str) else "", hit.text[at:].strip(), hit)
+    return Example(
+        request, length if isinstance(length, str) else "", hit.text[message_start:].strip(), hit
+    )
 
 
-def _unknown(
+def _unknown_value_error(
     error: FilterError, request: DraftRequest, plan: DraftPlan, near: Sequence[str]
 ) -> RetrieveError | PromptError:
-    """The error for a filter whose field or value no record has.
+    """Return the error for a filter whose field or value no record has.
 
-    ``near`` are clients spelled like the unknown one.
+    ``near`` are clients with a similar spelling.
     """
     name, values = error.field, error.values
     if name == "kind" and values in ((), RECORDS.values):
-        if barring := [str(one) for one in plan.retrieve.filters if _bars_records(one)]:
+        if excluding := [
+            str(exclusion) for exclusion in plan.retrieve.filters if _excludes_records(exclusion)
+        ]:
             return RetrieveError(
-                f"the filter {_listed(barring)} excludes all records",
+                f"the filter {', '.join(excluding)} excludes all records",
                 where="retrieve.filters",
                 hint="to keep records out of answers only, use `ask --filter`: drafts need them",
             )
         return RetrieveError(
             "the index holds no records", hint="run: ragwright records refresh   (then draft again)"
         )
-    if not _is_asked(error, request, plan):
+    if not _is_requested(error, request, plan):
         return error
     if not values:
         return PromptError(
@@ -330,24 +340,30 @@ def _unknown(
             where=_FLAG[name],
             hint=f"leave {_FLAG[name]} out, or run `ragwright records check`",
         )
-    told = (request.client,) if name == "client" else values
-    under = _listed([str(one) for one in plan.retrieve.filters])
-    what = f"no record has the {_LABEL[name]} {' or '.join(map(repr, told))}"
-    hint = f"{_NEAREST} {_listed(near)}" if near else error.hint
-    return PromptError(what + (f" under {under}" if under else ""), where=_FLAG[name], hint=hint)
+    shown_values = (request.client,) if name == "client" else values
+    filters = ", ".join(str(hard_filter) for hard_filter in plan.retrieve.filters)
+    problem = f"no record has the {_LABEL[name]} {' or '.join(map(repr, shown_values))}"
+    hint = f"{_NEAREST} {', '.join(near)}" if near else error.hint
+    return PromptError(
+        problem + (f" under {filters}" if filters else ""), where=_FLAG[name], hint=hint
+    )
 
 
-def _is_asked(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
+def _is_requested(error: FilterError, request: DraftRequest, plan: DraftPlan) -> bool:
     """True if the unknown value is part of the request, not of a hard filter."""
     wanted = fields_of(request).get(error.field, ())
-    asked = [one for one in plan.retrieve.filters if not one.exclude]
-    hard = [one.values for one in asked if one.field == error.field]
-    return bool(wanted) and not any(error.values == tuple(map(str, values)) for values in hard)
+    inclusive = [hard_filter for hard_filter in plan.retrieve.filters if not hard_filter.exclude]
+    values_of_field = [
+        hard_filter.values for hard_filter in inclusive if hard_filter.field == error.field
+    ]
+    return bool(wanted) and not any(
+        error.values == tuple(map(str, values)) for values in values_of_field
+    )
 
 
-def _bars_records(one: Filter) -> bool:
-    held = set(map(str, one.values)) & set(map(str, RECORDS.values))
-    return one.exclude and one.field == RECORDS.field and bool(held)
+def _excludes_records(hard_filter: Filter) -> bool:
+    kinds = set(map(str, hard_filter.values)) & set(map(str, RECORDS.values))
+    return hard_filter.exclude and hard_filter.field == RECORDS.field and bool(kinds)
 
 
 _NEAREST = "nearest:"
@@ -367,14 +383,14 @@ _FLAG = {
 }
 
 
-def _too_few(count: int, how: RetrieveOptions, plan: DraftPlan) -> PromptError:
+def _too_few_error(count: int, search: RetrieveOptions, plan: DraftPlan) -> PromptError:
     options = plan.options
-    hard = _listed([str(one) for one in how.filters])
-    bound = "" if how.threshold is None else f" over the threshold of {how.threshold:g}"
-    soft = _listed([f"{one.field}={one.values[0]}" for one in how.soft])
-    met = "" if how.unfiltered or not how.soft else f" that meet one of {soft}"
+    hard_filters = ", ".join(str(hard_filter) for hard_filter in search.filters)
+    bound = "" if search.threshold is None else f" over the threshold of {search.threshold:g}"
+    soft_filters = ", ".join(f"{soft.field}={soft.values[0]}" for soft in search.soft)
+    met = "" if search.unfiltered or not search.soft else f" that meet one of {soft_filters}"
     ways = []
-    if how.threshold is not None:
+    if search.threshold is not None:
         ways.append("lower answer.draft.threshold")
     if met:
         ways.append("switch answer.draft.unfiltered on, or leave filters out")
@@ -383,13 +399,9 @@ def _too_few(count: int, how: RetrieveOptions, plan: DraftPlan) -> PromptError:
     if not count and not ways:
         ways.append("no record shares a word with the request: search by vectors too")
     return PromptError(
-        f"{counted(count, 'record')} found{bound} under {hard}{met}, but "
+        f"{counted(count, 'record')} found{bound} under {hard_filters}{met}, but "
         f"{options.examples} examples are "
         "needed",
         where="answer.draft.examples",
         hint="; or ".join(ways),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)

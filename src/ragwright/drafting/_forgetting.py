@@ -22,11 +22,11 @@ _END_WORK = (
 
 
 @contextmanager
-def _erasing(project: Project, name: str) -> Iterator[None]:
-    """Nobody works on the project while it is open; what is under way learns of it twice.
+def _erasing_alone(project: Project, name: str) -> Iterator[None]:
+    """Erase without other work on the project; announce the erasure before and after.
 
-    First to give way: answers that were made from it end. Then to read again what is left, which
-    nobody could before the end.
+    After the first announcement, answers that use the erased text end; after the second, other
+    processes read the remaining data again.
 
     Raises:
         StoreBusyError: As :func:`forget_document`.
@@ -40,12 +40,12 @@ def _erasing(project: Project, name: str) -> Iterator[None]:
 
 
 def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
-    """Purge a document from store, replies, runs, outputs and tables; returns the counts.
+    """Purge a document from store, replies, runs, outputs and tables; return the counts.
 
-    The document of a record goes from the tables too, with all their earlier versions, and from
-    the Delta tables that they were exported to (``exported``). Replies to prompts that held
-    earlier answers go as well, since those may have quoted it. Whoever is about to show or store an
-    answer reads :attr:`Project.erasures` again, in every process.
+    The document of a record is also removed from the tables, with all their earlier versions, and
+    from exported Delta tables (``exported``). Replies to prompts that held earlier answers are
+    removed too, since those may have quoted it. Every process reads :attr:`Project.erasures` again
+    before it shows or stores an answer.
 
     Args:
         project: The project.
@@ -57,12 +57,12 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             message names them, and nothing was forgotten.
     """
     one_to_forget(document_id, None)
-    with _erasing(project, document_id):
+    with _erasing_alone(project, document_id):
         document = project.store.document(document_id)
         removed = project.store.remove([document_id], purge=True)
         project.views.channels.drop()  # they may hold its text
-        forget_glossaries(project.folder.cache)  # mined from the document too
-        clear_spools(project.folder.cache)  # of an ingest that was killed
+        forget_glossaries(project.folder.cache)  # they may be mined from the document
+        clear_spools(project.folder.cache)  # left by an ingest that was killed
         project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         names = {document_id, CONVERSATION} | ({document.source} if document else set())
@@ -82,35 +82,35 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
 
 
 def scope_name(scope: str) -> str:
-    """Name of a visibility scope among the erasures of a project."""
+    """Return the name of a visibility scope among the erasures of a project."""
     return f"ragwright:scope:{scope}"
 
 
 def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
-    """Purge the replies, runs and outputs made in a visibility scope; returns the counts.
+    """Purge the replies, runs and outputs made in a visibility scope; return the counts.
 
     Raises:
         StoreError: The name is empty.
         StoreBusyError: As :func:`forget_document`.
     """
     one_to_forget(None, scope)
-    with _erasing(project, scope_name(scope)):
+    with _erasing_alone(project, scope_name(scope)):
         replies = project.replies.forget(scope=scope)
         counts = _forget_rows(project, scope=scope)
         return {"replies": replies, "rows": counts["rows"], "outputs": counts["outputs"]}
 
 
-def _forget_rows(project: Project, **named: str) -> Mapping[str, int]:
-    """Purge a document (``source``) or a ``scope`` from the ledger and backups; returns the counts.
+def _forget_rows(project: Project, **target: str) -> Mapping[str, int]:
+    """Purge a document (``source``) or a ``scope`` from ledger and backups; return the counts.
 
-    With a shared database, what the project folder holds goes too: rows from before they were
-    moved, and what jobs have printed.
+    With a shared database, the ledger of the project folder is purged too: it holds rows from
+    before the move, and the printed output of jobs.
     """
     file = project.folder.ledger
     counts: dict[str, int] = {}
     for place in dict.fromkeys((file, project.settings.shared.place(file))):
         power_safe = project.settings.budget.power_safe
         with closing(open_ledger(place, power_safe=power_safe)) as database:
-            counts.update(forget(database, **named))
+            counts.update(forget(database, **target))
     forget_backups(project.folder.data)  # after opening, which may have made one
     return counts

@@ -1,4 +1,4 @@
-"""Moving what a project has stored in its own files into its shared database."""
+"""Moving a project's own data into its shared database."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 def move_to_shared(project: Project) -> Mapping[str, int]:
     """Copy replies, runs and outputs of the project folder into the shared database.
 
-    The files stay as they are. It may be repeated: what is there already is not copied again.
-    Returns how many are new.
+    The files stay as they are. Rows that exist already are not copied again.
+    Returns the number of new rows.
 
     Raises:
         ConfigError: The project has no shared database.
         StoreError: A file cannot be read, the database cannot be written, or both hold different
             outputs of the same number.
     """
-    place, folder = _place(project), project.folder
+    place, folder = _shared_place(project), project.folder
     with project.alone("shared move", hint="wait for other work to end, or end it"):
         replies = project.replies.move(folder.cache / "replies.sqlite")
         with closing(open_ledger(place)) as database:
@@ -34,21 +34,21 @@ def move_to_shared(project: Project) -> Mapping[str, int]:
 
 
 def migrate_shared(project: Project) -> Mapping[str, int]:
-    """Migrate the tables of the shared database; returns their schema versions by name.
+    """Migrate the tables of the shared database; return their schema versions by name.
 
     Raises:
         ConfigError: The project has no shared database.
         SchemaVersionError: Its tables are of a newer version.
     """
-    place = _place(project)
-    found = {}
+    place = _shared_place(project)
+    versions = {}
     for tables in (REPLY_TABLES, LEDGER_TABLES):
         open_database(place, tables, upgrade=True).close()
-        found[tables.name] = tables.version
-    return found
+        versions[tables.name] = tables.version
+    return versions
 
 
-def _place(project: Project) -> SharedPlace:
+def _shared_place(project: Project) -> SharedPlace:
     place = project.settings.shared.place(project.folder.data)
     if not isinstance(place, SharedPlace):
         raise ConfigError(

@@ -18,12 +18,12 @@ class Drafting:
         models: Models that write, in place of the configured ones.
         preview: Show the prompts without sending them; nothing is stored.
         save: Store prompts and texts in the table of outputs.
-        scope: Who may see replies and outputs (tenant, permissions).
-        trace: Gets an entry for each request.
-        filters: Hard filters beside the project's own.
-        timeout: Most seconds; the texts written by then are stored, marked partial.
+        scope: Visibility of replies and outputs (tenant, permissions).
+        trace: List that gets an entry for each request.
+        filters: Hard filters in addition to the project's own.
+        timeout: Most seconds; texts written until then are stored, marked partial.
         examples: Examples in a prompt, in place of ``answer.draft.examples``.
-        pool: Records that examples are taken from, in place of ``answer.draft.pool``.
+        pool: Records to choose examples from, in place of ``answer.draft.pool``.
     """
 
     models: tuple[str, ...] = ()

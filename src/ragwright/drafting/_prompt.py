@@ -14,17 +14,17 @@ from ..flow import Message
 from ..retrieve import dissimilar
 from ._find import DraftPlan, Example, Pool, asked_text, biography_of
 from ._records import DraftRequest
-from ._wording import told
+from ._wording import render_wording
 
 CHAT = "chat"
-"""Name of the form that is not a raw prompt."""
+"""Name of the form of chats; other forms are raw prompts."""
 
 Shown: TypeAlias = frozenset[str]
 """Chunk ids of the examples of a prompt."""
 
 _TRIES = 24
 _STARTS = 3
-"""Number of choices of examples tried, and how many of these from the whole pool."""
+"""Most choices of examples, and the number of these from the whole pool."""
 
 _FORM = ("template", "stop", "guard")
 _FORMS = "draft_forms"
@@ -32,11 +32,11 @@ _FORMS = "draft_forms"
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Conversion of turns into a prompt.
+    """A form of prompts: the conversion of turns into a text.
 
     Attributes:
         name: ``chat``, ``llama3``, ``instruction``, or a path.
-        template: Of the raw prompt; empty for a chat.
+        template: Template of the raw prompt; empty for a chat.
         stop: Texts at which a reply ends.
         guard: Line beginnings that values must not contain.
         where: File of the template.
@@ -67,21 +67,21 @@ class Composed:
 
 
 def form_of(model: str, plan: DraftPlan) -> Form:
-    """The prompt form of a model.
+    """Return the prompt form of a model.
 
     Raises:
-        PromptError: No such form and no such file; with file and line where the file is wrong.
+        PromptError: There is no such form or file, or the file is wrong, with its line.
     """
     name = plan.options.formats.get(model, plan.options.format)
-    return _form(name, plan.options.stop)
+    return _form_by_name(name, plan.options.stop)
 
 
-def _form(name: str, stop: tuple[str, ...]) -> Form:
+def _form_by_name(name: str, stop: tuple[str, ...]) -> Form:
     if name == CHAT:
         return Form(CHAT, stop=stop)
     shipped = shipped_mapping("answer", f"prompts/{_FORMS}.yaml")
     if name in shipped.values:
-        return _filled(name, shipped.values[name], shipped, stop)
+        return _form_from_values(name, shipped.values[name], shipped, stop)
     file = Path(name)
     if not file.is_file():
         raise PromptError(
@@ -90,9 +90,9 @@ def _form(name: str, stop: tuple[str, ...]) -> Form:
             hint=near(name, (CHAT, *shipped.values)),
         )
     if file.suffix in {".yaml", ".yml"}:
-        own = read_mapping(file)
-        own.check_keys(_FORM, "a prompt form")
-        return _filled(name, own.values, own, stop)
+        custom = read_mapping(file)
+        custom.check_keys(_FORM, "a prompt form")
+        return _form_from_values(name, custom.values, custom, stop)
     try:
         template = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -100,19 +100,24 @@ def _form(name: str, stop: tuple[str, ...]) -> Form:
     return Form(name, template, stop, stop, name)
 
 
-def _filled(name: str, values: Mapping[str, Any], data: Mapped, stop: tuple[str, ...]) -> Form:
+def _form_from_values(
+    name: str, values: Mapping[str, Any], data: Mapped, stop: tuple[str, ...]
+) -> Form:
     template = values.get("template", "")
     if not isinstance(template, str) or not template.strip():
         raise PromptError("a prompt form needs the key 'template'", where=data.where)
-    own, guard = _texts(values, "stop", data), _texts(values, "guard", data)
-    return Form(name, template, (*own, *stop), (*guard, *stop), data.where)
+    own_stop, own_guard = (
+        _list_of_texts(values, "stop", data),
+        _list_of_texts(values, "guard", data),
+    )
+    return Form(name, template, (*own_stop, *stop), (*own_guard, *stop), data.where)
 
 
-def _texts(values: Mapping[str, Any], key: str, data: Mapped) -> tuple[str, ...]:
-    found = values.get(key, [])
-    if not isinstance(found, list) or any(not isinstance(one, str) or not one for one in found):
+def _list_of_texts(values: Mapping[str, Any], key: str, data: Mapped) -> tuple[str, ...]:
+    texts = values.get(key, [])
+    if not isinstance(texts, list) or any(not isinstance(text, str) or not text for text in texts):
         raise PromptError(f"{key!r} must be a list of texts", where=data.place(key))
-    return tuple(found)
+    return tuple(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,62 +130,62 @@ class Frame:
     window: Window
 
     def composed(self, examples: Sequence[Example], wanted: Wanted) -> Composed:
-        """The prompt with these examples.
+        """Return the prompt with these examples.
 
         Raises:
             PromptError: A template is wrong, with its file.
         """
         request, wording = self.request, self.plan.wording
         values = {
-            "client": self._safe(" ".join(request.client.split())),
-            "biography": self._safe(biography_of(request, self.plan)),
+            "client": self._guarded_text(" ".join(request.client.split())),
+            "biography": self._guarded_text(biography_of(request, self.plan)),
         }
-        turns = [Message("system", told(wording, "system", values))]
+        turns = [Message("system", render_wording(wording, "system", values))]
         for example in examples:
-            asked = {
-                "request": self._safe(example.request),
-                "length": self._safe(self._length(example.length)),
+            example_values = {
+                "request": self._guarded_text(example.request),
+                "length": self._guarded_text(self._length_text(example.length)),
             }
-            turns.append(Message("user", told(wording, "example", asked)))
-            turns.append(Message("assistant", self._safe(example.text)))
-        last = {
-            "request": self._safe(asked_text(request, self.plan)),
-            "length": self._safe(self._length(request.length)),
-            "headlines": [self._safe(headline) for headline in request.headlines],
+            turns.append(Message("user", render_wording(wording, "example", example_values)))
+            turns.append(Message("assistant", self._guarded_text(example.text)))
+        request_values = {
+            "request": self._guarded_text(asked_text(request, self.plan)),
+            "length": self._guarded_text(self._length_text(request.length)),
+            "headlines": [self._guarded_text(headline) for headline in request.headlines],
             "count": wanted.count,
             "lengths": list(wanted.lengths),
         }
-        turns.append(Message("user", told(wording, "request", last)))
+        turns.append(Message("user", render_wording(wording, "request", request_values)))
         turns = [turn for turn in turns if turn.content]
-        return Composed(tuple(turns), self._raw(turns), tuple(examples))
+        return Composed(tuple(turns), self._raw_text(turns), tuple(examples))
 
     def fitted(self, examples: Sequence[Example], wanted: Wanted) -> tuple[Composed, int]:
-        """The prompt with as many of the first examples as fit the window, and how many do not.
+        """Return the prompt with as many of the first examples as fit, and the number left out.
 
         Raises:
             PromptError: Not even one fits.
         """
-        whole = self.composed(examples, wanted)
-        if self._over(whole) <= 0:
-            return whole, 0
+        complete = self.composed(examples, wanted)
+        if self._tokens_over(complete) <= 0:
+            return complete, 0
         low, high = 0, len(examples) - 1
         while low < high:
             middle = (low + high + 1) // 2
-            if self._over(self.composed(examples[:middle], wanted)) <= 0:
+            if self._tokens_over(self.composed(examples[:middle], wanted)) <= 0:
                 low = middle
             else:
                 high = middle - 1
-        fitting = self.composed(examples[:low], wanted)
-        if not low or self._over(fitting) > 0:
+        longest = self.composed(examples[:low], wanted)
+        if not low or self._tokens_over(longest) > 0:
             raise PromptError(
                 f"no example fits a window of {self.window.tokens} tokens beside a reply of "
                 f"{self.plan.options.max_tokens}",
                 hint="lower answer.draft.max_tokens, or use a model with a larger window",
             )
-        return fitting, len(examples) - low
+        return longest, len(examples) - low
 
-    def _over(self, composed: Composed) -> int:
-        """Tokens over the window, 0 or less if it fits or the window is unknown."""
+    def _tokens_over(self, composed: Composed) -> int:
+        """Return the tokens over the window, 0 or less if it fits or the window is unknown."""
         if self.window.tokens is None:
             return 0
         if composed.text:
@@ -189,7 +194,7 @@ class Frame:
             size = self.window.size(composed.messages)
         return size + self.plan.options.max_tokens - self.window.tokens
 
-    def _raw(self, turns: Sequence[Message]) -> str:
+    def _raw_text(self, turns: Sequence[Message]) -> str:
         if self.form.name == CHAT:
             return ""
         values = {"messages": [{"role": t.role, "content": t.content} for t in turns]}
@@ -202,53 +207,57 @@ class Frame:
                 hint=error.hint,
             ) from error
 
-    def _safe(self, text: str) -> str:
+    def _guarded_text(self, text: str) -> str:
         return guarded(text.strip(), self.form.guard)
 
-    def _length(self, group: str) -> str:
+    def _length_text(self, group: str) -> str:
         return length_words(group, self.plan)
 
 
 def length_words(group: str, plan: DraftPlan) -> str:
-    """A length group as text, ``short: under 160 characters``; empty for an unknown one."""
+    """Return a length group as text, ``short: under 160 characters``; empty if unknown."""
     least, under = plan.rules.bounds(group)
     if not least and under is None:
         return ""
     wording = plan.wording
     key = "from" if under is None else "between" if least else "under"
-    return told(wording, key, {"name": group, "least": least, "under": under})
+    return render_wording(wording, key, {"name": group, "least": least, "under": under})
 
 
 def chosen_examples(
     pool: Pool, plan: DraftPlan, call: int, unlike: bool, used: Container[Shown] = ()
 ) -> tuple[Example, ...]:
-    """The examples of a call, in the order they are shown.
+    """Choose the examples of a call, in the order they are shown.
 
     Args:
         pool: Examples to choose from.
         plan: Number of examples, and the seed.
         call: Number of the call; each makes its own choice.
-        unlike: The mutually most dissimilar ones, greedily, instead of a random sample.
+        unlike: Choose the mutually most dissimilar ones, greedily, not a random sample.
         used: Sets of earlier calls; reused only if no other set is found.
     """
-    count, whole = plan.options.examples, len(pool.examples)
-    chance = random.Random(f"{plan.options.seed}:{call}")  # noqa: S311 (no secret)
+    count, pool_size = plan.options.examples, len(pool.examples)
+    random_choice = random.Random(f"{plan.options.seed}:{call}")  # noqa: S311 (no secret)
     if not unlike:
-        return tuple(pool.examples[at] for at in chance.sample(range(whole), count))
+        return tuple(pool.examples[at] for at in random_choice.sample(range(pool_size), count))
     first: tuple[Example, ...] = ()
-    for attempt in range(_TRIES if whole > count else 1):
+    for attempt in range(_TRIES if pool_size > count else 1):
         # Try another start first, then leave out more and more of the pool.
-        less = min(max(0, attempt - _STARTS), whole - count)
-        kept = sorted(chance.sample(range(whole), whole - less)) if less else list(range(whole))
-        alike = pool.similarity[kept][:, kept]
-        places = dissimilar(alike, count, chance.getrandbits(32))
-        chosen = tuple(pool.examples[kept[at]] for at in places)
-        if shown(chosen) not in used:
+        left_out = min(max(0, attempt - _STARTS), pool_size - count)
+        remaining = (
+            sorted(random_choice.sample(range(pool_size), pool_size - left_out))
+            if left_out
+            else list(range(pool_size))
+        )
+        similarities = pool.similarity[remaining][:, remaining]
+        places = dissimilar(similarities, count, random_choice.getrandbits(32))
+        chosen = tuple(pool.examples[remaining[at]] for at in places)
+        if example_set(chosen) not in used:
             return chosen
         first = first or chosen
     return first
 
 
-def shown(examples: Sequence[Example]) -> Shown:
-    """The set of examples, independent of order."""
+def example_set(examples: Sequence[Example]) -> Shown:
+    """Return the set of examples, independent of order."""
     return frozenset(example.hit.chunk_id for example in examples)

@@ -15,7 +15,7 @@ class DraftRequest:
     """A request for texts.
 
     Attributes:
-        client: Client who sends the texts, as named in the records.
+        client: The client that sends the texts, as named in the records.
         ask_type: Their ask type, such as ``donate``.
         topics: Their topics.
         tones: Their tones.
@@ -52,14 +52,14 @@ class DraftPrompt:
         examples: Chunk ids of its examples, in the order shown.
         wanted: Number of texts requested.
         purpose: ``first``, ``length`` (to replace texts of a wrong length) or ``missing`` (texts
-            that the first call did not give).
+            that the first call did not return).
         sample: Number of the sample; equal prompts with different numbers are different calls.
         reply: The model's reply, empty if it failed or was not called.
-        finish: How the reply ended (``stop``, ``length``, …), empty if there is none.
+        finish: Finish reason of the reply (``stop``, ``length``, …), empty if there is none.
         usage: Usage and cost of this call in this batch: zero if its reply was stored, or shared
             with another call of the batch.
         reply_usage: Usage of the reply when it was first written.
-        error: Why there is no reply, empty if there is one.
+        error: Reason of a missing reply, empty if there is one.
         cached: True if the reply was stored.
     """
 
@@ -114,9 +114,9 @@ class DraftBatch:
         texts: By model in the requested order, then in the order written.
         prompts: All calls, likewise; with ``--show-prompt`` the prompts that would be sent.
         hits: The pool of examples, best first; each with its relaxation level.
-        query: Text that was searched for.
-        mode: How it was searched: ``keyword``, ``dense``, ``hybrid``.
-        models: Models that were asked.
+        query: Text of the search.
+        mode: Mode of the search: ``keyword``, ``dense``, ``hybrid``.
+        models: Models that were called.
         notes: Notes for the user: a fallback of the index, a model that failed, texts requested
             again, examples left out.
         usage: Sum of ``usage`` over all prompts, including repeated requests: usage and cost of

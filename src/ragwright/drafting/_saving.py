@@ -1,4 +1,4 @@
-"""Stores drafted texts with their configuration."""
+"""Storing drafted texts with their configuration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def project_outputs(project: Project) -> Outputs:
-    """The table of outputs of a project, in its data folder or shared; closed with the project."""
+    """Return the table of outputs of a project, own or shared; it is closed with the project."""
     path = project.settings.shared.place(project.folder.ledger)
     power_safe = project.settings.budget.power_safe
     return project.attached(Outputs, lambda: Outputs(path, power_safe=power_safe))
@@ -23,33 +23,35 @@ def project_outputs(project: Project) -> Outputs:
 def save_drafts(
     project: Project, batch: DraftBatch, scope: str = "", origin: Origin | None = None
 ) -> int:
-    """Store a batch of drafts with its origin; returns its number.
+    """Store a batch of drafts with its origin; return its number.
 
     Args:
         project: Project of the draft.
         batch: The drafts, with the snapshot of the index that was searched.
-        scope: Who may see it (tenant, permissions).
-        origin: :func:`origin_of` from before the drafting, for files may change meanwhile; the
+        scope: Visibility of the batch (tenant, permissions).
+        origin: :func:`origin_of` from before the drafting, as files may change meanwhile; the
             present one if None.
 
     Raises:
         StoreError: It cannot be stored; nothing is stored.
     """
-    made = origin or origin_of(project)
-    return project_outputs(project).save(batch, replace(made, snapshot=batch.snapshot, scope=scope))
+    batch_origin = origin or origin_of(project)
+    return project_outputs(project).save(
+        batch, replace(batch_origin, snapshot=batch.snapshot, scope=scope)
+    )
 
 
 def origin_of(project: Project, settings: Settings | None = None) -> Origin:
-    """The present configuration of an opened project, and whether it is served.
+    """Return the present configuration of an opened project, and its number if it is served.
 
     The snapshot and the scope are the batch's own. ``settings`` are those of the batch, if they
     differ from the project's.
     """
     configuration = configuration_of(project.folder, settings or project.settings)
     served = Served(project.folder).current()
-    same = served is not None and served.configuration == configuration.hash
+    is_served = served is not None and served.configuration == configuration.hash
     return Origin(
         configuration=configuration.hash,
         settings=configuration.body(),
-        served=served.number if served is not None and same else None,
+        served=served.number if served is not None and is_served else None,
     )

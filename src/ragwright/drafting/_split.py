@@ -85,11 +85,11 @@ _REFUSES = re.compile(
 _SHOWN = 120
 _LONGEST_REMARK = 300
 
-_Found = list[tuple[str, str]]
+_MarkedTexts = list[tuple[str, str]]
 
 
 def split_reply(reply: str, wanted: int = 1) -> Split:
-    """The texts of a reply to a request for ``wanted`` of them, in order.
+    """Return the texts of a reply to a request for ``wanted`` of them, in order.
 
     Thoughts, a code fence around the reply, quotes, emphasis, character counts and remarks around
     the texts are removed. There may be fewer or more texts than wanted; none for an empty reply.
@@ -98,15 +98,17 @@ def split_reply(reply: str, wanted: int = 1) -> Split:
     fenced = _FENCED.fullmatch(body)
     if fenced and _is_preamble(fenced[1]) and len(fenced[3]) <= _LONGEST_REMARK:
         body = fenced[2].strip()
-    found = _json_texts(body) or _listed(body, wanted)
-    if not found and _REFUSAL.match(body) and _REFUSES.search(body[:400]):
+    texts = _json_texts(body) or _list_texts(body, wanted)
+    if not texts and _REFUSAL.match(body) and _REFUSES.search(body[:400]):
         return Split(refused=" ".join(body.split())[:_SHOWN])
-    parts = (ReplyText(_bare(text), mark) for text, mark in found or _unlisted(body, wanted))
+    parts = (
+        ReplyText(_bare_text(text), mark) for text, mark in texts or _paragraph_texts(body, wanted)
+    )
     return Split(tuple(part for part in parts if part.text))
 
 
-def _json_texts(body: str) -> _Found:
-    """Texts of a JSON list or object at the start of a line; none if there is none."""
+def _json_texts(body: str) -> _MarkedTexts:
+    """Return the texts of a JSON list or object at the start of a line; none if there is none."""
     begin = re.search(r"^\s*[\[{]", body, re.MULTILINE)
     if begin is None:
         return []
@@ -115,110 +117,121 @@ def _json_texts(body: str) -> _Found:
     except (ValueError, RecursionError):
         return []
     if isinstance(value, dict):
-        lists = [one for one in value.values() if isinstance(one, list)]
+        lists = [item_value for item_value in value.values() if isinstance(item_value, list)]
         value = lists[0] if len(lists) == 1 else list(value.values())
     texts = [_json_text(item) for item in value]
     return [(text, "") for text in texts if text is not None] if None not in texts else []
 
 
 def _json_text(item: Any) -> str | None:
-    """A text, or that of an object: under a usual key, or its only one."""
+    """Return a text, or that of an object: under a usual key, or its only one."""
     if isinstance(item, dict):
-        texts = [one for one in item.values() if isinstance(one, str)]
-        named = [item[key] for key in ("text", "message", "content") if key in item]
-        item = named[0] if named else texts[0] if len(texts) == 1 else None
+        texts = [item_value for item_value in item.values() if isinstance(item_value, str)]
+        by_key = [item[key] for key in ("text", "message", "content") if key in item]
+        item = by_key[0] if by_key else texts[0] if len(texts) == 1 else None
     return item if isinstance(item, str) else None
 
 
 # -- lists ---------------------------------------------------------------------------------
 
 
-def _listed(body: str, wanted: int) -> _Found:
-    """Texts of a numbered list, else of a bulleted one; none if the reply is neither."""
+def _list_texts(body: str, wanted: int) -> _MarkedTexts:
+    """Return the texts of a numbered list, or of a bulleted one; none if the reply is neither."""
     lines = body.split("\n")
-    lists = [found for found in (_numbered(lines), _bulleted(lines, wanted)) if found]
-    return _checked(max(lists, key=lambda found: len(found) == wanted), wanted) if lists else []
+    lists = [texts for texts in (_numbered_texts(lines), _bulleted_texts(lines, wanted)) if texts]
+    return _marked_list(max(lists, key=lambda texts: len(texts) == wanted), wanted) if lists else []
 
 
-def _numbered(lines: Sequence[str]) -> _Found:
-    """Texts that begin at consecutive numbers; a doubtful number marks its texts."""
-    marks = [(at, mark) for at, line in enumerate(lines) if (mark := _NUMBER.match(line))]
+def _numbered_texts(lines: Sequence[str]) -> _MarkedTexts:
+    """Return texts that begin at consecutive numbers; a doubtful number marks its texts."""
+    marks = [
+        (line_number, mark)
+        for line_number, line in enumerate(lines)
+        if (mark := _NUMBER.match(line))
+    ]
     marks = _outermost(marks)
     numbers = [int(mark["number"]) for _, mark in marks]
     starts: list[tuple[int, int]] = []
     doubtful: set[int] = set()
     expected = min(1, numbers[0]) if numbers else 1
-    for place, ((at, mark), number) in enumerate(zip(marks, numbers, strict=True)):
+    for place, ((line_number, mark), number) in enumerate(zip(marks, numbers, strict=True)):
         if number < expected or (number > expected and expected in numbers[place:]):
             doubtful.add(len(starts) - 1)
             continue
         if number > expected:
             doubtful |= {len(starts) - 1, len(starts)}
-        starts.append((at, mark.end()))
+        starts.append((line_number, mark.end()))
         expected = number + 1
     if not starts:
         return []
     before = "\n".join(lines[: starts[0][0]])
     if len(starts) == 1 and (numbers[0] > 1 or not _is_preamble(before)):
         return []
-    found = [
-        (text, NUMBERS if at in doubtful else "") for at, text in enumerate(_between(lines, starts))
+    texts = [
+        (text, NUMBERS if index in doubtful else "")
+        for index, text in enumerate(_texts_between(lines, starts))
     ]
-    return [(before, NUMBERS), *found] if numbers[0] > 1 and not _is_preamble(before) else found
+    return [(before, NUMBERS), *texts] if numbers[0] > 1 and not _is_preamble(before) else texts
 
 
-def _bulleted(lines: Sequence[str], wanted: int) -> _Found:
-    """Texts that begin at the bullet of the first item; one alone only if one was wanted."""
-    marks = [(at, mark) for at, line in enumerate(lines) if (mark := _BULLET.match(line))]
-    marks = [one for one in marks if one[1]["bullet"] == marks[0][1]["bullet"]]
-    starts = [(at, mark.end()) for at, mark in _outermost(marks)]
+def _bulleted_texts(lines: Sequence[str], wanted: int) -> _MarkedTexts:
+    """Return texts that begin at the bullet of the first item; one alone only if one is wanted."""
+    marks = [
+        (line_number, mark)
+        for line_number, line in enumerate(lines)
+        if (mark := _BULLET.match(line))
+    ]
+    marks = [mark_at for mark_at in marks if mark_at[1]["bullet"] == marks[0][1]["bullet"]]
+    starts = [(line_number, mark.end()) for line_number, mark in _outermost(marks)]
     if len(starts) < 2 and not (starts and wanted == 1 and starts[0][0] == 0):
         return []
-    return [(text, "") for text in _between(lines, starts)]
+    return [(text, "") for text in _texts_between(lines, starts)]
 
 
 def _outermost(marks: list[tuple[int, re.Match[str]]]) -> list[tuple[int, re.Match[str]]]:
-    """Marks without those of a list within an item, which are indented further."""
+    """Drop marks of a list within an item, which are indented further."""
     least = min((len(mark["indent"]) for _, mark in marks), default=0)
-    return [one for one in marks if len(one[1]["indent"]) <= least + 1]
+    return [mark_at for mark_at in marks if len(mark_at[1]["indent"]) <= least + 1]
 
 
-def _between(lines: Sequence[str], starts: Sequence[tuple[int, int]]) -> Iterable[str]:
-    """The text from each start (line, column) to the next, without its lines' indent."""
-    ends = [*(at for at, _ in starts[1:]), len(lines)]
-    for (at, column), end in zip(starts, ends, strict=True):
-        rest = lines[at + 1 : end]
+def _texts_between(lines: Sequence[str], starts: Sequence[tuple[int, int]]) -> Iterable[str]:
+    """Return the text from each start (line, column) to the next, without its lines' indent."""
+    ends = [*(line_number for line_number, _ in starts[1:]), len(lines)]
+    for (line_number, column), end in zip(starts, ends, strict=True):
+        rest = lines[line_number + 1 : end]
         depth = min((len(line) - len(line.lstrip()) for line in rest if line.strip()), default=0)
-        yield "\n".join([lines[at][column:], *(line[depth:] for line in rest)])
+        yield "\n".join([lines[line_number][column:], *(line[depth:] for line in rest)])
 
 
-def _checked(found: _Found, wanted: int) -> _Found:
-    """Texts without a remark after the last one; possible remarks or joined texts are marked."""
-    text, mark = found[-1]
-    text, loose = _cut_closing(text)
-    alone = len(found) > 1 and not any("\n\n" in other.strip() for other, _ in found[:-1])
-    loose = loose or (alone and "\n\n" in text)
-    found = [*found[:-1], (text, mark or (LOOSE_END if loose else ""))]
-    if len(found) >= wanted:
-        return found
-    return [(text, mark or (NUMBERS if _IN_LINE.search(text) else "")) for text, mark in found]
+def _marked_list(texts: _MarkedTexts, wanted: int) -> _MarkedTexts:
+    """Remove a remark after the last text; mark possible remarks or joined texts."""
+    text, mark = texts[-1]
+    text, may_have_remark = _cut_closing(text)
+    others_are_paragraphs = len(texts) > 1 and not any(
+        "\n\n" in other.strip() for other, _ in texts[:-1]
+    )
+    may_have_remark = may_have_remark or (others_are_paragraphs and "\n\n" in text)
+    texts = [*texts[:-1], (text, mark or (LOOSE_END if may_have_remark else ""))]
+    if len(texts) >= wanted:
+        return texts
+    return [(text, mark or (NUMBERS if _IN_LINE.search(text) else "")) for text, mark in texts]
 
 
 # -- no list -------------------------------------------------------------------------------
 
 
-def _unlisted(body: str, wanted: int) -> _Found:
-    """Texts of a reply without a list: paragraphs or lines if as many as wanted, else the whole."""
+def _paragraph_texts(body: str, wanted: int) -> _MarkedTexts:
+    """Return the texts of a reply without a list: paragraphs or lines if as many as wanted."""
     paragraphs = [part.strip() for part in _PARAGRAPHS.split(_RULE.sub("\n", body)) if part.strip()]
     if len(paragraphs) > 1 and _is_preamble(paragraphs[0]) and _ABOUT.search(paragraphs[0]):
         paragraphs = paragraphs[1:]
-    body, loose = _cut_closing("\n\n".join(paragraphs))
+    body, may_have_remark = _cut_closing("\n\n".join(paragraphs))
     first, _, rest = body.partition("\n")
-    announced = bool(_PREAMBLE.match(first)) and first.endswith(":") and bool(rest.strip())
-    if announced and _ABOUT.search(first):
-        body, announced = rest.strip(), False
+    may_have_preamble = bool(_PREAMBLE.match(first)) and first.endswith(":") and bool(rest.strip())
+    if may_have_preamble and _ABOUT.search(first):
+        body, may_have_preamble = rest.strip(), False
     if wanted == 1:
-        return [(body, LOOSE_START if announced else LOOSE_END if loose else "")]
+        return [(body, LOOSE_START if may_have_preamble else LOOSE_END if may_have_remark else "")]
     paragraphs = _PARAGRAPHS.split(body)
     if len(paragraphs) == wanted:
         return [(text, AT_BLANKS) for text in paragraphs]
@@ -229,37 +242,37 @@ def _unlisted(body: str, wanted: int) -> _Found:
 
 
 def _is_preamble(text: str) -> bool:
-    """True for an introduction: it announces texts, or ends in a colon."""
-    bare = text.strip().strip("*_# ")
-    if len(bare) > _LONGEST_REMARK or "\n\n" in bare:
+    """True for an introduction that announces texts, or ends in a colon."""
+    stripped = text.strip().strip("*_# ")
+    if len(stripped) > _LONGEST_REMARK or "\n\n" in stripped:
         return False
-    return not bare or bool(_PREAMBLE.match(bare)) or bare.endswith(":")
+    return not stripped or bool(_PREAMBLE.match(stripped)) or stripped.endswith(":")
 
 
 def _cut_closing(text: str) -> tuple[str, bool]:
-    """A text without remarks about the work at its end, and whether its end may be another."""
+    """Cut remarks about the work at a text's end; True if another one may remain."""
     paragraphs = _PARAGRAPHS.split(_RULE.sub("\n", text).strip())
     paragraphs = [part.strip("\n") for part in paragraphs if part.strip()]
     while len(paragraphs) > 1 and _CLOSING.match(paragraphs[-1]):
         paragraphs.pop()
-    loose = len(paragraphs) > 1 and bool(_MAY_CLOSE.match(paragraphs[-1]))
-    return "\n\n".join(paragraphs), loose
+    may_have_remark = len(paragraphs) > 1 and bool(_MAY_CLOSE.match(paragraphs[-1]))
+    return "\n\n".join(paragraphs), may_have_remark
 
 
-def _bare(text: str) -> str:
-    """A text without quotes, emphasis and a count of characters around it."""
-    found = text.strip()
+def _bare_text(text: str) -> str:
+    """Return a text without quotes, emphasis and a count of characters around it."""
+    body = text.strip()
     for _ in range(3):
-        counted = _COUNTED.search(found)
-        found = found[: counted.start()] if counted and counted.start() else found
-        closing = _QUOTES.get(found[:1], "")
-        inner = found[1:-1]
-        if closing and found.endswith(closing) and not {found[0], closing} & set(inner) and inner:
-            found = inner.strip()
+        count_match = _COUNTED.search(body)
+        body = body[: count_match.start()] if count_match and count_match.start() else body
+        closing = _QUOTES.get(body[:1], "")
+        inner = body[1:-1]
+        if closing and body.endswith(closing) and not {body[0], closing} & set(inner) and inner:
+            body = inner.strip()
         for mark in _EMPHASIS:
-            inner = found.removeprefix(mark).removesuffix(mark)
-            if len(found) - len(inner) == 2 * len(mark) and mark not in inner and inner.strip():
-                found = inner.strip()
-        if found.endswith("**") and found.count("**") == 1:  # it opened before the number
-            found = found[:-2].rstrip()
-    return "\n".join(line.rstrip() for line in found.split("\n")).strip()
+            inner = body.removeprefix(mark).removesuffix(mark)
+            if len(body) - len(inner) == 2 * len(mark) and mark not in inner and inner.strip():
+                body = inner.strip()
+        if body.endswith("**") and body.count("**") == 1:  # it opened before the number
+            body = body[:-2].rstrip()
+    return "\n".join(line.rstrip() for line in body.split("\n")).strip()

@@ -14,7 +14,7 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 
 
 def read_wording(file: str = "") -> Mapped:
-    """The prompt's texts in a YAML file, the shipped ones for an empty name.
+    """Read the prompt's texts in a YAML file, the shipped ones for an empty name.
 
     Raises:
         PromptError: The file is wrong, with file and line.
@@ -29,8 +29,8 @@ def read_wording(file: str = "") -> Mapped:
     return data
 
 
-def told(wording: Mapped, key: str, values: Mapping[str, Any]) -> str:
-    """A rendered text of the wording; missing ones are the shipped ones.
+def render_wording(wording: Mapped, key: str, values: Mapping[str, Any]) -> str:
+    """Render a text of the wording; missing ones are the shipped ones.
 
     Raises:
         PromptError: The template fails, with its file and line.

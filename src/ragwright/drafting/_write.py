@@ -25,7 +25,7 @@ from ..flow import (
 from ._calls import TextTokens, portions, text_tokens, texts_per_call
 from ._copies import normalised, shares_before
 from ._find import MOST_TEXTS, DraftPlan, Pool
-from ._prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, form_of, shown
+from ._prompt import Composed, Form, Frame, Shown, Wanted, chosen_examples, example_set, form_of
 from ._records import DraftPrompt, DraftPurpose, DraftRequest, DraftText
 from ._split import split_reply
 
@@ -33,20 +33,20 @@ FORECAST = "forecast"
 """Finish reason of a stand-in reply in a dry run."""
 
 Known: TypeAlias = Callable[[Request], Reply | None]
-"""Returns the stored reply to a request, if any."""
+"""A function that returns the stored reply to a request, if any."""
 
 _FREE = Usage(cost=0.0)
 """Usage of a stored reply."""
 
 _SAMPLES = 2 * MOST_TEXTS
-"""Samples per seed: equal prompts with different seeds are different samples."""
+"""Number of samples per seed: equal prompts with different seeds are different samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """The common input of all models of a draft: a resolved request, the plan, the examples.
 
-    ``desks`` are those of the models, in order, with the calls begun by each.
+    ``desks`` are the writers of the models, in order, each with its calls.
     """
 
     request: DraftRequest
@@ -76,7 +76,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _DraftCall:
     """A call to make: the request, and its record without a reply."""
 
     request: Chat | Complete
@@ -85,26 +85,26 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A finished call: its record, its texts (``fault`` says why one is requested again)."""
+class _FinishedCall:
+    """A finished call: its record and texts (``fault`` is the reason for requesting one again)."""
 
     prompt: DraftPrompt
-    texts: tuple[_Draft, ...] = ()
+    texts: tuple[_ReceivedText, ...] = ()
     refused: str = ""
     error: RagwrightError | None = None
     dropped: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
-class _Begun:
-    """A call under way, with its result once known."""
+class _StartedCall:
+    """A started call, with its result once known."""
 
-    call: _Call
-    told: _Told | None = None
+    call: _DraftCall
+    finished: _FinishedCall | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Draft:
+class _ReceivedText:
     """A text as received, with its call."""
 
     text: str
@@ -119,82 +119,86 @@ class _Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sorted:
+class _SortedTexts:
     """Texts by quality; ``repeats`` are equal to a text of another call."""
 
-    good: list[_Draft] = field(default_factory=list)
-    faulty: list[_Draft] = field(default_factory=list)
-    repeats: list[_Draft] = field(default_factory=list)
+    good: list[_ReceivedText] = field(default_factory=list)
+    faulty: list[_ReceivedText] = field(default_factory=list)
+    repeats: list[_ReceivedText] = field(default_factory=list)
 
 
-def written_by(model: str, job: Job) -> Flow[Written]:
-    """The texts of a model: the first calls, and one more round for missing or unusable texts.
+def write_texts(model: str, job: Job) -> Flow[Written]:
+    """Write the texts of a model: the first calls, and one more round for missing or faulty texts.
 
-    A call that fails is a note; texts of a wrong length are replaced if the second calls give
+    A failed call becomes a note; texts of a wrong length are replaced if the second calls return
     better ones, else they stay, marked.
 
     Raises:
         PromptError: The prompt cannot be rendered, or does not fit the window.
     """
-    desk = _DraftWriter(model, job)
-    job.desks.append(desk)
-    first = yield from desk.ask((yield from run_in_pool(desk.first_calls)))
+    writer = _DraftWriter(model, job)
+    job.desks.append(writer)
+    first = yield from writer.ask((yield from run_in_pool(writer.first_calls)))
     wanted = job.request.count
-    sorted_out = _sorted_out(first)
-    lost = sum(told.prompt.wanted for told in first if told.error or told.refused)
-    short = max(0, wanted - len(sorted_out.good) - lost)
+    by_quality = _sort_texts(first)
+    unanswered = sum(call.prompt.wanted for call in first if call.error or call.refused)
+    short = max(0, wanted - len(by_quality.good) - unanswered)
     # Declared before any decision: a dry run counts the calls of the worst case as high.
-    planned = yield from branch(0, 0, wanted)
-    if planned is not None:
-        short = planned
-    second: Sequence[_Told] = ()
+    estimate = yield from branch(0, 0, wanted)
+    if estimate is not None:
+        short = estimate
+    second: Sequence[_FinishedCall] = ()
     if short:
-        more = partial(desk.more_calls, short, sorted_out.faulty)
-        second = yield from desk.ask((yield from run_in_pool(more)))
-    texts = yield from run_in_pool(partial(_merged, first, second, job))
-    notes = [*desk.notes, *_call_notes([*first, *second])]
-    if planned is None:
-        notes += _count_notes(first, sorted_out, short, len(texts), wanted)
-    return _written(model, [*first, *second], texts, _named(model, notes))
+        more_calls = partial(writer.more_calls, short, by_quality.faulty)
+        second = yield from writer.ask((yield from run_in_pool(more_calls)))
+    texts = yield from run_in_pool(partial(_merged_texts, first, second, job))
+    notes = [*writer.notes, *_call_notes([*first, *second])]
+    if estimate is None:
+        notes += _count_notes(first, by_quality, short, len(texts), wanted)
+    return _result_of_model(model, [*first, *second], texts, _notes_of_model(model, notes))
 
 
-def left_of(job: Job, known: Known) -> list[Written]:
-    """Results of each model if the work was stopped: from the calls with a reply.
+def partial_results(job: Job, known: Known) -> list[Written]:
+    """Return the results of each model if the work was stopped, from the calls with a reply.
 
     Args:
-        job: The job under way.
+        job: The job in progress.
         known: Returns the stored reply to a request, for calls in flight at the stop.
     """
-    return [left for desk in job.desks if (left := _left_of(desk, known)).prompts]
+    return [result for writer in job.desks if (result := _partial_result(writer, known)).prompts]
 
 
-def _left_of(desk: _DraftWriter, known: Known) -> Written:
-    told = []
-    for begun in desk.begun:
-        if begun.told is None and (reply := known(begun.call.request)) is not None:
+def _partial_result(writer: _DraftWriter, known: Known) -> Written:
+    finished = []
+    for started in writer.started:
+        if started.finished is None and (reply := known(started.call.request)) is not None:
             assert isinstance(reply, ChatReply | CompleteReply)
             # Paid for by this draft: a reply stored earlier would have been received before.
-            begun.told = desk.told(begun.call, replace(reply, cached=False))
-        if begun.told is not None:
-            told.append(begun.told)
-    first = [one for one in told if one.prompt.purpose == "first"]
-    second = [one for one in told if one.prompt.purpose != "first"]
-    texts = _merged(first, second, desk.job)
-    notes = [*desk.notes, *_call_notes(told)]
-    notes.append(f"{len(texts)} of {desk.job.request.count} texts came back before the stop")
-    replied = [one for one in told if one.error is None]
-    return _written(desk.model, told if replied else (), texts, _named(desk.model, notes))
+            started.finished = writer.finish_call(started.call, replace(reply, cached=False))
+        if started.finished is not None:
+            finished.append(started.finished)
+    first = [call for call in finished if call.prompt.purpose == "first"]
+    second = [call for call in finished if call.prompt.purpose != "first"]
+    texts = _merged_texts(first, second, writer.job)
+    notes = [*writer.notes, *_call_notes(finished)]
+    notes.append(f"{len(texts)} of {writer.job.request.count} texts came back before the stop")
+    replied = [call for call in finished if call.error is None]
+    return _result_of_model(
+        writer.model, finished if replied else (), texts, _notes_of_model(writer.model, notes)
+    )
 
 
-def _named(model: str, notes: Sequence[str]) -> tuple[str, ...]:
+def _notes_of_model(model: str, notes: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"{model}: {note}" for note in notes)
 
 
-def previewed(model: str, job: Job) -> Written:
-    """The first calls of a model, without making them."""
-    desk = _DraftWriter(model, job)
-    prompts = tuple(call.prompt for call in desk.first_calls())
-    return Written(model, prompts, notes=_named(model, desk.notes) if model else tuple(desk.notes))
+def preview_calls(model: str, job: Job) -> Written:
+    """Return the first calls of a model, without making them."""
+    writer = _DraftWriter(model, job)
+    prompts = tuple(call.prompt for call in writer.first_calls())
+    return Written(
+        model, prompts, notes=_notes_of_model(model, writer.notes) if model else tuple(writer.notes)
+    )
 
 
 class _DraftWriter:
@@ -206,51 +210,49 @@ class _DraftWriter:
         self._frame = Frame(job.request, job.plan, form_of(model, job.plan), job.plan.window(model))
         self._used: set[Shown] = set()
         self.notes: list[str] = []
-        self.begun: list[_Begun] = []
+        self.started: list[_StartedCall] = []
 
     @cached_property
     def _tokens(self) -> TextTokens:
         """Tokens of a text; counted with the first call, off the loop."""
         return text_tokens(self.job.request, self.job.plan, self.job.pool, self._frame.window)
 
-    def first_calls(self) -> list[_Call]:
-        """One call for all texts if they fit a reply, else as few as needed; or one for each."""
-        return self._calls(self.job.request.count, ())
+    def first_calls(self) -> list[_DraftCall]:
+        """Plan one call for all texts if they fit a reply, else as few as needed; or one each."""
+        return self._planned_calls(self.job.request.count, ())
 
-    def more_calls(self, short: int, faulty: Sequence[_Draft]) -> list[_Call]:
-        """Calls for the missing texts; with new samples, so that none is answered from the
-        store.
-        """
-        lengths = tuple(len(one.text) for one in faulty if one.wrong_length)
-        return self._calls(short, lengths, len(self.begun))
+    def more_calls(self, short: int, faulty: Sequence[_ReceivedText]) -> list[_DraftCall]:
+        """Plan calls for the missing texts, with new samples, so that no stored reply is used."""
+        lengths = tuple(len(text.text) for text in faulty if text.wrong_length)
+        return self._planned_calls(short, lengths, len(self.started))
 
-    def _calls(self, count: int, lengths: Sequence[int], begin: int = 0) -> list[_Call]:
-        """Calls for this number of texts, numbered from ``begin``; each with a new choice of
-        examples.
-        """
-        calls, at = [], 0
-        for number, size in enumerate(portions(count, self._most()), begin):
-            known = tuple(lengths[at : at + size])
-            purpose: DraftPurpose = "length" if known else "missing" if begin else "first"
-            calls.append(self._call(number, Wanted(size, known), purpose))
-            at += size
+    def _planned_calls(
+        self, count: int, lengths: Sequence[int], begin: int = 0
+    ) -> list[_DraftCall]:
+        """Plan calls for a number of texts, numbered from ``begin``; each chooses new examples."""
+        calls, position = [], 0
+        for number, size in enumerate(portions(count, self._most_per_call()), begin):
+            earlier_lengths = tuple(lengths[position : position + size])
+            purpose: DraftPurpose = "length" if earlier_lengths else "missing" if begin else "first"
+            calls.append(self._planned_call(number, Wanted(size, earlier_lengths), purpose))
+            position += size
         return calls
 
-    def _most(self) -> int:
+    def _most_per_call(self) -> int:
         """Most texts per call."""
         job = self.job
         if job.single:
             return 1
         return texts_per_call(job.request.count, job.plan.options, self._tokens)
 
-    def _call(self, number: int, wanted: Wanted, purpose: DraftPurpose) -> _Call:
+    def _planned_call(self, number: int, wanted: Wanted, purpose: DraftPurpose) -> _DraftCall:
         job, frame = self.job, self._frame
         chosen = chosen_examples(job.pool, job.plan, number, job.single, self._used)
-        self._used.add(shown(chosen))
-        composed, left = frame.fitted(chosen, wanted)
-        if left:
+        self._used.add(example_set(chosen))
+        composed, left_out = frame.fitted(chosen, wanted)
+        if left_out:
             note = (
-                f"{left} of {len(chosen)} examples left out: the model's window of "
+                f"{left_out} of {len(chosen)} examples left out: the model's window of "
                 f"{frame.window.tokens} tokens is full"
             )
             self.notes += [note] if note not in self.notes else []
@@ -264,15 +266,17 @@ class _DraftWriter:
             purpose,
             job.plan.options.seed * _SAMPLES + number,
         )
-        return _Call(self._request(composed, wanted.count, prompt.sample), frame.form, prompt)
+        return _DraftCall(
+            self._model_request(composed, wanted.count, prompt.sample), frame.form, prompt
+        )
 
-    def ask(self, calls: Sequence[_Call]) -> Flow[list[_Told]]:
-        """Results of the calls, in order, made side by side."""
-        return (yield from gather([self._asked(call) for call in calls]))
+    def ask(self, calls: Sequence[_DraftCall]) -> Flow[list[_FinishedCall]]:
+        """Make the calls side by side; return their results in order."""
+        return (yield from gather([self._make_call(call) for call in calls]))
 
-    def _asked(self, call: _Call) -> Flow[_Told]:
-        begun = _Begun(call)
-        self.begun.append(begun)
+    def _make_call(self, call: _DraftCall) -> Flow[_FinishedCall]:
+        started = _StartedCall(call)
+        self.started.append(started)
         try:
             reply: ChatReply | CompleteReply
             if isinstance(call.request, Complete):
@@ -280,15 +284,15 @@ class _DraftWriter:
             else:
                 reply = yield from send(call.request, ChatReply)
         except (ModelError, ConfigError) as error:
-            failed = f"{type(error).__name__}: {error.what}"
-            begun.told = _Told(replace(call.prompt, error=failed), error=error)
+            message = f"{type(error).__name__}: {error.what}"
+            started.finished = _FinishedCall(replace(call.prompt, error=message), error=error)
         else:
-            begun.told = self.told(call, reply)
-        return begun.told
+            started.finished = self.finish_call(call, reply)
+        return started.finished
 
-    def told(self, call: _Call, reply: ChatReply | CompleteReply) -> _Told:
-        """A reply split into texts."""
-        text = _before_stop(reply.text, call.form.stop) if call.prompt.text else reply.text
+    def finish_call(self, call: _DraftCall, reply: ChatReply | CompleteReply) -> _FinishedCall:
+        """Split a reply into texts."""
+        text = _up_to_stop(reply.text, call.form.stop) if call.prompt.text else reply.text
         # Text after a stop text that the server ignores may be cut; the part before is complete.
         finish = reply.finish if text == reply.text else "stop"
         prompt = replace(
@@ -300,7 +304,7 @@ class _DraftWriter:
             reply_usage=reply.usage,
         )
         if reply.finish == FORECAST:
-            return _Told(prompt)
+            return _FinishedCall(prompt)
         split = split_reply(text, call.prompt.wanted)
         refused = split.refused
         if reply.finish == "content_filter" and not split.parts:
@@ -308,16 +312,16 @@ class _DraftWriter:
         cut = finish == "length"
         texts = []
         for number, part in enumerate(split.parts, 1):
-            fault = _wrong_length(part.text, self.job)
+            fault = _length_fault(part.text, self.job)
             marks = [mark for mark in (part.mark, fault) if mark]
             if cut and number == len(split.parts):
                 most = self.job.plan.options.max_tokens
                 fault = f"cut: the reply ended at its limit of {most} tokens"
                 marks.append(fault)
-            texts.append(_Draft(part.text, prompt, tuple(marks), fault))
-        return _Told(prompt, tuple(texts), refused, dropped=reply.dropped)
+            texts.append(_ReceivedText(part.text, prompt, tuple(marks), fault))
+        return _FinishedCall(prompt, tuple(texts), refused, dropped=reply.dropped)
 
-    def _request(self, composed: Composed, count: int, sample: int) -> Chat | Complete:
+    def _model_request(self, composed: Composed, count: int, sample: int) -> Chat | Complete:
         options = self.job.plan.options
         params = sorted_params(
             {
@@ -326,7 +330,7 @@ class _DraftWriter:
                 "stop": self._frame.form.stop or None,
             }
         )
-        sources = tuple(dict.fromkeys(one.hit.document_id for one in composed.examples))
+        sources = tuple(dict.fromkeys(example.hit.document_id for example in composed.examples))
         likely = (round(count * self._tokens.least), round(count * self._tokens.likely))
         request: Chat | Complete
         if composed.text:
@@ -336,14 +340,14 @@ class _DraftWriter:
         return replace(request, likely=likely)
 
 
-def _before_stop(text: str, stop: Sequence[str]) -> str:
-    """A raw reply up to the first stop text, as not every server supports them."""
-    ends = [at for one in stop if (at := text.find(one)) >= 0]
+def _up_to_stop(text: str, stop: Sequence[str]) -> str:
+    """Return a raw reply up to the first stop text, as not every server supports them."""
+    ends = [at for stop_text in stop if (at := text.find(stop_text)) >= 0]
     return text[: min(ends)] if ends else text
 
 
-def _wrong_length(text: str, job: Job) -> str:
-    """How a text misses the requested length group; empty if it fits."""
+def _length_fault(text: str, job: Job) -> str:
+    """Describe how a text misses the requested length group; empty if it fits."""
     least, under = job.plan.rules.bounds(job.request.length)
     if under is not None and len(text) >= under:
         return f"too long: {len(text)} of {under}"
@@ -352,54 +356,58 @@ def _wrong_length(text: str, job: Job) -> str:
     return ""
 
 
-def _sorted_out(told: Sequence[_Told]) -> _Sorted:
-    """The texts of some calls by quality.
+def _sort_texts(calls: Sequence[_FinishedCall]) -> _SortedTexts:
+    """Sort the texts of some calls by quality.
 
     Equal texts of one reply all stay, and are marked as repeats.
     """
-    found, first = _Sorted(), dict[str, DraftPrompt]()
-    for one in (one for call in told for one in call.texts):
-        if one.fault:
-            found.faulty.append(one)
-        elif first.setdefault(normalised(one.text) or one.text, one.prompt) is one.prompt:
-            found.good.append(one)
+    by_quality, first_prompts = _SortedTexts(), dict[str, DraftPrompt]()
+    for text in (text for call in calls for text in call.texts):
+        if text.fault:
+            by_quality.faulty.append(text)
+        elif (
+            first_prompts.setdefault(normalised(text.text) or text.text, text.prompt) is text.prompt
+        ):
+            by_quality.good.append(text)
         else:
-            found.repeats.append(one)
-    return found
+            by_quality.repeats.append(text)
+    return by_quality
 
 
-def _merged(first: Sequence[_Told], second: Sequence[_Told], job: Job) -> list[_Draft]:
-    """The texts to keep: good ones first, then the best of the rest of both rounds."""
-    texts, more = _sorted_out(first), [one for told in second for one in told.texts]
+def _merged_texts(
+    first: Sequence[_FinishedCall], second: Sequence[_FinishedCall], job: Job
+) -> list[_ReceivedText]:
+    """Choose the texts to keep: good ones first, then the best of the rest of both rounds."""
+    texts, later_texts = _sort_texts(first), [text for call in second for text in call.texts]
     wanted, threshold = job.request.count, job.plan.options.near_copy
-    kept = texts.good[:wanted]
+    chosen = texts.good[:wanted]
     repeats = list(texts.repeats)
-    new = [one for one in more if not one.fault]
-    places = list(range(len(kept)))
-    shares = shares_before([one.text for one in (*kept, *new)], len(kept))
-    for at, one in enumerate(new, len(kept)):
-        if len(kept) >= wanted:
+    new = [text for text in later_texts if not text.fault]
+    places = list(range(len(chosen)))
+    shares = shares_before([text.text for text in (*chosen, *new)], len(chosen))
+    for place, text in enumerate(new, len(chosen)):
+        if len(chosen) >= wanted:
             break
-        again = (next(shares)[places] >= threshold).any()
-        (repeats if again else kept).append(one)
-        places += [] if again else [at]
-    left = [*texts.faulty, *(one for one in more if one.fault)]
+        is_copy = (next(shares)[places] >= threshold).any()
+        (repeats if is_copy else chosen).append(text)
+        places += [] if is_copy else [place]
+    faulty = [*texts.faulty, *(text for text in later_texts if text.fault)]
     # A cut text is incomplete: any other is preferred.
-    left.sort(key=lambda one: not one.wrong_length)
-    return (kept + left + repeats)[:wanted]
+    faulty.sort(key=lambda text: not text.wrong_length)
+    return (chosen + faulty + repeats)[:wanted]
 
 
-def _call_notes(told: Sequence[_Told]) -> list[str]:
-    """Notes on the calls, each once."""
+def _call_notes(calls: Sequence[_FinishedCall]) -> list[str]:
+    """Return notes on the calls, each once."""
     notes = []
-    for one in told:
-        prompt = one.prompt
+    for call in calls:
+        prompt = call.prompt
         if prompt.finish == FORECAST:
             continue
-        if one.error is not None:
+        if call.error is not None:
             notes.append(prompt.error)
-        elif one.refused:
-            notes.append(f"refused: {one.refused}")
+        elif call.refused:
+            notes.append(f"refused: {call.refused}")
         elif not prompt.reply.strip():
             notes.append("an empty reply")
         elif prompt.finish == "length":
@@ -407,60 +415,66 @@ def _call_notes(told: Sequence[_Told]) -> list[str]:
                 "a reply was cut at its limit of tokens (raise answer.draft.max_tokens, or "
                 "lower answer.draft.per_call)"
             )
-        if one.dropped:
-            notes.append(f"the server does not support {', '.join(one.dropped)}; left out")
+        if call.dropped:
+            notes.append(f"the server does not support {', '.join(call.dropped)}; left out")
     return list(dict.fromkeys(notes))
 
 
 def _count_notes(
-    first: Sequence[_Told], found: _Sorted, short: int, came: int, wanted: int
+    first: Sequence[_FinishedCall], by_quality: _SortedTexts, short: int, received: int, wanted: int
 ) -> list[str]:
-    """Notes on the number of texts."""
+    """Return notes on the number of texts."""
     notes = []
     if short:
-        lengths = sum(one.wrong_length for one in found.faulty)
+        lengths = sum(text.wrong_length for text in by_quality.faulty)
         counts = {
             "of a wrong length": lengths,
-            "cut": len(found.faulty) - lengths,
-            "equal to that of another call": len(found.repeats),
-            "missing": short - len(found.faulty) - len(found.repeats),
+            "cut": len(by_quality.faulty) - lengths,
+            "equal to that of another call": len(by_quality.repeats),
+            "missing": short - len(by_quality.faulty) - len(by_quality.repeats),
         }
-        why = ", ".join(f"{count} {what}" for what, count in counts.items() if count > 0)
-        notes.append(f"{short} of {wanted} texts were requested again: {why}")
-    if came < wanted:
-        notes.append(f"{came} of {wanted} texts came back")
-    surplus = sum(len(told.texts) for told in first) - wanted
+        reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items() if count > 0)
+        notes.append(f"{short} of {wanted} texts were requested again: {reasons}")
+    if received < wanted:
+        notes.append(f"{received} of {wanted} texts came back")
+    surplus = sum(len(call.texts) for call in first) - wanted
     if surplus > 0:
         notes.append(f"{wanted + surplus} texts came back, {wanted} were requested")
     return notes
 
 
-def _written(
-    model: str, told: Sequence[_Told], kept: Sequence[_Draft], notes: tuple[str, ...]
+def _result_of_model(
+    model: str,
+    calls: Sequence[_FinishedCall],
+    kept: Sequence[_ReceivedText],
+    notes: tuple[str, ...],
 ) -> Written:
-    prompts = [one.prompt for one in told]
-    place = {id(prompt): at for at, prompt in enumerate(prompts)}
-    of = [place[id(draft.prompt)] for draft in kept]
-    shares = {at: shared(prompts[at].usage, of.count(at)) for at in set(of)}
+    prompts = [call.prompt for call in calls]
+    place = {id(prompt): position for position, prompt in enumerate(prompts)}
+    prompt_places = [place[id(draft.prompt)] for draft in kept]
+    shares = {
+        position: split_usage(prompts[position].usage, prompt_places.count(position))
+        for position in set(prompt_places)
+    }
     texts = [
-        DraftText(draft.text, model, at, draft.marks, shares[at].pop(0))
-        for at, draft in zip(of, kept, strict=True)
+        DraftText(draft.text, model, position, draft.marks, shares[position].pop(0))
+        for position, draft in zip(prompt_places, kept, strict=True)
     ]
-    errors = [one.error for one in told]
+    errors = [call.error for call in calls]
     error = errors[0] if errors and None not in errors else None
     return Written(model, tuple(prompts), tuple(texts), notes, error)
 
 
-def shared(usage: Usage, count: int) -> list[Usage]:
-    """A call's usage split evenly into parts that add up to it; the first part counts the call."""
+def split_usage(usage: Usage, count: int) -> list[Usage]:
+    """Split a call's usage evenly into parts that add up to it; the first part counts the call."""
     shares = []
     for number in range(count):
         cost = None if usage.cost is None else usage.cost / count
         shares.append(
             Usage(
                 usage.calls if not number else 0,
-                _part(usage.prompt_tokens, number, count),
-                _part(usage.completion_tokens, number, count),
+                _even_part(usage.prompt_tokens, number, count),
+                _even_part(usage.completion_tokens, number, count),
                 cost,
                 round(usage.seconds / count, 3),
             )
@@ -468,5 +482,5 @@ def shared(usage: Usage, count: int) -> list[Usage]:
     return shares
 
 
-def _part(whole: int, number: int, count: int) -> int:
-    return whole // count + (number < whole % count)
+def _even_part(total: int, number: int, count: int) -> int:
+    return total // count + (number < total % count)

@@ -1,4 +1,4 @@
-"""The drift of served answers: each measure over time, beside a reference period."""
+"""The drift of served answers: each measure over time, compared with a reference period."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ ALPHA = 0.05
 """Probability of any false alarm, over all measures and all looks."""
 
 LEAST_COVERAGE = 0.8
-"""Share of the drawn answers with a score below which a verdict is not trusted."""
+"""Least share of scored answers among the drawn ones for a trusted verdict."""
 
 _NEAR = 3
-"""Days before and after the estimated day of a drift in which a change is named beside it."""
+"""Days before and after the estimated day of a drift in which changes are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class DriftDay:
 
     Attributes:
         day: ISO 8601.
-        n: Number of scores; ``mean`` is theirs.
+        n: Number of scores; ``mean`` is their mean.
         mean: See ``n``.
         low: The interval of the mean of its period so far, valid at every look.
         high: See ``low``.
@@ -68,19 +68,19 @@ class MeasureDrift:
 
     Attributes:
         measure: Its text.
-        verdict: ``worse`` or ``better`` where the interval of a period is apart from that of the
+        verdict: ``worse`` or ``better`` if the interval of a period does not overlap that of the
             reference; ``unproven``; or ``reference`` while the reference period lasts.
         scale: Least and greatest possible value.
         reference: Mean and interval of the reference period.
-        current: Of the newest period.
+        current: Mean and interval of the newest period.
         reference_from: First day of the reference period; empty without a score.
         reference_until: The first day after it.
         since: Estimated first day of the drift; empty unless proven.
         mean_since: Mean from that day on.
-        near: What changed within three days of it.
-        moves: Everything that changed, oldest first.
+        near: Changes within three days of it.
+        moves: All changes, oldest first.
         days: Days with scores, oldest first.
-        states: Of the scores of the newest period: how many are in each state.
+        states: Number of scores of the newest period in each state.
     """
 
     measure: str
@@ -99,24 +99,24 @@ class MeasureDrift:
 
     @property
     def coverage(self) -> float | None:
-        """Share of the answers that could be scored and were; None where there are none."""
-        lost = sum(self.states.get(name, 0) for name in _LOST)
+        """Share of scored answers among those that could be scored; None if there are none."""
+        missing = sum(self.states.get(name, 0) for name in _UNSCORED)
         scored = self.states.get("scored", 0)
-        return scored / (scored + lost) if scored + lost else None
+        return scored / (scored + missing) if scored + missing else None
 
     @property
     def change(self) -> float:
-        """How far the mean moved from that of the reference period; 0 unless proven."""
+        """Difference of the mean from that of the reference period; 0 unless proven."""
         if self.mean_since is None or self.reference.mean is None:
             return 0.0
         return self.mean_since - self.reference.mean
 
     def __str__(self) -> str:
         """The verdict as one sentence."""
-        return _sentence(self)
+        return _drift_sentence(self)
 
 
-_LOST = ("waiting", "errored", "judge_invalid")
+_UNSCORED = ("waiting", "errored", "judge_invalid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +125,9 @@ class DriftReport:
 
     Attributes:
         measures: In the order of ``serve.measure.measures``.
-        scope: Whose answers; None for all.
-        today: The last day that was looked at.
-        notes: What else a reader should know.
+        scope: Tenant of the answers; None for all.
+        today: The last day of the data.
+        notes: Further remarks for the reader.
     """
 
     measures: tuple[MeasureDrift, ...]
@@ -138,25 +138,25 @@ class DriftReport:
     @property
     def worse(self) -> tuple[MeasureDrift, ...]:
         """The measures that are proven worse."""
-        return tuple(one for one in self.measures if one.verdict == "worse")
+        return tuple(drifting for drifting in self.measures if drifting.verdict == "worse")
 
     @property
     def trusted(self) -> bool:
         """True if there are scores, and enough of the drawn answers have one."""
-        shares = [one.coverage for one in self.measures if one.coverage is not None]
+        shares = [drifting.coverage for drifting in self.measures if drifting.coverage is not None]
         return bool(shares) and min(shares) >= LEAST_COVERAGE
 
 
 def served_drift(project: Project, scope: str | None = None) -> DriftReport:
     """Compare the current served answers with those of the reference period, for every measure.
 
-    May be asked at any time and as often as wanted: all looks together raise a false alarm with
-    probability .05 or less, as long as settings of ``serve.measure`` stay. See
+    This may be called at any time and as often as wanted: all looks together raise a false alarm
+    with probability .05 or less, as long as the settings of ``serve.measure`` do not change. See
     :func:`ragwright.measure.drift`.
 
     Args:
         project: The project.
-        scope: Of this tenant; empty for answers without one, None for all.
+        scope: Tenant of the answers; empty for answers without one, None for all.
     """
     options = measure_options(project.settings)
     outputs = project_outputs(project)
@@ -166,8 +166,8 @@ def served_drift(project: Project, scope: str | None = None) -> DriftReport:
     for score in outputs.scores.all(scope):
         by_measure.setdefault(score.measure, []).append(score)
     today = outputs.now()[:10]
-    looking = _Looking(options.window, options.reference, today, ALPHA / len(measures))
-    found, notes = list[MeasureDrift](), list[str]()
+    periods = _Periods(options.window, options.reference, today, ALPHA / len(measures))
+    drifts, notes = list[MeasureDrift](), list[str]()
     for measure in measures:
         scale = measure.known_scale
         if scale is None or scale.width is None or scale.high is None:
@@ -175,79 +175,79 @@ def served_drift(project: Project, scope: str | None = None) -> DriftReport:
             continue
         scores = by_measure.get(str(measure), [])
         moves = moves_of(scores, outputs.settings)
-        found.append(looking.at(measure, (scale.low, scale.high), scores, moves))
-    known = {str(measure) for measure in measures}
-    others = sorted(by_measure.keys() - known)
+        drifts.append(periods.drift_of(measure, (scale.low, scale.high), scores, moves))
+    names = {str(measure) for measure in measures}
+    others = sorted(by_measure.keys() - names)
     if others:
-        notes.append(f"not shown, for it is not among serve.measure.measures: {', '.join(others)}")
-    return DriftReport(tuple(found), scope, today, tuple(notes))
+        notes.append(f"not shown, as not in serve.measure.measures: {', '.join(others)}")
+    return DriftReport(tuple(drifts), scope, today, tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)
-class _Looking:
-    """How scores are looked at: days of a period, its first day, today, chance of a false alarm."""
+class _Periods:
+    """Periods of a comparison: length in days, first day, today, chance of a false alarm."""
 
     window: int
     reference: str
     today: str
     alpha: float
 
-    def at(
+    def drift_of(
         self,
         measure: Measure,
         scale: tuple[float, float],
         scores: Sequence[ServedScore],
         moves: Sequence[Moved],
     ) -> MeasureDrift:
-        """One measure over time."""
-        scored = [(_number(s.at), s.value) for s in scores if s.value is not None]
+        """Compare one measure over time."""
+        scored = [(_day_number(s.at), s.value) for s in scores if s.value is not None]
         first = self.reference or min((s.at[:10] for s in scores), default="")
-        nothing = Watched(0, None, None, None)
+        unmeasured = Watched(0, None, None, None)
         if not first:
-            return MeasureDrift(str(measure), "reference", scale, nothing, nothing)
-        start = _number(first)
+            return MeasureDrift(str(measure), "reference", scale, unmeasured, unmeasured)
+        start = _day_number(first)
         scored = [(day, value) for day, value in scored if day >= start]
-        number = max(0, (_number(self.today) - start) // self.window)
+        number = max(0, (_day_number(self.today) - start) // self.window)
         values: list[list[float]] = [[] for _ in range(number + 1)]
         for day, value in scored:
             values[min(number, (day - start) // self.window)].append(value)
-        looks = self._looks(measure, scale, values)
-        verdict, run = _standing([look.verdict for look in looks])
+        comparisons = self._period_comparisons(measure, scale, values)
+        verdict, first_period = _current_verdict([comparison.verdict for comparison in comparisons])
         newest = start + number * self.window
         states = Counter(
             s.state
             for s in scores
-            if _number(s.at) >= newest
-            and (s.state != "waiting" or _number(s.at) < _number(self.today))
+            if _day_number(s.at) >= newest
+            and (s.state != "waiting" or _day_number(s.at) < _day_number(self.today))
         )
         since = mean = None
-        if run:
-            begin = start + (run - 1) * self.window
-            before = looks[run - 1]
+        if first_period:
+            begin = start + (first_period - 1) * self.window
+            before = comparisons[first_period - 1]
             fell = (before.current.mean or 0.0) < (before.reference.mean or 0.0)
-            since = _change_day([one for one in scored if one[0] >= begin], fell)
+            since = _change_day([entry for entry in scored if entry[0] >= begin], fell)
             mean = float(np.mean([value for day, value in scored if day >= since]))
-        reference = (looks or [drift(values[0], (), scale, alpha=self.alpha)])[-1].reference
+        reference = (comparisons or [drift(values[0], (), scale, alpha=self.alpha)])[-1].reference
         return MeasureDrift(
             measure=str(measure),
             verdict=verdict if number else "reference",
             scale=scale,
             reference=reference,
-            current=looks[-1].current if looks else reference,
-            reference_from=_day(start),
-            reference_until=_day(start + self.window),
-            since="" if since is None else _day(since),
+            current=comparisons[-1].current if comparisons else reference,
+            reference_from=_day_text(start),
+            reference_until=_day_text(start + self.window),
+            since="" if since is None else _day_text(since),
             mean_since=mean,
-            near=_near(moves, since),
-            moves=tuple(move for move in moves if move.day >= _day(start)),
-            days=self._days(scored, start, scale),
+            near=_moves_near(moves, since),
+            moves=tuple(move for move in moves if move.day >= _day_text(start)),
+            days=self._drift_days(scored, start, scale),
             states=dict(sorted(states.items())),
         )
 
-    def _looks(
+    def _period_comparisons(
         self, measure: Measure, scale: tuple[float, float], values: Sequence[Sequence[float]]
     ) -> list[Drift]:
-        """The comparison of every period with the reference, oldest first."""
+        """Compare every period with the reference, oldest first."""
         lower = not measure.definition.higher_is_better
         return [
             drift(
@@ -260,49 +260,49 @@ class _Looking:
             for number in range(1, len(values))
         ]
 
-    def _days(
+    def _drift_days(
         self, scored: Sequence[tuple[int, float]], start: int, scale: tuple[float, float]
     ) -> tuple[DriftDay, ...]:
-        """Each day with its mean, and the interval of its period at its end."""
-        found: list[DriftDay] = []
+        """Return each day with its mean, and the interval of its period at its end."""
+        drift_days: list[DriftDay] = []
         periods: dict[int, list[tuple[int, float]]] = {}
         for day, value in scored:
             periods.setdefault((day - start) // self.window, []).append((day, value))
-        for number, some in sorted(periods.items()):
-            some.sort(key=lambda one: one[0])
-            values = [value for _, value in some]
+        for number, of_period in sorted(periods.items()):
+            of_period.sort(key=lambda entry: entry[0])
+            values = [value for _, value in of_period]
             alpha = period_alpha(number, self.alpha)
             lows, highs = confidence_sequence(values, *scale, alpha, running=False)
-            days = [day for day, _ in some]
+            days = [day for day, _ in of_period]
             for day in dict.fromkeys(days):
                 begin, end = bisect_left(days, day), bisect_left(days, day + 1)
                 mean = float(np.mean(values[begin:end]))
                 ends = float(lows[end - 1]), float(highs[end - 1])
-                found.append(DriftDay(_day(day), end - begin, mean, *ends))
-        return tuple(found)
+                drift_days.append(DriftDay(_day_text(day), end - begin, mean, *ends))
+        return tuple(drift_days)
 
 
-def _standing(verdicts: Sequence[DriftVerdict]) -> tuple[DriftVerdict, int]:
-    """The current verdict, and the number of the period in which it began (0 without one).
+def _current_verdict(verdicts: Sequence[DriftVerdict]) -> tuple[DriftVerdict, int]:
+    """Return the current verdict, and the number of the period in which it began (0 without one).
 
-    A new period begins without values. Until it ends, or proves something itself, a verdict of the
+    A new period begins without values. Until it ends or has its own verdict, the verdict of the
     period before it stays.
     """
     if not verdicts:
         return "unproven", 0
-    at = len(verdicts) - 1
-    if verdicts[at] == "unproven" and at:
-        at -= 1
-    if verdicts[at] == "unproven":
+    index = len(verdicts) - 1
+    if verdicts[index] == "unproven" and index:
+        index -= 1
+    if verdicts[index] == "unproven":
         return "unproven", 0
-    verdict = verdicts[at]
-    while at and verdicts[at - 1] == verdict:
-        at -= 1
-    return verdict, at + 1
+    verdict = verdicts[index]
+    while index and verdicts[index - 1] == verdict:
+        index -= 1
+    return verdict, index + 1
 
 
 def _change_day(scored: Sequence[tuple[int, float]], fell: bool) -> int:
-    """The day that splits the values best into higher, then lower ones (or lower, then higher).
+    """Return the day that splits the values best into higher, then lower ones, or the reverse.
 
     Best is the largest sum of squares between the two parts: the least-squares estimate of one
     change of a mean.
@@ -321,59 +321,59 @@ def _change_day(scored: Sequence[tuple[int, float]], fell: bool) -> int:
     return int(days[cuts[int(np.argmax(explained))]])
 
 
-def _near(moves: Sequence[Moved], since: int | None) -> tuple[Moved, ...]:
+def _moves_near(moves: Sequence[Moved], since: int | None) -> tuple[Moved, ...]:
     if since is None:
         return ()
-    return tuple(move for move in moves if abs(_number(move.day) - since) <= _NEAR)
+    return tuple(move for move in moves if abs(_day_number(move.day) - since) <= _NEAR)
 
 
-def _number(at: str) -> int:
+def _day_number(at: str) -> int:
     return date.fromisoformat(at[:10]).toordinal()
 
 
-def _day(number: int) -> str:
+def _day_text(number: int) -> str:
     return date.fromordinal(number).isoformat()
 
 
 def shown_day(day: str) -> str:
-    """A day for readers: ``3 Nov 2026``."""
-    found = date.fromisoformat(day)
-    return f"{found.day} {found:%b %Y}"
+    """Format a day for readers: ``3 Nov 2026``."""
+    parsed = date.fromisoformat(day)
+    return f"{parsed.day} {parsed:%b %Y}"
 
 
-def _sentence(one: MeasureDrift) -> str:
-    reference, current = one.reference, one.current
+def _drift_sentence(drifting: MeasureDrift) -> str:
+    reference, current = drifting.reference, drifting.current
     if reference.mean is None and current.mean is None:
-        return f"{one.measure} has no score yet."
-    if one.verdict == "reference" or reference.mean is None:
-        last = shown_day(one.reference_until)
+        return f"{drifting.measure} has no score yet."
+    if drifting.verdict == "reference" or reference.mean is None:
+        last = shown_day(drifting.reference_until)
         mean = "no score yet" if reference.mean is None else f"mean {reference.mean:.2f} so far"
-        return f"{one.measure}: reference period until {last}, {mean}; no comparison before."
-    if one.verdict == "unproven":
-        now = "no score" if current.mean is None else f"{current.mean:.2f}"
+        return f"{drifting.measure}: reference period until {last}, {mean}; no comparison before."
+    if drifting.verdict == "unproven":
+        newest = "no score" if current.mean is None else f"{current.mean:.2f}"
         return (
-            f"{one.measure}: no drift proven. {reference.mean:.2f} in the reference period, "
-            f"{now} in the newest one."
+            f"{drifting.measure}: no drift proven. {reference.mean:.2f} in the reference period, "
+            f"{newest} in the newest one."
         )
-    verb = "fell" if one.change < 0 else "rose"
-    said = (
-        f"{one.measure} {verb} from {reference.mean:.2f} to {one.mean_since:.2f} "
-        f"since about {shown_day(one.since)}"
+    verb = "fell" if drifting.change < 0 else "rose"
+    change = (
+        f"{drifting.measure} {verb} from {reference.mean:.2f} to {drifting.mean_since:.2f} "
+        f"since about {shown_day(drifting.since)}"
     )
-    return f"{said}; {_moved(one)}."
+    return f"{change}; {_moves_text(drifting)}."
 
 
-def _moved(one: MeasureDrift) -> str:
-    """What changed at the time of a drift, as part of a sentence."""
-    if not one.near:
-        return "nothing else that is recorded changed within 3 days of it"
+def _moves_text(drifting: MeasureDrift) -> str:
+    """Describe the changes at the time of a drift, as part of a sentence."""
+    if not drifting.near:
+        return "no other recorded part changed within 3 days of it"
     by_day: dict[str, list[str]] = {}
-    for move in one.near:
+    for move in drifting.near:
         by_day.setdefault(move.day, []).append(move.part)
     parts = []
     for day, names in by_day.items():
-        named = list(dict.fromkeys(names))
-        joined = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
-        when = "that day" if day == one.since else f"on {shown_day(day)}"
+        parts_of_day = list(dict.fromkeys(names))
+        joined = " and ".join(filter(None, [", ".join(parts_of_day[:-1]), parts_of_day[-1]]))
+        when = "that day" if day == drifting.since else f"on {shown_day(day)}"
         parts.append(f"the {joined} changed {when}")
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""Scores a share of the served answers within a daily budget; what is not done waits."""
+"""Scores a share of the served answers within a daily budget; the rest waits."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from ..project import Project
 
 _AT_ONCE = 16
-"""Answers that are scored before their scores are stored together."""
+"""Number of answers whose scores are stored together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one pass did.
+    """The result of one pass.
 
     Attributes:
         drawn: Answers newly drawn.
         scored: Scores with a value.
-        unscored: Scores without one that are not tried again: abstained, not applicable, invalid.
+        unscored: Scores without a value that are final: abstained, not applicable, invalid.
         failed: Attempts that ended in an error.
         waiting: Answers that still wait.
         cost: Money spent by this pass; ``spent_today`` by all of today (UTC).
         spent_today: See ``cost``.
-        stopped: Why the pass ended early: the budget, a judge out of reach; empty if it did not.
+        stopped: Reason for an early end: the budget, an unreachable judge; empty if there is none.
         reason: The last error.
-        busy: Another process measures at the moment; nothing was done.
+        busy: True if another process is measuring; then nothing was done.
     """
 
     drawn: int = 0
@@ -64,8 +64,8 @@ class Measured:
 def measure_served(project: Project, how: Measuring | None = None) -> Measured:
     """Draw the configured share of the answers served since the last time, and score it.
 
-    Scores are stored as they are made. What the budget of the day does not cover, and what failed,
-    waits for a later pass. One process of a project measures at a time.
+    Scores are stored as they are made. Answers beyond the budget of the day, and failed ones,
+    wait for a later pass. One process of a project measures at a time.
 
     Raises:
         ConfigError: ``serve.measure.share`` is 0, or a budget is set and a judge has no price.
@@ -90,18 +90,18 @@ def measure_served(project: Project, how: Measuring | None = None) -> Measured:
             outputs.scores.retry_errors()
         names = [str(measure) for measure in measures]
         drawn = outputs.scores.draw(options.share, names, options.window)
-        found = _Pass(project, measures, setup).run(chosen.most)
-        return replace(found, drawn=drawn)
+        measured = _MeasuringPass(project, measures, setup).run(chosen.most)
+        return replace(measured, drawn=drawn)
     finally:
         lock.release()
 
 
 def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup]:
-    """The measures of served answers and their setup, checked.
+    """Return the measures of served answers and their setup, checked.
 
     Raises:
         MeasureError: A measure needs gold, which no served answer has, or lacks its model.
-        ConfigError: A daily budget is set, and a model that would be asked has no price.
+        ConfigError: A daily budget is set, and a model in use has no price.
     """
     options = measure_options(project.settings)
     setup = judging(project, ",".join(options.measures))
@@ -119,9 +119,14 @@ def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup
     check_setup(measures, setup)
     check_models(project.models, measures, setup)
     if options.daily_budget is not None:
-        for name in sorted({name for one in measures for name in _models(one, setup)}):
-            known = project.models.settings_of(name)
-            if not project.models.free(name) and None in (known.price_in, known.price_out):
+        for name in sorted(
+            {name for measure in measures for name in _models_of_measure(measure, setup)}
+        ):
+            model_settings = project.models.settings_of(name)
+            if not project.models.free(name) and None in (
+                model_settings.price_in,
+                model_settings.price_out,
+            ):
                 raise ConfigError(
                     f"serve.measure.daily_budget is set, and the model {name} has no price",
                     where=str(project.folder.file),
@@ -130,87 +135,91 @@ def served_measures(project: Project) -> tuple[tuple[Measure, ...], MeasureSetup
     return measures, setup
 
 
-class _Pass:
-    """One pass over the answers that wait."""
+class _MeasuringPass:
+    """One pass over the waiting answers."""
 
     def __init__(self, project: Project, measures: Sequence[Measure], setup: MeasureSetup) -> None:
         self._project = project
         self._measures = {str(measure): measure for measure in measures}
         self._setup = setup
         self._outputs: Outputs = project_outputs(project)
-        self._used = {str(measure): _judged_by(measure, setup) for measure in measures}
-        self._done = Measured()
+        self._judge_by_measure = {
+            str(measure): _judge_of_measure(measure, setup) for measure in measures
+        }
+        self._progress = Measured()
         self._spent = project.runner.spent
 
     def run(self, most: int | None) -> Measured:
         """Score until nothing waits, the budget of the day is spent, or every attempt fails."""
-        scores, left = self._outputs.scores, most
-        while left is None or left > 0:
-            if not self._afford():
+        scores, remaining = self._outputs.scores, most
+        while remaining is None or remaining > 0:
+            if not self._set_ceiling():
                 break
-            waiting = scores.waiting(_AT_ONCE if left is None else min(_AT_ONCE, left))
+            waiting = scores.waiting(_AT_ONCE if remaining is None else min(_AT_ONCE, remaining))
             if not waiting:
                 break
-            left = None if left is None else left - len(waiting)
+            remaining = None if remaining is None else remaining - len(waiting)
             with self._project.work.working("measuring", brief=True):
-                self._score(waiting)
-            if self._done.stopped:
+                self._score_answers(waiting)
+            if self._progress.stopped:
                 break
-        cost = self._done.cost
-        today, open_ = scores.today(), scores.count_waiting()
-        return replace(self._done, waiting=open_, cost=cost, spent_today=today.cost)
+        cost = self._progress.cost
+        today, still_waiting = scores.today(), scores.count_waiting()
+        return replace(self._progress, waiting=still_waiting, cost=cost, spent_today=today.cost)
 
-    def _afford(self) -> bool:
-        """Set what may still be spent today; False where nothing may."""
+    def _set_ceiling(self) -> bool:
+        """Set the ceiling of today's spending; False if nothing may be spent."""
         budget = measure_options(self._project.settings).daily_budget
         if budget is None:
             return True
-        left = budget - self._outputs.scores.today().cost
-        if left <= 0:
+        remaining = budget - self._outputs.scores.today().cost
+        if remaining <= 0:
             self._stop_for_budget(budget)
             return False
         session = self._project.session.max_cost
-        ceiling = self._project.runner.spent + left
+        ceiling = self._project.runner.spent + remaining
         self._project.runner.set_ceiling(ceiling if session is None else min(ceiling, session))
         return True
 
     def _stop_for_budget(self, budget: float) -> None:
         self._outputs.scores.reached(budget)
         stopped = f"the daily budget of {budget:g} (serve.measure.daily_budget) is used up"
-        self._done = replace(self._done, stopped=stopped)
+        self._progress = replace(self._progress, stopped=stopped)
 
-    def _score(self, waiting: Sequence[WaitingAnswer]) -> None:
-        """Score some answers, each under its own scope, and store what came of them."""
-        found: dict[str, Sequence[Score]] = {}
+    def _score_answers(self, waiting: Sequence[WaitingAnswer]) -> None:
+        """Score some answers, each under its own scope, and store the results."""
+        scores_by_output: dict[str, Sequence[Score]] = {}
         stop: Exception | None = None
         for scope in dict.fromkeys(answer.scope for answer in waiting):
-            some = [answer for answer in waiting if answer.scope == scope]
-            flows = map(self._flow, takewhile(self._may_begin, some))
-            # one at a time where it gives way, so that an erasure waits for one answer at most
+            of_scope = [answer for answer in waiting if answer.scope == scope]
+            flows = map(self._flow, takewhile(self._may_continue, of_scope))
+            # in the background one at a time, so that an erasure waits for one answer at most
             limit = 1 if self._project.session.background else None
-            ended = self._project.runner.outcomes(flows, limit=limit, scope=scope)
-            # after a stop, flows that were not begun have no outcome
-            for answer, outcome in zip_longest(some, ended):
+            outcomes = self._project.runner.outcomes(flows, limit=limit, scope=scope)
+            # after a stop, flows that have not begun have no outcome
+            for answer, outcome in zip_longest(of_scope, outcomes):
                 if outcome is None or outcome.state == "skipped":
-                    known = None if outcome is None else outcome.error
-                    stop = stop or known or BudgetStopped("the work was stopped")
+                    error = None if outcome is None else outcome.error
+                    stop = stop or error or BudgetStopped("the work was stopped")
                 else:
-                    found[answer.output] = _settled(answer, outcome.value, outcome.error)
+                    scores_by_output[answer.output] = _scores_of_answer(
+                        answer, outcome.value, outcome.error
+                    )
             if stop is not None:
                 break
-        self._keep(found)
-        scores = [score for some in found.values() for score in some]
+        self._store_scores(scores_by_output)
+        scores = [score for of_answer in scores_by_output.values() for score in of_answer]
         budget = measure_options(self._project.settings).daily_budget
         if isinstance(stop, BudgetStopped) and budget is not None:
             self._stop_for_budget(budget)
         elif stop is not None:
-            self._done = replace(self._done, stopped=str(stop))
+            self._progress = replace(self._progress, stopped=str(stop))
         elif scores and all(score.state == "errored" for score in scores):
             reason = f"every attempt failed: {scores[-1].reason}"
-            self._done = replace(self._done, stopped=reason)
+            self._progress = replace(self._progress, stopped=reason)
 
-    def _may_begin(self, _: WaitingAnswer) -> bool:
-        """False while an erasure waits: it goes first, and the rest in a later pass."""
+    def _may_continue(self, _: WaitingAnswer) -> bool:
+        """False while an erasure waits: it goes first, and the rest follows in a later pass."""
         return not self._project.work.awaited
 
     def _flow(self, answer: WaitingAnswer) -> Flow[tuple[Score, ...]]:
@@ -219,59 +228,63 @@ class _Pass:
         measures = [self._measures[name] for name in answer.measures if name in self._measures]
         return score_row(row, measures, self._setup)
 
-    def _keep(self, found: Mapping[str, Sequence[Score]]) -> None:
+    def _store_scores(self, scores_by_output: Mapping[str, Sequence[Score]]) -> None:
         spent = self._project.runner.spent
         cost, self._spent = spent - self._spent, spent
-        self._outputs.scores.store(found, self._used, cost)
-        states = [score.state for some in found.values() for score in some]
-        failed = [s for some in found.values() for s in some if s.state == "errored"]
-        done = self._done
-        self._done = replace(
-            done,
-            scored=done.scored + states.count("scored"),
-            unscored=done.unscored + len(states) - states.count("scored") - len(failed),
-            failed=done.failed + len(failed),
-            cost=done.cost + cost,
-            reason=failed[-1].reason if failed else done.reason,
+        self._outputs.scores.store(scores_by_output, self._judge_by_measure, cost)
+        states = [score.state for of_answer in scores_by_output.values() for score in of_answer]
+        failed = [
+            s for of_answer in scores_by_output.values() for s in of_answer if s.state == "errored"
+        ]
+        progress = self._progress
+        self._progress = replace(
+            progress,
+            scored=progress.scored + states.count("scored"),
+            unscored=progress.unscored + len(states) - states.count("scored") - len(failed),
+            failed=progress.failed + len(failed),
+            cost=progress.cost + cost,
+            reason=failed[-1].reason if failed else progress.reason,
         )
 
 
-def _settled(
+def _scores_of_answer(
     answer: WaitingAnswer, scores: Sequence[Score] | None, error: Exception | None
 ) -> Sequence[Score]:
-    """One score for each measure that the answer waits for."""
-    found = {score.measure: score for score in scores or ()}
-    said = f"{type(error).__name__}: {error}" if error else ""
+    """Return one score for each measure that the answer waits for."""
+    by_measure = {score.measure: score for score in scores or ()}
+    reason = f"{type(error).__name__}: {error}" if error else ""
     return [
-        found.get(name)
+        by_measure.get(name)
         or (
-            Score(name, "errored", reason=said)
+            Score(name, "errored", reason=reason)
             if error
-            else Score(name, "skipped", reason="the measure is not configured any more")
+            else Score(name, "skipped", reason="the measure is no longer configured")
         )
         for name in answer.measures
     ]
 
 
 def _without_feedback(row: Row) -> dict[str, MetaValue]:
-    """What people said of an answer is not shown to a judge."""
+    """Remove people's feedback from the metadata that a judge sees."""
     return {key: value for key, value in row.metadata.items() if "feedback" not in key}
 
 
-def _models(measure: Measure, setup: MeasureSetup) -> list[str]:
-    """The models that a measure asks."""
+def _models_of_measure(measure: Measure, setup: MeasureSetup) -> list[str]:
+    """Return the models that a measure uses."""
     fields = model_fields(measure.definition)
     return [name for field in fields if (name := str(getattr(setup, field)))]
 
 
-def _judged_by(measure: Measure, setup: MeasureSetup) -> JudgedBy:
-    """The models of a measure, and the hash of everything else that determines its judgments."""
-    models = _models(measure, setup)
+def _judge_of_measure(measure: Measure, setup: MeasureSetup) -> JudgedBy:
+    """Return the models of a measure, and the hash of everything else that determines its
+    judgments.
+    """
+    models = _models_of_measure(measure, setup)
     if not models:
         return JudgedBy()
     rubrics = {**shipped_rubrics(), **setup.rubrics}
     rules = {name: rubric.fingerprint for name, rubric in sorted(rubrics.items())}
-    plain = changed_options(replace(setup, rubrics={}, window=None))
+    settings = changed_options(replace(setup, rubrics={}, window=None))
     for name in ("model", "embedder", "completer", "token_model"):
-        plain.pop(name, None)
-    return JudgedBy(", ".join(models), value_hash([plain, prompts_fingerprint(), rules])[:12])
+        settings.pop(name, None)
+    return JudgedBy(", ".join(models), value_hash([settings, prompts_fingerprint(), rules])[:12])

@@ -1,4 +1,4 @@
-"""What changed between the answers of one day and those of an earlier one."""
+"""Changes between the answers of one day and those of an earlier one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MovedPart: TypeAlias = Literal["corpus", "model", "prompt", "judge", "configuration"]
 
 _SHORT = 8
-"""Characters of a hash that are shown."""
+"""Number of shown characters of a hash."""
 
 _PROMPT_FILES = ("personas/", "prompts/")
 
@@ -25,9 +25,9 @@ class Moved:
 
     Attributes:
         day: The day, ISO 8601.
-        part: What changed.
-        before: Model, hash of the index, names of sections, …; as it was, and as it is.
-        after: See ``before``.
+        part: The changed part.
+        before: Old model, hash of the index, names of sections, ….
+        after: The new value.
     """
 
     day: str
@@ -43,16 +43,16 @@ class Moved:
 def moves_of(
     scores: Sequence[ServedScore], settings: Callable[[str], Mapping[str, Any]]
 ) -> tuple[Moved, ...]:
-    """Changes between days, oldest first, each once.
+    """Return changes between days, oldest first, each once.
 
     Answers are compared with earlier ones of the same served name and persona, so that two personas
-    with models of their own are not mistaken for a change. Within a day the last answer counts.
+    with their own models are not taken for a change. Within a day the last answer counts.
 
     Args:
-        scores: Of one measure, in the order of their answers.
+        scores: Scores of one measure, in the order of their answers.
         settings: The settings and files of a configuration, by its hash.
     """
-    known: dict[str, Mapping[str, str]] = {}
+    parts_by_configuration: dict[str, Mapping[str, str]] = {}
     days: dict[tuple[str, str, str], ServedScore] = {}
     judged: dict[str, ServedScore] = {}
     for score in scores:
@@ -60,59 +60,62 @@ def moves_of(
         if score.state != "waiting":
             judged[score.at[:10]] = score
     last: dict[tuple[str, str], ServedScore] = {}
-    found: list[Moved] = []
+    moves: list[Moved] = []
     for (day, name, persona), score in sorted(days.items(), key=lambda item: item[0]):
         before = last.get((name, persona))
         last[name, persona] = score
         if before is not None:
-            found += _between(before, score, day, known, settings)
-    found += _judges(judged)
-    order = sorted(found, key=lambda move: (move.day, move.part, move.before, move.after))
+            moves += _moves_between(before, score, day, parts_by_configuration, settings)
+    moves += _judge_moves(judged)
+    order = sorted(moves, key=lambda move: (move.day, move.part, move.before, move.after))
     return tuple(dict.fromkeys(order))
 
 
-def _between(
+def _moves_between(
     before: ServedScore,
     after: ServedScore,
     day: str,
-    known: dict[str, Mapping[str, str]],
+    parts_by_configuration: dict[str, Mapping[str, str]],
     settings: Callable[[str], Mapping[str, Any]],
 ) -> Iterable[Moved]:
     if before.snapshot != after.snapshot:
-        yield Moved(day, "corpus", _brief(before.snapshot), _brief(after.snapshot))
+        yield Moved(day, "corpus", _short_hash(before.snapshot), _short_hash(after.snapshot))
     if before.model != after.model:
         yield Moved(day, "model", brief_model(before.model), brief_model(after.model))
     if before.configuration == after.configuration:
         return
     for name in (before.configuration, after.configuration):
-        if name not in known:
-            known[name] = _parts(settings(name))
-    was, now = known[before.configuration], known[after.configuration]
-    changed = [key for key in sorted({*was, *now}) if was.get(key) != now.get(key)]
+        if name not in parts_by_configuration:
+            parts_by_configuration[name] = _configuration_parts(settings(name))
+    old, new = (
+        parts_by_configuration[before.configuration],
+        parts_by_configuration[after.configuration],
+    )
+    changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     prompts = [key for key in changed if key == "prompt" or key.startswith(_PROMPT_FILES)]
     others = [key for key in changed if key not in prompts]
     if prompts:
-        yield _of_parts(day, "prompt", prompts, was, now)
+        yield _move_of_parts(day, "prompt", prompts, old, new)
     if others:
-        yield _of_parts(day, "configuration", others, was, now)
+        yield _move_of_parts(day, "configuration", others, old, new)
 
 
-def _of_parts(
+def _move_of_parts(
     day: str,
     part: MovedPart,
     names: Sequence[str],
-    was: Mapping[str, str],
-    now: Mapping[str, str],
+    old: Mapping[str, str],
+    new: Mapping[str, str],
 ) -> Moved:
-    """A change of several sections or files: their names and hashes."""
+    """Return a change of several sections or files: their names and hashes."""
 
-    def shown(parts: Mapping[str, str]) -> str:
-        return ", ".join(f"{name} {_brief(parts.get(name, ''))}" for name in names)
+    def hashes(parts: Mapping[str, str]) -> str:
+        return ", ".join(f"{name} {_short_hash(parts.get(name, ''))}" for name in names)
 
-    return Moved(day, part, shown(was), shown(now))
+    return Moved(day, part, hashes(old), hashes(new))
 
 
-def _judges(judged: Mapping[str, ServedScore]) -> Iterable[Moved]:
+def _judge_moves(judged: Mapping[str, ServedScore]) -> Iterable[Moved]:
     before: ServedScore | None = None
     for day in sorted(judged):
         score = judged[day]
@@ -120,22 +123,22 @@ def _judges(judged: Mapping[str, ServedScore]) -> Iterable[Moved]:
             if before.judge != score.judge:
                 yield Moved(day, "judge", brief_model(before.judge), brief_model(score.judge))
             elif before.prompts != score.prompts:
-                was, now = _brief(before.prompts), _brief(score.prompts)
-                yield Moved(day, "judge", f"settings {was}", f"settings {now}")
+                old, new = _short_hash(before.prompts), _short_hash(score.prompts)
+                yield Moved(day, "judge", f"settings {old}", f"settings {new}")
         before = score
 
 
-def _parts(body: Mapping[str, Any]) -> dict[str, str]:
-    """Section or file -> hash, without the model of answers, which is compared by itself."""
+def _configuration_parts(body: Mapping[str, Any]) -> dict[str, str]:
+    """Hash each section or file, without the model of answers, which is compared separately."""
     sections = dict(body.get("settings", {}))
     answer = sections.get("answer")
     if isinstance(answer, dict):
         sections["answer"] = {key: value for key, value in answer.items() if key != "model"}
-    found = {name: value_hash(value) for name, value in sections.items() if value}
-    return found | dict(body.get("files", {}))
+    hashes = {name: value_hash(value) for name, value in sections.items() if value}
+    return hashes | dict(body.get("files", {}))
 
 
-def _brief(name: str) -> str:
+def _short_hash(name: str) -> str:
     return name[:_SHORT] or "none"
 
 

@@ -74,10 +74,10 @@ class ServedMeasureOptions:
 
 @dataclass(frozen=True, slots=True)
 class Measuring:
-    """How served answers are measured, beside the section ``serve.measure``.
+    """Options of measuring served answers, besides the section ``serve.measure``.
 
     Attributes:
-        retry_errors: Also try again what ended in an error, now.
+        retry_errors: Also retry answers whose scoring ended in an error.
         most: Most answers of this pass; None for all that wait.
     """
 

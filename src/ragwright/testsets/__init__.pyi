@@ -1,6 +1,6 @@
 from ._chat_export import chat_lines as chat_lines, write_chat as write_chat
 from ._gold_chunks import (
-    chunk_span as chunk_span,
+    best_chunk as best_chunk,
     chunks_of as chunks_of,
     covers as covers,
     gold_chunks as gold_chunks,

@@ -11,7 +11,7 @@ from ._review import review_status
 
 
 def chat_lines(rows: Iterable[Row]) -> Iterator[str]:
-    """One JSON object a row: ``{"messages": [user, assistant]}`` (SPEC D4).
+    """Return one JSON object per row: ``{"messages": [user, assistant]}`` (SPEC D4).
 
     The user turn holds the gold passages, numbered, and the question; the assistant turn the
     reference answer. Rows without one, and those that a review rejected, are left out.
@@ -21,16 +21,16 @@ def chat_lines(rows: Iterable[Row]) -> Iterator[str]:
             continue
         passages = tuple(span.text for span in row.reference_spans) or row.reference_contexts
         numbered = [f"[{number}] {text}" for number, text in enumerate(passages, 1)]
-        asked = [*numbered, f"Question: {row.user_input}"] if numbered else [row.user_input]
+        parts = [*numbered, f"Question: {row.user_input}"] if numbered else [row.user_input]
         messages = [
-            {"role": "user", "content": "\n\n".join(asked)},
+            {"role": "user", "content": "\n\n".join(parts)},
             {"role": "assistant", "content": row.reference},
         ]
         yield json.dumps({"messages": messages}, ensure_ascii=False)
 
 
 def write_chat(rows: Iterable[Row], path: Path) -> int:
-    """Write the chat turns of gold rows as JSONL, whole or not at all; how many there are.
+    """Write the chat turns of gold rows as JSONL, completely or not at all; return their number.
 
     Raises:
         TestsetError: No row has a gold answer, or the file cannot be written.

@@ -1,4 +1,4 @@
-"""The log of a review: every decision of every person, and how far people agree."""
+"""The log of a review: every decision of every person, and their agreement."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..measure import clopper_pearson, krippendorff, resampled
 from .rows import objects_of
 from .suites import gold_answer
 
-_KEPT = {"accepted": 1.0, "edited": 1.0, "rejected": 0.0}
-"""Decisions as labels: whether the row stays in the testset."""
+_LABELS = {"accepted": 1.0, "edited": 1.0, "rejected": 0.0}
+"""Decisions as labels: 1 if the row stays in the testset, else 0."""
 
 _SUFFIX = ".reviews.jsonl"
 
@@ -32,7 +32,7 @@ class Decision:
         by: The person.
         at: ISO 8601.
         decision: ``accepted``, ``edited``, ``rejected``, or ``undone``.
-        before: Question, gold answer and review before it; ``after`` the same after it.
+        before: Question, gold answer and review before the decision; ``after`` those after it.
     """
 
     row: str
@@ -45,19 +45,19 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class ReviewAgreement:
-    """How far people agree which rows belong into a testset.
+    """Agreement of people on the rows that belong into a testset.
 
     Accepting and editing both keep a row. With three people or more, every pair counts.
 
     Attributes:
-        people: Those who decided, by name.
+        people: Names of the people who decided.
         rows: Rows that two or more people decided on.
         same: Rows among them on which all agree; ``low`` and ``high`` are the 95 % interval of
             its share (Clopper and Pearson 1934). None without rows.
         alpha: Krippendorff's alpha (2011), nominal: 1 is perfect agreement, 0 is chance. None
-            where it is undefined, such as where nobody rejected a row; ``alpha_low`` and
+            if it is undefined, for example if nobody rejected a row; ``alpha_low`` and
             ``alpha_high`` are its 95 % interval.
-        disputed: Ids of the rows on which they do not agree.
+        disputed: Ids of the rows on which people disagree.
     """
 
     people: tuple[str, ...]
@@ -72,14 +72,14 @@ class ReviewAgreement:
 
     @property
     def text(self) -> str:
-        """It in one sentence."""
+        """The agreement in one sentence."""
         if not self.rows:
             return "No row has been reviewed by two people yet."
-        known = "" if self.alpha is None else f"; Krippendorff's alpha is {self.alpha:.2f}"
+        alpha_text = "" if self.alpha is None else f"; Krippendorff's alpha is {self.alpha:.2f}"
         if self.alpha_low is not None:
-            known += f" (95 % interval {self.alpha_low:.2f} to {self.alpha_high:.2f})"
+            alpha_text += f" (95 % interval {self.alpha_low:.2f} to {self.alpha_high:.2f})"
         rows = "row" if self.rows == 1 else "rows"
-        return f"{len(self.people)} people agree on {self.same} of {self.rows} {rows}{known}."
+        return f"{len(self.people)} people agree on {self.same} of {self.rows} {rows}{alpha_text}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +89,17 @@ class ReviewLabels:
     by_row: Mapping[str, Mapping[str, str]]
 
     def of(self, person: str) -> Mapping[str, str]:
-        """Decisions of one person by row id."""
-        found = self.by_row.items()
-        return {row: given[person] for row, given in found if person in given}
+        """Return the decisions of one person by row id."""
+        rows = self.by_row.items()
+        return {row: decisions[person] for row, decisions in rows if person in decisions}
 
     def agreement(self, seed: int = 0) -> ReviewAgreement:
-        """How far the people agree."""
-        units = {row: [_KEPT[d] for d in given.values()] for row, given in self.by_row.items()}
+        """Compute the agreement of the people."""
+        units = {
+            row: [_LABELS[d] for d in decisions.values()] for row, decisions in self.by_row.items()
+        }
         several = {row: labels for row, labels in units.items() if len(labels) > 1}
-        people = sorted({person for given in self.by_row.values() for person in given})
+        people = sorted({person for decisions in self.by_row.values() for person in decisions})
         if not several:
             return ReviewAgreement(tuple(people), 0, 0)
         disputed = tuple(row for row, labels in several.items() if len(set(labels)) > 1)
@@ -128,14 +130,14 @@ class ReviewLog:
         self.path = testset.with_suffix(_SUFFIX)
 
     def decisions(self) -> list[Decision]:
-        """Decisions in force, oldest first; undone ones are left out.
+        """Return the decisions in force, oldest first; undone ones are left out.
 
         Raises:
             TestsetError: A line is not a decision; with file and line.
         """
-        found: list[Decision] = []
+        in_force: list[Decision] = []
         if not self.path.exists():
-            return found
+            return in_force
         for where, value in objects_of(self.path):
             if any(not isinstance(value.get(name), str) for name in _TEXTS):
                 raise TestsetError(
@@ -144,25 +146,32 @@ class ReviewLog:
                     hint="only ragwright writes this log; restore it from version control",
                 )
             texts = {name: value[name] for name in _TEXTS}
-            one = Decision(**texts, before=value.get("before", {}), after=value.get("after", {}))
-            if one.decision != "undone":
-                found.append(one)
+            decision = Decision(
+                **texts, before=value.get("before", {}), after=value.get("after", {})
+            )
+            if decision.decision != "undone":
+                in_force.append(decision)
                 continue
-            last = next((d for d in reversed(found) if (d.row, d.by) == (one.row, one.by)), None)
+            last = next(
+                (d for d in reversed(in_force) if (d.row, d.by) == (decision.row, decision.by)),
+                None,
+            )
             if last is not None:
-                found.remove(last)
-        return found
+                in_force.remove(last)
+        return in_force
 
     def labels(self) -> ReviewLabels:
-        """The last decision of each person on each row."""
+        """Return the last decision of each person on each row."""
         by_row: dict[str, dict[str, str]] = {}
-        for one in self.decisions():
-            by_row.setdefault(one.row, {})[one.by] = one.decision
+        for decision in self.decisions():
+            by_row.setdefault(decision.row, {})[decision.by] = decision.decision
         return ReviewLabels(by_row)
 
     def last(self, by: str) -> Decision | None:
-        """The last decision of a person that is in force."""
-        return next((one for one in reversed(self.decisions()) if one.by == by), None)
+        """Return the last decision of a person that is in force."""
+        return next(
+            (decision for decision in reversed(self.decisions()) if decision.by == by), None
+        )
 
     @contextmanager
     def adding(
@@ -174,7 +183,7 @@ class ReviewLog:
             TestsetError: The log cannot be written.
         """
         body = {"row": row, "by": by, "at": _now(), "decision": decision}
-        with self._appending({**body, "before": dict(before), "after": dict(after)}):
+        with self._append_for({**body, "before": dict(before), "after": dict(after)}):
             yield
 
     @contextmanager
@@ -185,11 +194,11 @@ class ReviewLog:
             TestsetError: The log cannot be written.
         """
         body = {"row": last.row, "by": last.by, "at": _now(), "decision": "undone"}
-        with self._appending(body):
+        with self._append_for(body):
             yield
 
     @contextmanager
-    def _appending(self, body: Mapping[str, Any]) -> Iterator[None]:
+    def _append_for(self, body: Mapping[str, Any]) -> Iterator[None]:
         text = json.dumps(body, ensure_ascii=False) + "\n"
         try:
             with appending(self.path, text.encode("utf-8", "backslashreplace")):

@@ -40,7 +40,7 @@ class Openings:
     """Permission to open confirm splits: each opening is logged before rows are returned.
 
     Attributes:
-        path: The log, JSONL; made where it is missing.
+        path: The log, JSONL; created if it is missing.
         purpose: Purpose of the rows: ``confirm``, ``eval``, a sentence.
         by: User; by default the user of this machine.
         rehearsal: The rows are only counted, for a dry run: nothing is logged.
@@ -52,10 +52,10 @@ class Openings:
     rehearsal: bool = False
 
     def record(self, testset: str, fingerprint: str, rows: int) -> tuple[Opening, ...]:
-        """Log an opening; returns the earlier ones of this testset, oldest first.
+        """Log an opening; return the earlier ones of this testset, oldest first.
 
-        Those of the same rows (equal fingerprint) and, since an edited row changes the fingerprint,
-        those of a testset of the same file name.
+        Earlier openings are those of the same rows (equal fingerprint) and, since an edited row
+        changes the fingerprint, those of a testset with the same file name.
 
         Raises:
             TestsetError: The log cannot be read or written; the rows must then not be returned.
@@ -85,21 +85,22 @@ class Openings:
 
     @classmethod
     def touching(cls, path: str | Path, testset: str, fingerprint: str) -> tuple[Opening, ...]:
-        """Openings of these rows or of a testset of the same file name, oldest first.
+        """Return the openings of these rows or of a testset with the same file name, oldest first.
 
         Raises:
             TestsetError: A line is not an opening; with file and line.
         """
         name = _file_name(testset)
         return tuple(
-            one
-            for one in cls.of(path)
-            if one.fingerprint == fingerprint or _file_name(one.testset) == name
+            opening
+            for opening in cls.of(path)
+            if opening.fingerprint == fingerprint or _file_name(opening.testset) == name
         )
 
     @staticmethod
     def of(path: str | Path, fingerprint: str = "") -> tuple[Opening, ...]:
-        """Openings in a log, oldest first: those of a fingerprint, all if it is empty.
+        """Return the openings in a log, oldest first: those of a fingerprint, or all if it is
+        empty.
 
         Raises:
             TestsetError: A line is not an opening; with file and line.
@@ -109,13 +110,13 @@ class Openings:
             return ()
         return tuple(
             opening
-            for opening in _read(source)
+            for opening in _read_openings(source)
             if not fingerprint or opening.fingerprint == fingerprint
         )
 
 
 def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> str:
-    """The note on earlier openings that every report must contain.
+    """Return the note on earlier openings that every report must contain.
 
     Args:
         earlier: Openings of the same rows, or of other versions of their testset, oldest first.
@@ -125,21 +126,22 @@ def opening_note(earlier: tuple[Opening, ...], fingerprint: str, path: Path) -> 
     if not earlier:
         return f"the confirm split is opened for the first time (written to {path})"
     first, times = earlier[0], len(earlier)
-    others = sum(one.fingerprint != fingerprint for one in earlier)
-    often = "once" if times == 1 else f"{times} times"
+    others = sum(opening.fingerprint != fingerprint for opening in earlier)
+    times_text = "once" if times == 1 else f"{times} times"
     versions = f", {others} of them with another version of the rows" if others else ""
     return (
-        f"the confirm split was opened {often} before{versions}, first on {first.time[:10]} for "
+        f"the confirm split was opened {times_text} before{versions}, first on {first.time[:10]} "
+        "for "
         f"{first.purpose!r} by {first.by}; each opening makes its results less independent"
     )
 
 
-def _read(path: Path) -> Iterator[Opening]:
+def _read_openings(path: Path) -> Iterator[Opening]:
     for where, value in objects_of(path):
-        yield _opening(value, where)
+        yield _opening_of(value, where)
 
 
-def _opening(value: dict[str, Any], where: str) -> Opening:
+def _opening_of(value: dict[str, Any], where: str) -> Opening:
     names = [field.name for field in fields(Opening)]
     missing = [name for name in names if name not in value]
     texts = [name for name in names if name != "rows"]
@@ -154,7 +156,7 @@ def _opening(value: dict[str, Any], where: str) -> Opening:
 
 
 def _file_name(testset: str) -> str:
-    """The part of an address that stays when a project is moved."""
+    """Return the part of an address that stays when a project is moved."""
     return testset if testset.startswith("beir:") else Path(testset).name
 
 

@@ -24,7 +24,7 @@ def project_testset(
     limit: int | None = None,
     seed: int = 0,
 ) -> Testset:
-    """A testset for measuring a project, by the one loader.
+    """Load a testset for measuring a project; every command uses this loader.
 
     Args:
         folder: The project; openings are written to ``testsets/openings.jsonl`` in it.
@@ -33,21 +33,21 @@ def project_testset(
         split: ``all``, ``tune`` or ``confirm``; by default the tune split if rows name splits, else
             all rows.
         purpose: Purpose of the rows.
-        rehearsal: Nothing is measured: the opening is not logged.
+        rehearsal: Only count the rows; the opening is not logged.
         limit: Most questions, chosen at random with ``seed``; None for all.
         seed: Seed of that choice.
 
     Raises:
         TestsetError: The testset cannot be read, or the split is empty.
     """
-    address = _found(folder, address)
+    address = _resolved_address(folder, address)
     declared = declared_splits(address)
-    wanted = split or ("tune" if declared else "all")
+    chosen_split = split or ("tune" if declared else "all")
     # Reading all rows of a testset without splits is an opening only if requested.
-    closed = wanted == "tune" or not (split or declared)
+    closed = chosen_split == "tune" or not (split or declared)
     log = Openings(folder.openings, purpose, rehearsal=rehearsal)
     opened = None if closed else log
-    testset = load_testset(address, split=wanted, limit=limit, seed=seed, openings=opened)
+    testset = load_testset(address, split=chosen_split, limit=limit, seed=seed, openings=opened)
     if split or not declared:
         return testset
     note = "the rows name splits: only the tune split is measured (--split confirm opens the other)"
@@ -55,7 +55,7 @@ def project_testset(
 
 
 def open_review(folder: ProjectFolder, address: str, by: str = "") -> TestsetReview:
-    """A testset of a project under review.
+    """Open a testset of a project for review.
 
     Args:
         folder: The project; a path that does not exist is also tried in it.
@@ -65,11 +65,11 @@ def open_review(folder: ProjectFolder, address: str, by: str = "") -> TestsetRev
     Raises:
         TestsetError: The file cannot be read, or is not JSONL.
     """
-    return TestsetReview(_found(folder, address), by or current_user())
+    return TestsetReview(_resolved_address(folder, address), by or current_user())
 
 
-def _found(folder: ProjectFolder, address: str) -> str:
-    """The address, in the project folder if it exists only there."""
+def _resolved_address(folder: ProjectFolder, address: str) -> str:
+    """Return the address, in the project folder if it exists only there."""
     if address.startswith(("beir:", "rgb:")) or Path(address).exists():
         return address
     inside = folder.root / address
@@ -77,7 +77,7 @@ def _found(folder: ProjectFolder, address: str) -> str:
 
 
 def with_current_gold(store: Store, testset: Testset) -> Testset:
-    """The testset, checked against the stored documents.
+    """Check the testset against the stored documents.
 
     Raises:
         TestsetError: The documents of all rows changed.

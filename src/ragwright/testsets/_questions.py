@@ -27,14 +27,14 @@ class Question:
         return next(iter(self.own.values()))
 
     def row_for(self, persona: str) -> Row | None:
-        """The row for a persona; None if the persona's row with the same words has other gold."""
+        """Return a persona's row; None if its row with the same words has other gold."""
         if persona in self.elsewhere:
             return None
         return self.own.get(persona) or replace(self.first, persona_name=persona)
 
 
 def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ...]]:
-    """The questions of rows in order, with a note if rows only repeat another one.
+    """Return the questions of rows in order, with a note if rows only repeat another one.
 
     Rows of the same words for different personas are one question, each with the gold of its
     persona. A second row with the same words for the same persona is another question if its gold
@@ -45,33 +45,37 @@ def questions_of(rows: Iterable[Row]) -> tuple[Sequence[Question], tuple[str, ..
     for row in rows:
         read += 1
         of_persona = by_words.setdefault(row.user_input, {}).setdefault(row.persona_name, {})
-        gold = _gold(row)
+        gold = _gold_hash(row)
         repeated += gold in of_persona
         of_persona.setdefault(gold, row)
-    found = []
+    questions = []
     for personas in by_words.values():
-        listed = {name: list(golds.values()) for name, golds in personas.items()}
-        for number in range(max(map(len, listed.values()))):
-            own = {name: kept[number] for name, kept in listed.items() if number < len(kept)}
-            found.append(Question(own, frozenset(listed.keys() - own.keys())))
+        rows_by_persona = {name: list(golds.values()) for name, golds in personas.items()}
+        for number in range(max(map(len, rows_by_persona.values()))):
+            own = {
+                name: rows_of_persona[number]
+                for name, rows_of_persona in rows_by_persona.items()
+                if number < len(rows_of_persona)
+            }
+            questions.append(Question(own, frozenset(rows_by_persona.keys() - own.keys())))
     note = f"{repeated} of {read} rows repeat the question and gold of another row and are left out"
-    return found, (note,) if repeated else ()
+    return questions, (note,) if repeated else ()
 
 
 def rows_by_question(rows: Iterable[Row]) -> Sequence[Sequence[Row]]:
-    """The rows of each question, in the order of their first rows; none is left out.
+    """Group rows by question, in the order of their first rows; none is left out.
 
     The n-th row of the same words for a persona belongs to the n-th question of these words.
     """
-    found: dict[tuple[str, int], list[Row]] = {}
+    groups: dict[tuple[str, int], list[Row]] = {}
     earlier: Counter[tuple[str, str]] = Counter()
     for row in rows:
         key = (row.user_input, row.persona_name)
-        found.setdefault((row.user_input, earlier[key]), []).append(row)
+        groups.setdefault((row.user_input, earlier[key]), []).append(row)
         earlier[key] += 1
-    return list(found.values())
+    return list(groups.values())
 
 
-def _gold(row: Row) -> str:
+def _gold_hash(row: Row) -> str:
     spans = [asdict(span) for span in row.reference_spans]
     return value_hash([row.reference, row.reference_contexts, dict(row.reference_ids), spans])

@@ -35,7 +35,7 @@ _ROUND_TRIP = (".jsonl", ".json")
 
 
 def review_status(row: Row) -> str:
-    """``accepted``, ``edited`` or ``rejected``; empty if the row is not reviewed.
+    """Return ``accepted``, ``edited`` or ``rejected``; empty if the row is not reviewed.
 
     Raises:
         TestsetError: The row has another value.
@@ -57,7 +57,7 @@ def reviewed(
     answer: str = "",
     time: str = "",
 ) -> Row:
-    """A row with a decision: reviewer, time, and a new question or answer.
+    """Return a row with a decision: reviewer, time, and a new question or answer.
 
     ``accepted`` with a new question or answer is ``edited``; a rejected row keeps its own.
 
@@ -124,18 +124,18 @@ class TestsetReview:
         return tuple(row for row in self._rows.values() if not review_status(row))
 
     def counts(self) -> dict[str, int]:
-        """Number of accepted, edited, rejected and open rows."""
-        found = Counter(review_status(row) or "open" for row in self._rows.values())
-        return {name: found[name] for name in (*_STATUSES, "open")}
+        """Count the accepted, edited, rejected and open rows."""
+        counts = Counter(review_status(row) or "open" for row in self._rows.values())
+        return {name: counts[name] for name in (*_STATUSES, "open")}
 
     def labels(self) -> ReviewLabels:
-        """What each person decided on each row."""
+        """Return each person's decision on each row."""
         return self._log.labels()
 
     def decide(
         self, row: Row, status: ReviewStatus, *, question: str = "", answer: str = ""
     ) -> Row:
-        """Store a decision on a row; returns the new row.
+        """Store a decision on a row; return the new row.
 
         Args:
             row: The row as it was shown.
@@ -148,31 +148,31 @@ class TestsetReview:
                 be written; the file is left as it is.
             StoreBusyError: Another process holds the folder.
         """
-        with self._alone():
+        with self._newest_locked():
             now = self._present(row)
-            made = reviewed(now, status, self.by, question=question, answer=answer)
-            # The log first: what is in the file and not in the log could not be undone.
-            # Where the file cannot be written, the decision goes from the log again.
-            review = str(made.metadata["review"])
-            changes = _changeable(now), _changeable(made)
-            with self._log.adding(made.id, self.by, review, *changes):
-                self._store(made)
-        return made
+            decided = reviewed(now, status, self.by, question=question, answer=answer)
+            # The log comes first: a decision that is only in the file could not be undone.
+            # If the file cannot be written, the decision is removed from the log.
+            review = str(decided.metadata["review"])
+            changes = _reviewable_fields(now), _reviewable_fields(decided)
+            with self._log.adding(decided.id, self.by, review, *changes):
+                self._store(decided)
+        return decided
 
     def undo(self) -> Row | None:
-        """Undo this person's last decision; returns the restored row, None if there is none.
+        """Undo this person's last decision; return the restored row, None if there is none.
 
         Raises:
             TestsetError: As :meth:`decide`.
         """
-        with self._alone():
+        with self._newest_locked():
             last = self._log.last(self.by)
             if last is None:
                 return None
             now = self._rows.get(last.row)
-            restored = None if now is None else _restored(now, last)
+            restored = None if now is None else _row_before(now, last)
             if restored is None:
-                raise _changed(last.row, self.path)
+                raise _changed_error(last.row, self.path)
             with self._log.undoing(last):
                 self._store(restored)
         return restored
@@ -186,41 +186,41 @@ class TestsetReview:
             TestsetError: As :func:`read_review_sheet`, or the testset cannot be written.
             StoreBusyError: Another process holds the folder.
         """
-        with self._alone():
+        with self._newest_locked():
             outcome = read_review_sheet(sheet, self.rows, self.by)
             self._write({row.id: row for row in outcome.rows})
         return outcome
 
     def _load(self) -> None:
         # The hash first: a write between the two lines then counts as unknown and is read again.
-        self._known = _content(self.path)
+        self._known = _file_hash(self.path)
         self._rows = {row.id: row for row in read_rows(self.path)}
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """The newest state of the file, which nobody else changes meanwhile."""
+    def _newest_locked(self) -> Iterator[None]:
+        """Lock the folder, and read the file again if another process changed it."""
         with folder_locked(self.path.parent, "the review"):
-            if _content(self.path) != self._known:
+            if _file_hash(self.path) != self._known:
                 self._load()
             yield
 
-    def _present(self, shown: Row) -> Row:
-        """The row as it is now, if its texts are those that were shown."""
-        now = self._rows.get(shown.id)
-        if now is None or _unmarked(now) != _unmarked(shown):
-            raise _changed(shown.id, self.path)
+    def _present(self, row_as_shown: Row) -> Row:
+        """Return the current row if its texts are those that were shown."""
+        now = self._rows.get(row_as_shown.id)
+        if now is None or _without_review(now) != _without_review(row_as_shown):
+            raise _changed_error(row_as_shown.id, self.path)
         return now
 
-    def _store(self, made: Row) -> None:
-        self._write({**self._rows, made.id: made})
+    def _store(self, row: Row) -> None:
+        self._write({**self._rows, row.id: row})
 
     def _write(self, rows: dict[str, Row]) -> None:
         write_rows(rows.values(), self.path)
         self._rows = rows
-        self._known = _content(self.path)
+        self._known = _file_hash(self.path)
 
 
-def _changed(row: str, path: Path) -> TestsetError:
+def _changed_error(row: str, path: Path) -> TestsetError:
     return TestsetError(
         f"row {row!r} was changed by another process; nothing was written",
         where=str(path),
@@ -228,21 +228,21 @@ def _changed(row: str, path: Path) -> TestsetError:
     )
 
 
-def _unmarked(row: Row) -> Row:
-    """A row without its review."""
+def _without_review(row: Row) -> Row:
+    """Return a row without its review."""
     return replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _MARKS})
 
 
-def _changeable(row: Row) -> dict[str, MetaValue]:
-    """What a decision may change of a row."""
+def _reviewable_fields(row: Row) -> dict[str, MetaValue]:
+    """Return the fields that a decision may change."""
     marks = {name: row.metadata[name] for name in _MARKS if name in row.metadata}
     return {"user_input": row.user_input, "reference": row.reference, **marks}
 
 
-def _restored(now: Row, last: Decision) -> Row | None:
-    """A row without a decision; None if its texts were changed again since.
+def _row_before(now: Row, last: Decision) -> Row | None:
+    """Return a row without a decision; None if its texts were changed again since.
 
-    A later decision of somebody else stays.
+    Another person's later decision stays.
     """
     texts = ("user_input", "reference")
     changed = [name for name in texts if last.before[name] != last.after[name]]
@@ -291,9 +291,9 @@ def write_review_sheet(rows: Sequence[Row], path: str | Path) -> None:
             "review": review_status(row),
             "user_input": row.user_input,
             "reference": row.reference,
-            "evidence": _evidence(row),
+            "evidence": _evidence_text(row),
             "persona_name": row.persona_name,
-            "row": _state(row),
+            "row": _row_hash(row),
         }
         lines.append([str(cells.get(name, row.metadata.get(name, ""))) for name in _COLUMNS])
     text = "".join(csv_lines(lines, end="\r\n"))
@@ -326,39 +326,39 @@ def read_review_sheet(path: str | Path, rows: Sequence[Row], by: str) -> SheetOu
     for where, record in records_of(Path(path)):
         cells = {name: str(cell) for name, cell in record.items()}
         name = cells.get("id", "")
-        status = _status(cells.get("review", ""), where)
+        status = _decision_of(cells.get("review", ""), where)
         row = known.get(name)
         if row is None or name in seen:
-            what = "is twice on the sheet" if name in seen else "is not in the testset"
-            conflicts.append(f"{where}: row {name!r} {what}")
+            problem = "is twice on the sheet" if name in seen else "is not in the testset"
+            conflicts.append(f"{where}: row {name!r} {problem}")
             continue
         seen.add(name)
-        made, outcome = _applied(row, status, cells, by)
-        if made is None:
+        applied, outcome = _with_line_applied(row, status, cells, by)
+        if applied is None:
             conflicts.append(f"{where}: row {name!r} {outcome}")
             continue
-        known[name] = made
+        known[name] = applied
         counts[outcome] += 1
     ordered = {name: counts[name] for name in (*_STATUSES, "open", "unchanged")}
     return SheetOutcome(tuple(known.values()), ordered, tuple(conflicts))
 
 
-def _applied(
+def _with_line_applied(
     row: Row, status: ReviewStatus | None, cells: Mapping[str, str], by: str
 ) -> tuple[Row | None, str]:
-    """The row with its line applied, and the kind of change; None and the reason if it
-    conflicts.
-    """
+    """Apply a line to its row; return the row and the kind of change, or None and the reason."""
     question, answer = cells.get("user_input", "").strip(), cells.get("reference", "").strip()
-    edited = question != _lines(row.user_input) or answer != _lines(row.reference)
+    edited = question != _normalised_lines(row.user_input) or answer != _normalised_lines(
+        row.reference
+    )
     own = review_status(row)
-    if cells.get("row", "") != _state(row):
+    if cells.get("row", "") != _row_hash(row):
         # A sheet that was applied before, or has no entry for the row, causes no conflict.
         known = (None, own, "accepted") if own == "edited" else (None, own)
         if (status == own == "rejected") or (not edited and status in known):
             return row, "unchanged"
         return None, "was changed in the testset since the sheet was written"
-    if _lines(cells.get("evidence", "")) != _lines(_evidence(row)):
+    if _normalised_lines(cells.get("evidence", "")) != _normalised_lines(_evidence_text(row)):
         return None, "has changed evidence: spans cannot be edited on a sheet"
     if status == "rejected":
         if own == "rejected":
@@ -377,7 +377,7 @@ def _applied(
     return reviewed(row, status, by), status
 
 
-def _status(cell: str, where: str) -> ReviewStatus | None:
+def _decision_of(cell: str, where: str) -> ReviewStatus | None:
     word = cell.strip().casefold()
     if not word:
         return None
@@ -390,24 +390,24 @@ def _status(cell: str, where: str) -> ReviewStatus | None:
     )
 
 
-def _evidence(row: Row) -> str:
+def _evidence_text(row: Row) -> str:
     spans = [span.text for span in row.reference_spans if span.text]
     return "\n\n".join(spans or row.reference_contexts)
 
 
-def _state(row: Row) -> str:
-    """Hash of a row, without reviewer and time."""
+def _row_hash(row: Row) -> str:
+    """Hash a row, without reviewer and time."""
     record = row_record(row)
     metadata = {k: v for k, v in row.metadata.items() if k not in _MARKS[1:]}
     return value_hash({**record, "metadata": metadata})[:12]
 
 
-def _lines(text: str) -> str:
-    """A text normalised like in spreadsheets: line ends and outer space may differ."""
+def _normalised_lines(text: str) -> str:
+    """Normalise a text as spreadsheets do: line ends and outer space may differ."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()
 
 
-def _content(path: Path) -> str:
+def _file_hash(path: Path) -> str:
     try:
         return text_hash(path.read_bytes().hex())
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Tune and confirm: rows fall into two splits that share no gold document."""
+"""Tune and confirm: two splits of rows that share no gold document."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _NAMED = ("tune", "confirm")
 
 
 def split_of(row: Row) -> str:
-    """The split in a row's metadata, empty if there is none.
+    """Return the split in a row's metadata, empty if there is none.
 
     Raises:
         TestsetError: It has another value.
     """
-    named = row.metadata.get("split", "")
-    if named != "" and named not in _NAMED:
+    name = row.metadata.get("split", "")
+    if name != "" and name not in _NAMED:
         raise TestsetError(
-            f"row {row.id!r} names the split {named!r}",
+            f"row {row.id!r} names the split {name!r}",
             hint="write tune or confirm, or leave it empty",
         )
-    return str(named)
+    return str(name)
 
 
 def names_splits(rows: Iterable[Row]) -> bool:
@@ -38,40 +38,40 @@ def names_splits(rows: Iterable[Row]) -> bool:
 
 
 def gold_documents(row: Row) -> tuple[str, ...]:
-    """Ids of a row's gold documents, sorted, each once."""
+    """Return the ids of a row's gold documents, sorted, each once."""
     return tuple(sorted({*row.reference_ids, *(s.document_id for s in row.reference_spans)}))
 
 
 def split_clusters(rows: Sequence[Row]) -> dict[str, str]:
-    """Row id -> name of the cluster that is kept together.
+    """Return the cluster of each row; rows of a cluster stay in one split.
 
     Rows that share a gold document or a question, directly or through other rows, are one cluster.
     Its name is its first gold document by id; without gold, its first row id. If a cluster would
     hold more than half of the rows (multi-hop collections), only the first gold document of each
     row is used.
     """
-    found = joined({row.id: _ties(row) for row in rows})
-    largest = max(Counter(found.values()).values(), default=0)
+    clusters = joined({row.id: _linking_keys(row) for row in rows})
+    largest = max(Counter(clusters.values()).values(), default=0)
     if 2 * largest > len(rows):
-        found = joined({row.id: _ties(row)[:1] for row in rows})
-    return found
+        clusters = joined({row.id: _linking_keys(row)[:1] for row in rows})
+    return clusters
 
 
 def fold_clusters(rows: Sequence[Row], least: int) -> dict[str, str]:
-    """Row id -> name of the cluster that is kept in one fold of a cross-validation.
+    """Return the cluster of each row; rows of a cluster stay in one fold of a cross-validation.
 
-    As :func:`split_clusters`; where that gives fewer than ``least`` clusters (a manual of one
-    file), rows are kept together that share a gold passage or a question: rows with overlapping
-    gold spans, and rows whose gold is the same document without a place in it.
+    As :func:`split_clusters`; if that gives fewer than ``least`` clusters (a manual of one file),
+    clusters are rows that share a gold passage or a question: rows with overlapping gold spans, and
+    rows whose gold is the same document without a place in it.
     """
-    found = split_clusters(rows)
-    if len(set(found.values())) >= least:
-        return found
-    passage_at = _passages(rows)
+    clusters = split_clusters(rows)
+    if len(set(clusters.values())) >= least:
+        return clusters
+    passage_at = _passage_keys(rows)
     ties = {}
     for row in rows:
         places = [passage_at[span.document_id, span.start] for span in row.reference_spans]
-        ties[row.id] = (*(places or _documents(row)), _question(row))
+        ties[row.id] = (*(places or _document_keys(row)), _question_key(row))
     return joined(ties)
 
 
@@ -81,7 +81,7 @@ def assign_splits(
     share: float = CONFIRM_SHARE,
     clusters: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Row id -> ``tune`` or ``confirm``, the same on every machine.
+    """Assign each row to ``tune`` or ``confirm``, the same on every machine.
 
     A row that names its split keeps it, and the rest of its cluster follows; if a cluster names
     both, its unnamed rows are for tuning. Other clusters are assigned by the hash of their name, so
@@ -96,24 +96,24 @@ def assign_splits(
         TestsetError: A row names an unknown split.
     """
     clusters = split_clusters(rows) if clusters is None else clusters
-    named: dict[str, set[str]] = {}
+    declared: dict[str, set[str]] = {}
     for row in rows:
         if split := split_of(row):
-            named.setdefault(clusters[row.id], set()).add(split)
-    placed = {}
+            declared.setdefault(clusters[row.id], set()).add(split)
+    splits = {}
     for row in rows:
         cluster = clusters[row.id]
-        if own := split_of(row):
-            placed[row.id] = own
-        elif cluster in named:
-            placed[row.id] = "confirm" if named[cluster] == {"confirm"} else "tune"
+        if own_split := split_of(row):
+            splits[row.id] = own_split
+        elif cluster in declared:
+            splits[row.id] = "confirm" if declared[cluster] == {"confirm"} else "tune"
         else:
-            placed[row.id] = "confirm" if _uniform(cluster) < share else "tune"
-    return placed
+            splits[row.id] = "confirm" if _uniform_number(cluster) < share else "tune"
+    return splits
 
 
 def shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[str, ...]:
-    """Gold documents in both splits, sorted: a leak from tuning to confirmation."""
+    """Return gold documents in both splits, sorted: a leak from tuning to confirmation."""
     seen: dict[str, set[str]] = {}
     for row in rows:
         for document in gold_documents(row):
@@ -122,7 +122,7 @@ def shared_gold(rows: Sequence[Row], placed: Mapping[str, str]) -> tuple[str, ..
 
 
 def known_split(split: str) -> Split:
-    """A split by its name.
+    """Return a split by its name.
 
     Raises:
         TestsetError: The split is unknown.
@@ -134,34 +134,36 @@ def known_split(split: str) -> Split:
     raise TestsetError(f"unknown split {split!r}", hint=f"one of {', '.join(get_args(Split))}")
 
 
-def _ties(row: Row) -> tuple[str, ...]:
-    """Keys that link a row to others: its gold documents, then its question."""
-    return (*_documents(row), _question(row))
+def _linking_keys(row: Row) -> tuple[str, ...]:
+    """Return the keys that link a row to others: its gold documents, then its question."""
+    return (*_document_keys(row), _question_key(row))
 
 
-def _documents(row: Row) -> tuple[str, ...]:
+def _document_keys(row: Row) -> tuple[str, ...]:
     return tuple(f"document\x00{name}" for name in gold_documents(row))
 
 
-def _question(row: Row) -> str:
+def _question_key(row: Row) -> str:
     return f"question\x00{' '.join(row.user_input.casefold().split())}"
 
 
-def _passages(rows: Iterable[Row]) -> dict[tuple[str, int], str]:
-    """Document and start of a gold span -> key of the passage; overlapping spans are one."""
+def _passage_keys(rows: Iterable[Row]) -> dict[tuple[str, int], str]:
+    """Return a passage key for the document and start of each gold span; overlapping spans share
+    it.
+    """
     spans = {(s.document_id, s.start, s.end) for row in rows for s in row.reference_spans}
-    found: dict[tuple[str, int], str] = {}
+    keys: dict[tuple[str, int], str] = {}
     document, first, reach = "", 0, 0
     for name, start, end in sorted(spans):
         if name != document or start >= reach:
             document, first, reach = name, start, end
         reach = max(reach, end)
-        found[name, start] = f"document\x00{name}:{first}"
-    return found
+        keys[name, start] = f"document\x00{name}:{first}"
+    return keys
 
 
 def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Row id -> cluster name, by union-find over shared keys."""
+    """Return the cluster name of each row, by union-find over shared keys."""
     parents: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -171,20 +173,20 @@ def joined(ties: Mapping[str, Sequence[str]]) -> dict[str, str]:
             name = parents[name]
         return name
 
-    for held in ties.values():
-        for other in held[1:]:
-            parents[root(other)] = root(held[0])
+    for keys in ties.values():
+        for other in keys[1:]:
+            parents[root(other)] = root(keys[0])
     names: dict[str, str] = {}
-    for row, held in ties.items():
-        for tie in held:
+    for row, keys in ties.items():
+        for tie in keys:
             kind, _, name = tie.partition("\x00")
             # A document before any row, then the smallest: \x01 sorts before \x02.
-            own = f"\x01{name}" if kind == "document" else f"\x02{row}"
-            place = root(held[0])
-            names[place] = min(names.get(place, own), own)
-    return {row: names[root(held[0])][1:] for row, held in ties.items()}
+            cluster_name = f"\x01{name}" if kind == "document" else f"\x02{row}"
+            root_key = root(keys[0])
+            names[root_key] = min(names.get(root_key, cluster_name), cluster_name)
+    return {row: names[root(keys[0])][1:] for row, keys in ties.items()}
 
 
-def _uniform(name: str) -> float:
-    """A number in [0, 1) that depends only on the name."""
+def _uniform_number(name: str) -> float:
+    """Return a number in [0, 1) that depends only on the name."""
     return int(text_hash(f"split\x00{name}")[:12], 16) / 16**12

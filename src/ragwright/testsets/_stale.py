@@ -10,7 +10,7 @@ from ..core import GoldSpan, Row, TestsetError
 from ._testsets import Testset
 
 TextOf: TypeAlias = Callable[[str], str | None]
-"""The text of a document by its id, None if it does not exist."""
+"""A function that returns the text of a document by its id, None if it does not exist."""
 
 Staleness: TypeAlias = Literal["moved", "several", "gone", "outside"]
 
@@ -41,14 +41,14 @@ class StaleSpan:
     now: GoldSpan | None = None
 
     def __str__(self) -> str:
-        """Row, document and reason in one line."""
-        to = f" ({self.now.start}-{self.now.end})" if self.now else ""
+        """Return row, document and reason on one line."""
+        new_place = f" ({self.now.start}-{self.now.end})" if self.now else ""
         place = f"{self.span.document_id} {self.span.start}-{self.span.end}"
-        return f"row {self.row_id}: {place}: {_REASONS[self.state]}{to}"
+        return f"row {self.row_id}: {place}: {_REASONS[self.state]}{new_place}"
 
 
 def stale_rows(rows: Iterable[Row], text_of: TextOf) -> tuple[StaleSpan, ...]:
-    """Gold spans that do not match their documents, in row order.
+    """Return gold spans that do not match their documents, in row order.
 
     Missing documents are skipped here.
 
@@ -57,29 +57,33 @@ def stale_rows(rows: Iterable[Row], text_of: TextOf) -> tuple[StaleSpan, ...]:
         text_of: Text of a document; called once per document.
     """
     texts: dict[str, str | None] = {}
-    found = []
+    stale_spans = []
     for row in rows:
         for span in row.reference_spans:
             if span.document_id not in texts:
                 texts[span.document_id] = text_of(span.document_id)
             text = texts[span.document_id]
-            if text is not None and (stale := _checked(row.id, span, text)) is not None:
-                found.append(stale)
-    return tuple(found)
+            if text is not None and (stale := _stale_span(row.id, span, text)) is not None:
+                stale_spans.append(stale)
+    return tuple(stale_spans)
 
 
 def moved_row(row: Row, stale: Sequence[StaleSpan]) -> Row:
-    """A row with its moved spans at their new places."""
-    now = {one.span: one.now for one in stale if one.row_id == row.id and one.now is not None}
-    if not now:
+    """Return a row with its moved spans at their new places."""
+    places = {
+        stale_span.span: stale_span.now
+        for stale_span in stale
+        if stale_span.row_id == row.id and stale_span.now is not None
+    }
+    if not places:
         return row
     return replace(
-        row, reference_spans=tuple(now.get(span) or span for span in row.reference_spans)
+        row, reference_spans=tuple(places.get(span) or span for span in row.reference_spans)
     )
 
 
 def current_gold(testset: Testset, text_of: TextOf) -> Testset:
-    """The testset, checked against the present documents.
+    """Check the testset against the present documents.
 
     Gold that only moved is updated to its new place; rows whose gold text changed are left out;
     notes name both.
@@ -90,7 +94,7 @@ def current_gold(testset: Testset, text_of: TextOf) -> Testset:
     stale = stale_rows(testset.rows, text_of)
     if not stale:
         return testset
-    lost = list(dict.fromkeys(one.row_id for one in stale if one.now is None))
+    lost = list(dict.fromkeys(stale_span.row_id for stale_span in stale if stale_span.now is None))
     spanned = [row for row in testset.rows if row.reference_spans]
     if len(lost) == len(spanned):
         raise TestsetError(
@@ -101,23 +105,25 @@ def current_gold(testset: Testset, text_of: TextOf) -> Testset:
             "`ragwright synth`, or restore the documents",
         )
     dropped = set(lost)
-    moved = list(dict.fromkeys(one.row_id for one in stale if one.row_id not in dropped))
+    moved = list(
+        dict.fromkeys(stale_span.row_id for stale_span in stale if stale_span.row_id not in dropped)
+    )
     rows = tuple(moved_row(row, stale) for row in testset.rows if row.id not in dropped)
     notes = list(testset.notes)
     if lost:
         notes.append(
             f"{len(lost)} of {len(testset.rows)} rows are left out, the documents changed: "
-            f"{_named(lost)}"
+            f"{_first_ids(lost)}"
         )
     if moved:
         notes.append(
             f"the gold text of {len(moved)} rows moved and is measured at its new place: "
-            f"{_named(moved)}"
+            f"{_first_ids(moved)}"
         )
     return replace(testset, rows=rows, notes=tuple(notes))
 
 
-def _checked(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
+def _stale_span(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
     if not span.text:
         return StaleSpan(row_id, span, "outside") if span.end > len(text) else None
     if text[span.start : span.end] == span.text:
@@ -131,6 +137,6 @@ def _checked(row_id: str, span: GoldSpan, text: str) -> StaleSpan | None:
     return StaleSpan(row_id, span, "moved", now)
 
 
-def _named(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return ", ".join(ids[:_SHOWN]) + more
+def _first_ids(ids: Sequence[str]) -> str:
+    rest = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+    return ", ".join(ids[:_SHOWN]) + rest

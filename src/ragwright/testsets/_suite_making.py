@@ -15,10 +15,10 @@ from .suites import SuiteOptions, corpus_evidence, open_corpus, rgb_rows, suite_
 def make_suite(
     project: Project, testset: str | Testset, options: SuiteOptions | None = None
 ) -> Testset:
-    """Capability suites from a project's own corpus, or from a file of RGB.
+    """Make capability suites from a project's own corpus, or from a file of RGB.
 
     Every question needs a reference answer and gold: spans, or documents that hold the answer.
-    Notes list what was left out, and why.
+    Notes list what was left out, with the reason.
 
     Args:
         project: The project, its documents ingested; for ``rgb:FILE/SUITE`` they are not needed.
@@ -29,29 +29,29 @@ def make_suite(
         TestsetError: The testset is wrong, or no row can be made from it.
         RetrieveError: Nothing is ingested.
     """
-    chosen = options or SuiteOptions()
+    suite_options = options or SuiteOptions()
     if isinstance(testset, str) and testset.startswith("rgb:"):
-        made = rgb_rows(testset, chosen)
-        return Testset(testset, made.rows, made.notes)
-    given = project_testset(project.folder, testset) if isinstance(testset, str) else testset
+        suite = rgb_rows(testset, suite_options)
+        return Testset(testset, suite.rows, suite.notes)
+    source = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     target = project.target()
-    corpus = project.runner.run(open_corpus(target, project.settings.retrieve, chosen))
-    gathered = list(project.runner.map(corpus_evidence(row, corpus) for row in given.rows))
-    reasons = Counter(one.reason for one in gathered if one.evidence is None)
+    corpus = project.runner.run(open_corpus(target, project.settings.retrieve, suite_options))
+    results = list(project.runner.map(corpus_evidence(row, corpus) for row in source.rows))
+    reasons = Counter(result.reason for result in results if result.evidence is None)
     dropped: Counter[str] = Counter()
-    for one in gathered:
-        dropped.update(one.dropped)
+    for result in results:
+        dropped.update(result.dropped)
     notes = [
-        f"{count} of {len(given.rows)} questions are left out: {reason}"
+        f"{count} of {len(source.rows)} questions are left out: {reason}"
         for reason, count in sorted(reasons.items())
     ]
-    notes += [f"{count} {what} are left out" for what, count in sorted(dropped.items())]
-    evidence = [one.evidence for one in gathered if one.evidence is not None]
+    notes += [f"{count} {kind} are left out" for kind, count in sorted(dropped.items())]
+    evidence = [result.evidence for result in results if result.evidence is not None]
     if not evidence:
         raise TestsetError(
             "no question of the testset can be part of a suite",
-            where=given.name,
+            where=source.name,
             hint="; ".join(notes) or "the testset is empty",
         )
-    made = suite_rows(evidence, chosen, where=given.name)
-    return Testset(f"suites of {given.name}", made.rows, (*given.notes, *notes, *made.notes))
+    suite = suite_rows(evidence, suite_options, where=source.name)
+    return Testset(f"suites of {source.name}", suite.rows, (*source.notes, *notes, *suite.notes))

@@ -53,7 +53,8 @@ class Testset:
         return len(rows_by_question(self.rows))
 
     def subset(self, size: int, seed: int = 0) -> Testset:
-        """A random choice of questions with all their rows, in file order, the same everywhere.
+        """Return a random choice of questions with all their rows, in file order, the same
+        everywhere.
 
         The rows that ask one question for several personas are chosen together. A question is
         chosen by the hash of the seed and the id of its first row, so adding rows to the file or
@@ -69,18 +70,18 @@ class Testset:
             return self
         order = sorted(questions, key=lambda rows: text_hash(f"{seed}\x00{rows[0].id}"))
         chosen = {row.id for rows in order[:size] for row in rows}
-        kept = f" ({len(chosen)} of {len(self.rows)} rows)" if len(chosen) > size else ""
+        rows_text = f" ({len(chosen)} of {len(self.rows)} rows)" if len(chosen) > size else ""
         return replace(
             self,
             rows=tuple(row for row in self.rows if row.id in chosen),
             notes=(
                 *self.notes,
-                f"{size} of {len(questions)} questions{kept}, chosen with seed {seed}",
+                f"{size} of {len(questions)} questions{rows_text}, chosen with seed {seed}",
             ),
         )
 
     def asked_for(self, personas: Sequence[str]) -> Testset:
-        """Every question for each of these personas; unchanged without personas.
+        """Repeat every question for each of these personas; unchanged without personas.
 
         A question that has a row for a persona keeps it and its gold; for other personas its first
         row is copied as ``ID for PERSONA``. Rows with the same words but other gold for the same
@@ -88,29 +89,29 @@ class Testset:
         """
         if not personas:
             return self
-        named = list(dict.fromkeys(personas))
+        names = list(dict.fromkeys(personas))
         questions, notes = questions_of(self.rows)
-        found = []
+        rows = []
         for question in questions:
-            for name in named:
+            for name in names:
                 row = question.row_for(name)
                 if row is not None:
-                    own = name in question.own
-                    found.append(row if own else replace(row, id=f"{row.id} for {name}"))
-        asked = f"every question is asked for {', '.join(named)}"
-        return replace(self, rows=tuple(found), notes=(*self.notes, asked, *notes))
+                    has_own_row = name in question.own
+                    rows.append(row if has_own_row else replace(row, id=f"{row.id} for {name}"))
+        note = f"every question is asked for {', '.join(names)}"
+        return replace(self, rows=tuple(rows), notes=(*self.notes, note, *notes))
 
 
 def rows_fingerprint(rows: Sequence[Row]) -> str:
-    """Hash of rows in their order, without review marks.
+    """Hash rows in their order, without review marks.
 
     Accepting a row does not change the hash; editing does.
     """
-    plain = (
+    unreviewed = (
         replace(row, metadata={k: v for k, v in row.metadata.items() if k not in _REVIEW})
         for row in rows
     )
-    return value_hash([asdict(row) for row in plain])
+    return value_hash([asdict(row) for row in unreviewed])
 
 
 def load_testset(
@@ -138,37 +139,37 @@ def load_testset(
         TestsetError: A file is missing or wrong (with file and line), the split is empty, or the
             confirm split was requested without ``openings``.
     """
-    wanted = known_split(split)
+    chosen_split = known_split(split)
     if address.startswith("beir:"):
-        testset = _beir(address)
+        testset = _beir_testset(address)
     elif address.startswith("rgb:"):
-        made = suites.rgb_rows(address)
-        testset = Testset(address, made.rows, made.notes)
+        suite = suites.rgb_rows(address)
+        testset = Testset(address, suite.rows, suite.notes)
     else:
-        testset = _of_file(address)
-    testset = _accepted(testset)
-    named = names_splits(testset.rows)
-    holds_confirm = wanted == "confirm" or (wanted == "all" and named)
+        testset = _file_testset(address)
+    testset = _without_rejected(testset)
+    names_split = names_splits(testset.rows)
+    holds_confirm = chosen_split == "confirm" or (chosen_split == "all" and names_split)
     if holds_confirm and openings is None:
         raise TestsetError(
             "opening the confirm split must be logged"
-            if wanted == "confirm"
+            if chosen_split == "confirm"
             else "the rows name splits, so split='all' includes the confirm split",
             where=address,
             hint="use split='tune'; or pass openings=Openings(path, purpose=...)",
         )
-    placed = assign_splits(testset.rows)
-    confirm = [row for row in testset.rows if placed[row.id] == "confirm"]
-    testset = _split(testset, wanted, placed)
+    splits = assign_splits(testset.rows)
+    confirm = [row for row in testset.rows if splits[row.id] == "confirm"]
+    testset = _rows_of_split(testset, chosen_split, splits)
     if limit is not None:
         testset = testset.subset(limit, seed)
     if openings is None:
         return testset
-    if wanted == "tune" or not confirm:
+    if chosen_split == "tune" or not confirm:
         return testset
     opened = rows_fingerprint(confirm)
-    given = sum(placed[row.id] == "confirm" for row in testset.rows)
-    earlier = openings.record(address, opened, given)
+    count = sum(splits[row.id] == "confirm" for row in testset.rows)
+    earlier = openings.record(address, opened, count)
     note = opening_note(earlier, opened, openings.path)
     return replace(testset, notes=(*testset.notes, note), opened=opened)
 
@@ -184,8 +185,8 @@ def declared_splits(address: str) -> bool:
     )
 
 
-def _of_file(path: str) -> Testset:
-    """The questions of a file, with notes on half characters and on columns that are not read."""
+def _file_testset(path: str) -> Testset:
+    """Read the questions of a file, with notes on half characters and unread columns."""
     rows = read_rows(path, questions=True)
     notes = half_note(sum(map(holds_half, rows)), len(rows))
     return Testset(
@@ -193,71 +194,71 @@ def _of_file(path: str) -> Testset:
     )
 
 
-def _accepted(testset: Testset) -> Testset:
-    """The testset without rejected rows."""
-    kept = tuple(row for row in testset.rows if row.metadata.get("review") != "rejected")
-    rejected = len(testset.rows) - len(kept)
+def _without_rejected(testset: Testset) -> Testset:
+    """Remove rejected rows."""
+    rows = tuple(row for row in testset.rows if row.metadata.get("review") != "rejected")
+    rejected = len(testset.rows) - len(rows)
     if not rejected:
         return testset
-    if not kept:
+    if not rows:
         raise TestsetError(
             f"all {rejected} rows were rejected in review",
             where=testset.name,
             hint="run `ragwright review` on it again, or write further rows",
         )
     note = f"{rejected} of {len(testset.rows)} rows were rejected in review and are left out"
-    return replace(testset, rows=kept, notes=(*testset.notes, note))
+    return replace(testset, rows=rows, notes=(*testset.notes, note))
 
 
-def _split(testset: Testset, wanted: Split, placed: dict[str, str]) -> Testset:
-    """The rows of a split, with notes on rows left out and on leaks."""
-    if wanted == "all":
+def _rows_of_split(testset: Testset, chosen: Split, splits: dict[str, str]) -> Testset:
+    """Return the rows of a split, with notes on rows left out and on leaks."""
+    if chosen == "all":
         return testset
-    rows = tuple(row for row in testset.rows if placed[row.id] == wanted)
-    counts = Counter(placed.values())
+    rows = tuple(row for row in testset.rows if splits[row.id] == chosen)
+    counts = Counter(splits.values())
     if not rows:
-        other = "confirm" if wanted == "tune" else "tune"
+        other = "confirm" if chosen == "tune" else "tune"
         raise TestsetError(
-            f"the {wanted} split is empty: tune {counts['tune']} rows, confirm "
+            f"the {chosen} split is empty: tune {counts['tune']} rows, confirm "
             f"{counts['confirm']} rows",
             where=testset.name,
             hint=f"rows with the same gold document stay together, and all are in {other}: add "
             "rows on other documents, write `split: tune` and `split: confirm` on the rows, or let "
             "`ragwright synth --from FILE` split rows with gold passages",
         )
-    notes = [f"{wanted} split: {len(rows)} of {len(testset.rows)} rows"]
-    if shared := shared_gold(testset.rows, placed):
+    notes = [f"{chosen} split: {len(rows)} of {len(testset.rows)} rows"]
+    if shared := shared_gold(testset.rows, splits):
         documents = counted(len(shared), "gold document is", "gold documents are")
         notes.append(
             f"{documents} in both splits, such as {', '.join(shared[:_SHOWN])}: results of the two "
             "splits are not independent"
         )
-    return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=wanted)
+    return replace(testset, rows=rows, notes=(*testset.notes, *notes), split=chosen)
 
 
-def _beir(address: str) -> Testset:
-    """Rows of one split of a BEIR folder: every judged query, with its judgments."""
+def _beir_testset(address: str) -> Testset:
+    """Read the rows of one split of a BEIR folder: every judged query, with its judgments."""
     folder_name, _, split = address.removeprefix("beir:").replace("\\", "/").rpartition("/")
     folder = Path(folder_name)
     if not folder_name or not split:
         raise TestsetError(f"cannot read {address!r} as a testset", hint="write beir:DIR/SPLIT")
-    judged = folder / "qrels" / f"{split}.tsv"
-    if not judged.is_file():
-        whole = folder / split  # the split is missing if this is the folder itself
+    qrels_file = folder / "qrels" / f"{split}.tsv"
+    if not qrels_file.is_file():
+        as_folder = folder / split  # the split is missing if this is the folder itself
         splits = sorted(
-            path.stem for path in (*folder.glob("qrels/*.tsv"), *whole.glob("qrels/*.tsv"))
+            path.stem for path in (*folder.glob("qrels/*.tsv"), *as_folder.glob("qrels/*.tsv"))
         )
         raise TestsetError(
             f"no split {split!r} in this BEIR folder",
-            where=str(judged),
+            where=str(qrels_file),
             hint=f"write beir:DIR/SPLIT; splits here: {', '.join(splits)}"
             if splits
             else "check the folder",
         )
     queries = _texts_by_id(folder / "queries.jsonl")
-    qrels = read_qrels(judged)
+    qrels = read_qrels(qrels_file)
     if not qrels.keys() <= queries.keys():
-        query, _, _, where = next(j for j in judgments(judged) if j[0] not in queries)
+        query, _, _, where = next(j for j in judgments(qrels_file) if j[0] not in queries)
         raise TestsetError(
             f"query {query!r} is judged but not in queries.jsonl",
             where=where,
@@ -272,8 +273,8 @@ def _beir(address: str) -> Testset:
 
 
 def _texts_by_id(path: Path) -> dict[str, str]:
-    """Query id -> text, in file order."""
-    found: dict[str, str] = {}
+    """Read the text of each query by its id, in file order."""
+    texts: dict[str, str] = {}
     for where, value in objects_of(path):
         key, text = value.get("_id"), value.get("text")
         if isinstance(key, int) and not isinstance(key, bool):
@@ -282,16 +283,16 @@ def _texts_by_id(path: Path) -> dict[str, str]:
             raise TestsetError(
                 "the line has no _id and text", where=where, hint="write {_id, text}"
             )
-        if key in found:
+        if key in texts:
             raise TestsetError(
                 f"query id {key!r} occurs twice", where=where, hint="give each query its own id"
             )
-        found[key] = text
-    return found
+        texts[key] = text
+    return texts
 
 
 def _missing_documents(path: Path, qrels: Qrels) -> tuple[str, ...]:
-    """Notes on judged documents that are not in the corpus, so that no search can find them."""
+    """Note judged documents that are not in the corpus, so that no search can find them."""
     if not path.is_file():
         return (f"no {path.name} in the folder: judged documents are not checked",)
     missing = dict.fromkeys(document for grades in qrels.values() for document in grades)

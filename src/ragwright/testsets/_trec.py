@@ -22,7 +22,7 @@ _HEADS = frozenset({"query-id", "query_id", "queryid", "qid", "query"})
 
 
 def read_qrels(path: str | Path) -> Qrels:
-    """Judgments: ``query 0 document grade`` (TREC) or ``query document grade`` (BEIR).
+    """Read judgments: ``query 0 document grade`` (TREC) or ``query document grade`` (BEIR).
 
     BEIR's columns are separated by tabs and may have a header line; lines that start with ``#``
     are comments. Queries and documents keep the order of the file.
@@ -46,8 +46,8 @@ def read_qrels(path: str | Path) -> Qrels:
 
 
 def judgments(path: Path) -> list[tuple[str, str, int, str]]:
-    """(query id, document id, grade, ``file:line``) of every judgment in a file."""
-    found = []
+    """Return (query id, document id, grade, ``file:line``) of every judgment in a file."""
+    rows = []
     first = True
     for where, text in lines_of(path):
         if text.startswith("#"):
@@ -71,22 +71,22 @@ def judgments(path: Path) -> list[tuple[str, str, int, str]]:
             grade = int(fields[2])
         except ValueError as error:
             raise TestsetError(f"grade {fields[2]!r} is not a whole number", where=where) from error
-        found.append((fields[0], fields[1], grade, where))
-    return found
+        rows.append((fields[0], fields[1], grade, where))
+    return rows
 
 
 def read_run(path: str | Path) -> Run:
-    """A run, ``query Q0 document rank score tag``, ordered as trec_eval orders it.
+    """Read a run, ``query Q0 document rank score tag``, ordered as trec_eval orders it.
 
     The rank column is ignored: scores count, in single precision, highest first, and equal
-    scores go by document id from the last to the first. This is the opposite of ragwright's tie
-    rule, so that runs get the same figures as in trec_eval.
+    scores are ordered by document id, descending. This is the opposite of ragwright's tie rule, so
+    that runs get the same figures as in trec_eval.
 
     Raises:
         TestsetError: A line has other columns, a score is not a number, or a document
             occurs twice for a query.
     """
-    found: dict[str, dict[str, float]] = {}
+    by_query: dict[str, dict[str, float]] = {}
     for where, text in lines_of(Path(path)):
         fields = text.split(maxsplit=5)  # the tag is the rest of the line
         if len(fields) != 6:
@@ -102,7 +102,7 @@ def read_run(path: str | Path) -> Run:
             score = math.nan
         if not math.isfinite(score):
             raise TestsetError(f"score {number!r} is not a number", where=where)
-        scores = found.setdefault(query, {})
+        scores = by_query.setdefault(query, {})
         if document in scores:
             raise TestsetError(
                 f"document {document!r} occurs twice for query {query!r}",
@@ -110,9 +110,9 @@ def read_run(path: str | Path) -> Run:
                 hint="rank each document once",
             )
         scores[document] = score
-    if not found:
+    if not by_query:
         raise TestsetError("the file holds no ranking", where=str(path))
     return {
         query: tuple(sorted(scores.items(), key=lambda pair: (pair[1], pair[0]), reverse=True))
-        for query, scores in found.items()
+        for query, scores in by_query.items()
     }

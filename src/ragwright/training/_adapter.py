@@ -1,4 +1,4 @@
-"""`tune adapter`: fit on the tune split, keep only what wins on the confirm split."""
+"""`tune adapter`: fit on the tune split, and write the adapter if it wins on the confirm split."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _BLOCK = 64
 
 @dataclass(frozen=True, slots=True)
 class AdapterTuning:
-    """How an adapter is made.
+    """Options of tuning an adapter.
 
     Attributes:
         output: File to write, relative to the project folder; empty names one in ``adapters/``.
         measure: Ranking measure that decides on the held-out questions.
         seed: Seed of folds and intervals.
-        cluster: What held-out questions share that are not independent.
+        cluster: What dependent held-out questions have in common.
     """
 
     output: str = ""
@@ -55,16 +55,16 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
         StoppedError: The budget or a key stopped it.
     """
     options = how or AdapterTuning()
-    model = _checked(project)
+    model = _adaptable_model(project)
     rows = project_testset(project.folder, testset, "tune", purpose="tune")
-    fit = _fitted(project, with_current_gold(project.store, rows), options.seed)
+    fit = _fit_on_rows(project, with_current_gold(project.store, rows), options.seed)
     notes = (f"{fit.pairs} of {len(rows.rows)} training questions have gold in the index",)
     figures = TrainingFigures(
         fit.pairs, "MRR@10, dense", fit.before, fit.after, settings={"strength": fit.strength}
     )
-    found = Tuned("adapter", "retrieve.adapter", None, model, figures, notes=notes)
+    tuned = Tuned("adapter", "retrieve.adapter", None, model, figures, notes=notes)
     if fit.after <= fit.before:
-        return found
+        return tuned
     card: dict[str, Any] = {
         "model": model,
         "embedder": project.pair.embedder,
@@ -85,15 +85,15 @@ def tune_adapter(project: Project, testset: str, how: AdapterTuning | None = Non
         comparison, opened = held_out(project, [f"retrieve.adapter={json.dumps(str(trial))}"], rule)
     finally:
         trial.unlink(missing_ok=True)
-    found = replace(found, comparison=comparison, notes=(*notes, *opened))
+    tuned = replace(tuned, comparison=comparison, notes=(*notes, *opened))
     if comparison.verdict != "better":
-        return found
+        return tuned
     replace(adapter, card={**card, "held_out": held_out_card(comparison)}).save(path)
-    return replace(found, path=path)
+    return replace(tuned, path=path)
 
 
-def _checked(project: Project) -> str:
-    """The embedding model, once everything that can be refused at once has not been.
+def _adaptable_model(project: Project) -> str:
+    """Return the embedding model, or refuse settings under which no adapter can be made.
 
     Raises:
         ConfigError: See :func:`tune_adapter`.
@@ -120,28 +120,28 @@ def _checked(project: Project) -> str:
     return model
 
 
-def _fitted(project: Project, rows: Testset, seed: int) -> AdapterFit:
+def _fit_on_rows(project: Project, rows: Testset, seed: int) -> AdapterFit:
     target = project.target()
     view = project.views.view(target.snapshot)
-    each = project.runner.run(gather(gold_chunks(row, target) for row in rows.rows))
-    pairs = [(row, chunks) for row, chunks in zip(rows.rows, each, strict=True) if chunks]
-    kept, gold = [row for row, _ in pairs], [chunks for _, chunks in pairs]
-    questions = [row.user_input or "" for row in kept]
+    gold_by_row = project.runner.run(gather(gold_chunks(row, target) for row in rows.rows))
+    pairs = [(row, chunks) for row, chunks in zip(rows.rows, gold_by_row, strict=True) if chunks]
+    rows_with_gold, gold = [row for row, _ in pairs], [chunks for _, chunks in pairs]
+    questions = [row.user_input or "" for row in rows_with_gold]
     blocks = [questions[at : at + _BLOCK] for at in range(0, len(questions), _BLOCK)]
-    found = project.runner.run(gather(embed(target.model, block) for block in blocks))
-    none: Matrix = np.zeros((0, target.dimensions), np.float32)
-    queries: Matrix = np.concatenate([none, *found])
+    question_vectors = project.runner.run(gather(embed(target.model, block) for block in blocks))
+    empty: Matrix = np.zeros((0, target.dimensions), np.float32)
+    queries: Matrix = np.concatenate([empty, *question_vectors])
     passages = np.zeros_like(queries)
-    for at, chunks in enumerate(gold):
+    for position, chunks in enumerate(gold):
         vectors = view.vectors(sorted(chunks))
         assert vectors is not None, "the index has an embedding model"
-        passages[at] = vectors[int(np.argmax(vectors @ queries[at]))]
+        passages[position] = vectors[int(np.argmax(vectors @ queries[position]))]
 
-    def ranked(given: Matrix) -> list[list[str]]:
-        lengths = np.maximum(np.linalg.norm(given, axis=1, keepdims=True), 1e-12)
-        replies = view.dense(np.asarray(given / lengths, np.float32), _DEPTH)
+    def ranked(vectors_to_search: Matrix) -> list[list[str]]:
+        lengths = np.maximum(np.linalg.norm(vectors_to_search, axis=1, keepdims=True), 1e-12)
+        replies = view.dense(np.asarray(vectors_to_search / lengths, np.float32), _DEPTH)
         return [[chunk for chunk, _ in reply] for reply in replies]
 
     cluster_of = fold_clusters(rows.rows, FOLDS)
-    clusters = [cluster_of[row.id] for row in kept]
+    clusters = [cluster_of[row.id] for row in rows_with_gold]
     return fit_adapter(queries, passages, gold, clusters, ranked, seed)

@@ -1,4 +1,4 @@
-"""The arithmetic of linear adapters: ridge regression towards the passages that answer."""
+"""Fitting linear adapters: ridge regression towards the passages that answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..core import TestsetError
 
 Matrix = NDArray[np.float32]
 Ranked = Callable[[Matrix], Sequence[Sequence[str]]]
-"""Query vectors of shape (queries, dimensions) -> ids of the best chunks of each, best first."""
+"""A search: query vectors of shape (queries, dimensions) -> ids of the best chunks, best first."""
 
 LEAST_PAIRS = 20
 STRENGTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -21,14 +21,14 @@ FOLDS = 5
 
 @dataclass(frozen=True, slots=True)
 class AdapterFit:
-    """A fitted adapter and what cross-validation says of it.
+    """A fitted adapter and its figures from cross-validation.
 
     Attributes:
         matrix: Shape (dimensions, dimensions).
         strength: Ridge parameter chosen by cross-validation, in units of the mean squared length of
             the queries.
         before: MRR@10 of the training questions without an adapter, 0 to 1.
-        after: The same by cross-validation: each question by an adapter that has not seen it.
+        after: MRR@10 by cross-validation: each question by an adapter that has not seen it.
         pairs: Training questions.
     """
 
@@ -47,7 +47,7 @@ def fit_adapter(
     ranked: Ranked,
     seed: int = 0,
 ) -> AdapterFit:
-    """The adapter whose strength is best by cross-validation on the training questions.
+    """Fit the adapter whose strength is best by cross-validation on the training questions.
 
     The matrix is ``I + A`` with ``A = argmin |Q (I + A) - P|^2 + s |A|^2``, the ridge regression
     (Hoerl and Kennard 1970) of the passages on the queries that is drawn to the identity.
@@ -56,7 +56,7 @@ def fit_adapter(
         queries: Vectors of the questions, shape (questions, dimensions).
         passages: For each question the vector of a chunk that answers it, same shape.
         gold: For each question the ids of all chunks that answer it.
-        clusters: Of each question; those of one cluster share gold, and are in the same fold.
+        clusters: Cluster of each question; a cluster shares gold and is in one fold.
         ranked: Searches with query vectors.
         seed: Seed of the folds.
 
@@ -75,22 +75,24 @@ def fit_adapter(
             "all training questions share their gold: none is left to check an adapter on",
             hint="add questions that other passages or documents answer",
         )
-    before = _reciprocal(ranked(queries), gold)
+    before = _mean_reciprocal_rank(ranked(queries), gold)
     folds = (np.random.default_rng(seed).permutation(len(names)) % FOLDS)[cluster]
     best, best_strength = -1.0, STRENGTHS[-1]
-    for strength in reversed(STRENGTHS):  # of equal ones the gentlest
-        moved = np.empty_like(queries)
+    for strength in reversed(STRENGTHS):  # of equal ones, the strongest pull to the identity
+        moved_queries = np.empty_like(queries)
         for fold in range(FOLDS):
-            held = folds == fold
-            moved[held] = queries[held] @ ridge(queries[~held], passages[~held], strength)
-        after = _reciprocal(ranked(moved), gold)
+            in_fold = folds == fold
+            moved_queries[in_fold] = queries[in_fold] @ ridge(
+                queries[~in_fold], passages[~in_fold], strength
+            )
+        after = _mean_reciprocal_rank(ranked(moved_queries), gold)
         if after > best:
             best, best_strength = after, strength
     return AdapterFit(ridge(queries, passages, best_strength), best_strength, before, best, count)
 
 
 def ridge(queries: Matrix, passages: Matrix, strength: float) -> Matrix:
-    """The matrix that moves queries to passages, drawn to the identity by ``strength``."""
+    """Return the matrix that moves queries to passages, drawn to the identity by ``strength``."""
     q, p = queries.astype(np.float64), passages.astype(np.float64)
     width = q.shape[1]
     pull = strength * float(np.einsum("ij,ij->", q, q)) / width
@@ -98,10 +100,12 @@ def ridge(queries: Matrix, passages: Matrix, strength: float) -> Matrix:
     return np.asarray(np.eye(width) + change, np.float32)
 
 
-def _reciprocal(found: Sequence[Sequence[str]], gold: Sequence[frozenset[str]]) -> float:
-    """MRR: mean of 1 / rank of the first chunk that answers."""
+def _mean_reciprocal_rank(
+    rankings: Sequence[Sequence[str]], gold: Sequence[frozenset[str]]
+) -> float:
+    """Return the MRR: mean of 1 / rank of the first chunk that answers."""
     total = 0.0
-    for ranking, wanted in zip(found, gold, strict=True):
-        place = next((at for at, chunk in enumerate(ranking, 1) if chunk in wanted), 0)
-        total += 1 / place if place else 0.0
+    for ranking, gold_ids in zip(rankings, gold, strict=True):
+        first_rank = next((rank for rank, chunk in enumerate(ranking, 1) if chunk in gold_ids), 0)
+        total += 1 / first_rank if first_rank else 0.0
     return total / len(gold)

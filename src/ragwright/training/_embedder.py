@@ -1,4 +1,4 @@
-"""`tune embedder`: fine-tune the embedding model, and keep it only where it wins."""
+"""`tune embedder`: fine-tune the embedding model, and write it if it wins."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 
 _MOST_OTHERS = 100
-"""Most questions of each other kind, to see what a trained model can no longer do."""
+"""Most questions of each other kind, to measure losses of a trained model."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderTuning:
-    """How an embedding model is fine-tuned.
+    """Options of fine-tuning an embedding model.
 
     Attributes:
-        sources: Where training questions come from, of ``testset``, ``headings``, ``cloze``,
+        sources: Sources of training questions, of ``testset``, ``headings``, ``cloze``,
             ``questions`` and ``glossary``; by default the testset, and without one ``headings``,
             ``questions`` and ``glossary``.
         most: Most questions made from each source other than the testset.
         also: Further testsets to compare on; they do not decide.
         output: Folder to write, relative to the project folder; empty names one in ``models/``.
         measure: Ranking measure that decides on the held-out questions.
-        mining: How passages that do not answer are chosen.
-        training: How weights are trained.
-        merge: Merge the weights with those before training where that keeps more of what the model
-            could do.
+        mining: Choice of passages that do not answer.
+        training: Options of the training.
+        merge: Merge the weights with those before training if that loses less on other kinds of
+            questions.
         resume: Continue an interrupted training of the same pairs and settings.
-        on_step: Called after each step with the number of steps done and of all.
-        keep: Write the model even where it is not proven better, and mark it so.
-        cluster: What held-out questions share that are not independent.
+        on_step: Called after each step with the number of finished steps and of all steps.
+        keep: Write the model even if it is not proven better, and mark it as unproven.
+        cluster: What dependent held-out questions have in common.
     """
 
     sources: tuple[str, ...] = ()
@@ -69,8 +69,8 @@ class EmbedderTuning:
 def tune_embedder(project: Project, testset: str = "", how: EmbedderTuning | None = None) -> Tuned:
     """Fine-tune the embedding model, and write it if it wins on held-out questions.
 
-    With ``how.keep`` it is written in any case; its card then says that it is not proven better,
-    and so do `doctor` and every evaluation with it.
+    With ``how.keep`` it is always written; its card then states that it is not proven better,
+    as do `doctor` and every evaluation with it.
 
     Args:
         project: The project; ``embed.model`` is the model to start from.
@@ -87,36 +87,38 @@ def tune_embedder(project: Project, testset: str = "", how: EmbedderTuning | Non
         StoppedError: The budget or a key stopped it.
     """
     options = how or EmbedderTuning()
-    source = _checked(project, options)
+    source = _trainable_source(project, options)
     seed = options.training.seed
-    given = training_questions(project, testset, options.sources, options.most, seed)
-    with given as questions:
+    question_source = training_questions(project, testset, options.sources, options.most, seed)
+    with question_source as questions:
         pairs = read_pairs(project, questions.rows, options.mining)
-        kept, unseen = without_unseen(project, pairs)
+        training_pairs, unseen = without_unseen(project, pairs)
         rule = project.models.vector_rule(project.settings.embed.model)
         model = open_trainable(source, rule)
         start = weights_of(model)
-        work = _workplace(project, pairs, options)
-        trained = train(model, rule, kept, unseen, options.training, work)
-        found = _result(project, options, kept, unseen, trained)
-        found = replace(found, notes=(*questions.notes, *found.notes))
+        workplace = _checkpoint_folder(project, pairs, options)
+        trained = train(model, rule, training_pairs, unseen, options.training, workplace)
+        tuned = _training_result(project, options, training_pairs, unseen, trained)
+        tuned = replace(tuned, notes=(*questions.notes, *tuned.notes))
         gained = trained.after > trained.before
         if gained or options.keep:
-            merged = options.merge and gained
-            others = _others(project, questions, options) if merged else None
-            if others is not None:
-                asked = (unseen, others)
-                found = _with_merged(found, merge(model, rule, start, asked, options.training))
-            trial = work.folder / "model"
+            merges = options.merge and gained
+            other_kinds = _other_kinds(project, questions, options) if merges else None
+            if other_kinds is not None:
+                both_kinds = (unseen, other_kinds)
+                tuned = _with_merged_weights(
+                    tuned, merge(model, rule, start, both_kinds, options.training)
+                )
+            trial = workplace.folder / "model"
             shutil.rmtree(trial, ignore_errors=True)
             save_trained(model, trial)
-            found = _judged(project, questions, trial, (found, trained, options))
-        shutil.rmtree(work.folder, ignore_errors=True)
-        return found
+            tuned = _compared_with_present(project, questions, trial, (tuned, trained, options))
+        shutil.rmtree(workplace.folder, ignore_errors=True)
+        return tuned
 
 
-def _checked(project: Project, options: EmbedderTuning) -> str:
-    """The source of the weights, once everything that can be refused at once has not been.
+def _trainable_source(project: Project, options: EmbedderTuning) -> str:
+    """Return the source of the weights, or refuse settings under which no model can be trained.
 
     Raises:
         ConfigError: See :func:`tune_embedder`.
@@ -135,13 +137,13 @@ def _checked(project: Project, options: EmbedderTuning) -> str:
             hint="use --negatives hard or random, or --loss ranking",
         )
     for key in ("adapter", "ranker"):
-        if made := getattr(project.settings.retrieve, key):
+        if configured := getattr(project.settings.retrieve, key):
             raise ConfigError(
-                f"retrieve.{key} is {made}, made for the model as it is",
+                f"retrieve.{key} is {configured}, made for the present model",
                 where=str(project.folder.file),
                 hint=f"add --set retrieve.{key}= ; fit a new {key} to the new model afterwards",
             )
-    target = _target(project, options)
+    target = _target_folder(project, options)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise ConfigError(
             "there is something already", where=str(target), hint="name another folder with -o"
@@ -151,41 +153,43 @@ def _checked(project: Project, options: EmbedderTuning) -> str:
     return source
 
 
-def _target(
+def _target_folder(
     project: Project, options: EmbedderTuning, name: str = "", *, proven: bool = True
 ) -> Path:
-    """The folder to write; its own name says where a model is not proven better."""
+    """Return the folder to write; its own name marks a model that is not proven better."""
     kind = "tuned" if proven else "unproven"
     return project.folder.root / (options.output or f"models/{kind}-{name}")
 
 
-def _workplace(project: Project, pairs: Sequence[Pair], options: EmbedderTuning) -> Workplace:
-    """The folder of checkpoints: the same for the same model, pairs and settings."""
+def _checkpoint_folder(
+    project: Project, pairs: Sequence[Pair], options: EmbedderTuning
+) -> Workplace:
+    """Return the folder of checkpoints: the same for the same model, pairs and settings."""
     texts = [text_hash("\x00".join((p.question, p.positive, p.negative))) for p in pairs]
     key = value_hash([project.pair.embedder, asdict(options.training), texts])[:16]
     folder = project.folder.cache / "training" / key
     return Workplace(folder, options.resume, options.on_step)
 
 
-def _result(
+def _training_result(
     project: Project,
     options: EmbedderTuning,
-    kept: Sequence[Pair],
+    training_pairs: Sequence[Pair],
     unseen: Unseen,
     trained: Trained,
 ) -> Tuned:
-    """The result so far, without a held-out comparison."""
+    """Return the result so far, without a held-out comparison."""
     settings: dict[str, Any] = asdict(options.training)
     settings |= {"negatives": options.mining.kind, "best_step": trained.step}
     figures = TrainingFigures(
-        len(kept),
+        len(training_pairs),
         "MRR@10, dense",
         trained.before,
         trained.unseen if options.keep else trained.after,
         f"{len(unseen.questions)} unseen",
         settings,
     )
-    counts = Counter(pair.source for pair in kept)
+    counts = Counter(pair.source for pair in training_pairs)
     tables = (
         TunedTable("pairs", ("pairs from", "count"), tuple(sorted(counts.items()))),
         TunedTable("curve", ("step", "loss", "unseen MRR@10"), tuple(curve_rows(trained.curve))),
@@ -203,8 +207,8 @@ def _result(
     return Tuned("embedder", "embed.model", None, model, figures, None, tables, tuple(notes))
 
 
-def _others(project: Project, questions: Questions, options: EmbedderTuning) -> Unseen | None:
-    """Questions of kinds that are not trained on; None if the documents give too few."""
+def _other_kinds(project: Project, questions: Questions, options: EmbedderTuning) -> Unseen | None:
+    """Return questions of kinds that are not trained on; None if the documents yield too few."""
     rows = other_questions(project, questions, _MOST_OTHERS, options.training.seed)
     try:
         return as_unseen(project, read_pairs(project, rows, Mining("none")))
@@ -212,83 +216,89 @@ def _others(project: Project, questions: Questions, options: EmbedderTuning) -> 
         return None
 
 
-def _with_merged(found: Tuned, merged: Merged) -> Tuned:
-    """The result with the weights that were taken."""
+def _with_merged_weights(tuned: Tuned, merged: Merged) -> Tuned:
+    """Add the merged weights to the result."""
     (_, _, trained), (_, _, before) = merged.rows[0], merged.rows[-1]
-    settings = {**found.training.settings, "trained_share": merged.share}
-    figures = replace(found.training, after=merged.unseen, settings=settings)
+    settings = {**tuned.training.settings, "trained_share": merged.share}
+    figures = replace(tuned.training, after=merged.unseen, settings=settings)
     columns = ("share of trained weights", "unseen MRR@10", "other questions MRR@10")
-    tables = (*found.tables, TunedTable("merge", columns, merged.rows))
-    lost = f"MRR@10 of other questions from the documents {before:.3f} -> {trained:.3f}"
-    notes = found.notes
+    tables = (*tuned.tables, TunedTable("merge", columns, merged.rows))
+    change = f"MRR@10 of other questions from the documents {before:.3f} -> {trained:.3f}"
+    notes = tuned.notes
     if merged.share < 1:
         notes = (
             *notes,
-            f"{lost} after training; {merged.others:.3f} with {merged.share:.0%} of the trained "
-            "weights and the rest from before, which were taken",
+            f"{change} after training; {merged.others:.3f} with {merged.share:.0%} of the trained "
+            "weights and the rest from before, which are used",
         )
-    return replace(found, training=figures, tables=tables, notes=notes)
+    return replace(tuned, training=figures, tables=tables, notes=notes)
 
 
-def _judged(
+def _compared_with_present(
     project: Project,
     questions: Questions,
     trial: Path,
-    made: tuple[Tuned, Trained, EmbedderTuning],
+    result_of_training: tuple[Tuned, Trained, EmbedderTuning],
 ) -> Tuned:
-    """The search with the new model against the present one; the model is moved where it wins."""
-    found, trained, options = made
+    """Compare the search with the new model against the present one; move the model if it wins."""
+    tuned, trained, options = result_of_training
     onnx = isinstance(project.models.embedder(project.settings.embed.model), OnnxEmbedder)
     if onnx:
         export_onnx(trial, trial)
     provider = "onnx" if onnx else "st"
-    over = [f"embed.model={json.dumps(f'{provider}:{trial}')}"]
+    overrides = [f"embed.model={json.dumps(f'{provider}:{trial}')}"]
     variant = project.variant(
-        load_settings(project.folder.file, (*project.session.overrides, *over))
+        load_settings(project.folder.file, (*project.session.overrides, *overrides))
     )
     build_like(variant, project)
-    compared: list[tuple[str, Comparison]] = []
+    comparisons: list[tuple[str, Comparison]] = []
     opened: tuple[str, ...] = ()
     for name in (questions.held_out, *options.also):
         rule = HoldOut(name, options.measure, options.training.seed, options.cluster)
-        comparison, notes = held_out(project, over, rule)
-        compared.append((Path(name).name, comparison))
+        comparison, notes = held_out(project, overrides, rule)
+        comparisons.append((Path(name).name, comparison))
         opened = opened or notes
-    (_, decides), *others = compared
-    tables = (*found.tables, _also_table(others))
+    (_, deciding), *others = comparisons
+    tables = (*tuned.tables, _also_table(others))
     notes = (
-        *found.notes,
+        *tuned.notes,
         *opened,
-        *(_worse(name, one) for name, one in others if (one.difference or 0.0) < 0),
+        *(
+            _loss_note(name, comparison_of_other)
+            for name, comparison_of_other in others
+            if (comparison_of_other.difference or 0.0) < 0
+        ),
     )
-    found = replace(found, comparison=decides, tables=tables, notes=notes)
-    if not (found.proven or options.keep):
-        # The store would keep the vectors of a model that is gone.
+    tuned = replace(tuned, comparison=deciding, tables=tables, notes=notes)
+    if not (tuned.proven or options.keep):
+        # Else the store would hold vectors of a model that is gone.
         project.store.remove(sorted(project.store.content_hashes(variant.pair)), variant.pair)
-        return found
+        return tuned
     if not onnx:
-        found = replace(found, notes=(*found.notes, *_exported(trial)))
-    write_card(trial, _about(found, options), compared, trained.curve)
+        tuned = replace(tuned, notes=(*tuned.notes, *_onnx_note(trial)))
+    write_card(trial, _card_facts(tuned, options), comparisons, trained.curve)
     digest = text_hash(variant.pair.embedder)[:8]
-    target = _target(project, options, digest, proven=found.proven)
-    if not options.output:  # named by its weights: an equal training has made the same model
+    target = _target_folder(project, options, digest, proven=tuned.proven)
+    if not options.output:  # named by its weights: an equal training made the same model
         shutil.rmtree(target, ignore_errors=True)
-    return _placed(project, found, trial, provider, target)
+    return _moved_to_target(project, tuned, trial, provider, target)
 
 
-def _placed(project: Project, found: Tuned, trial: Path, provider: str, target: Path) -> Tuned:
-    """The result, with the model's folder moved to where it is used from."""
+def _moved_to_target(
+    project: Project, tuned: Tuned, trial: Path, provider: str, target: Path
+) -> Tuned:
+    """Move the model's folder to its target, and note the path in the result."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.is_dir():
         target.rmdir()  # empty, else it was refused before training
     shutil.move(trial, target)
     inside = target.is_relative_to(project.folder.root)
-    shown = target.relative_to(project.folder.root) if inside else target
-    return replace(found, path=target, value=f"{provider}:{shown}")
+    displayed = target.relative_to(project.folder.root) if inside else target
+    return replace(tuned, path=target, value=f"{provider}:{displayed}")
 
 
-def _exported(trial: Path) -> tuple[str, ...]:
-    """A note where the folder cannot hold an ONNX file too."""
+def _onnx_note(trial: Path) -> tuple[str, ...]:
+    """Export to ONNX; return a note if the folder cannot hold an ONNX file too."""
     try:
         export_onnx(trial, trial)
     except RagwrightError as error:
@@ -305,27 +315,28 @@ def _also_table(compared: Sequence[tuple[str, Comparison]]) -> TunedTable:
     return TunedTable("also", columns, rows)
 
 
-def _worse(name: str, one: Comparison) -> str:
+def _loss_note(name: str, comparison: Comparison) -> str:
     return (
-        f"{name} got worse: {one.measure} {one.mean_a:.3f} -> {one.mean_b:.3f} "
-        f"({interval_text(one) or 'no interval'}, {one.verdict})"
+        f"{name} got worse: {comparison.measure} {comparison.mean_a:.3f} -> "
+        f"{comparison.mean_b:.3f} "
+        f"({interval_text(comparison) or 'no interval'}, {comparison.verdict})"
     )
 
 
-def _about(found: Tuned, options: EmbedderTuning) -> dict[str, Any]:
-    """What the card says of data and settings."""
-    pairs = ", ".join(f"{count} from {name}" for name, count in found.tables[0].rows)
-    figures = found.training
+def _card_facts(tuned: Tuned, options: EmbedderTuning) -> dict[str, Any]:
+    """Return the facts on data and settings for the card."""
+    pairs = ", ".join(f"{count} from {name}" for name, count in tuned.tables[0].rows)
+    figures = tuned.training
     merged = {
         f"{share:.0%} of the trained weights": f"MRR@10 {unseen:.3f} of unseen training questions, "
         f"{others:.3f} of other questions"
-        for table in found.tables
+        for table in tuned.tables
         if table.name == "merge"
         for share, unseen, others in table.rows
         if isinstance(share, float)
     }
     return {
-        "base model": found.base,
+        "base model": tuned.base,
         "training pairs": pairs,
         "negatives": options.mining.kind,
         "settings": ", ".join(f"{k} {v}" for k, v in asdict(options.training).items()),

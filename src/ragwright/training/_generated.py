@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from ..retrieve import Meaning
 
 KINDS = {"headings": "heading", "cloze": "cloze", "questions": "template"}
-"""Sources of questions that ``synth`` makes offline, with their kind there."""
+"""Sources of questions that ``synth`` makes offline, with their kind in ``synth``."""
 
 SOURCES = ("testset", *KINDS, "glossary")
-"""What training questions can come from."""
+"""Possible sources of training questions."""
 
 _FORMS = ("{}", "What does {} mean?")
 """Questions about a code. The bare code is a question in every language."""
 
 
 def named_sources(text: str) -> tuple[str, ...]:
-    """Sources of a list with commas, each once.
+    """Return the sources in a list with commas, each once.
 
     Raises:
         ConfigError: A name is unknown.
@@ -41,23 +41,27 @@ def named_sources(text: str) -> tuple[str, ...]:
 
 
 def generated_rows(project: Project, sources: Sequence[str], most: int, seed: int) -> list[Row]:
-    """Questions with gold spans, made offline; ``source`` in their metadata says from what.
+    """Make questions with gold spans offline; ``source`` in their metadata names their source.
 
     Args:
         project: The project, with an index.
-        sources: Names of :data:`SOURCES`; ``testset`` is passed over.
+        sources: Names of :data:`SOURCES`; ``testset`` is skipped.
         most: Most questions from each.
-        seed: Seed of their choice.
+        seed: Seed of the choice.
 
     Raises:
         RetrieveError: Nothing has been ingested.
     """
-    found: list[Row] = []
+    all_rows: list[Row] = []
     for source in sources:
         if source == "testset":
             continue
-        rows = _codes(project, most) if source == "glossary" else _made(project, source, most, seed)
-        found += [
+        rows = (
+            _code_questions(project, most)
+            if source == "glossary"
+            else _synthesized_rows(project, source, most, seed)
+        )
+        all_rows += [
             replace(
                 row,
                 id=f"{source}-{row.id}",
@@ -65,19 +69,19 @@ def generated_rows(project: Project, sources: Sequence[str], most: int, seed: in
             )
             for row in rows
         ]
-    return found
+    return all_rows
 
 
-def _made(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
-    how = Synthesizing(questions=most, kinds=(KINDS[source],), seed=seed)
+def _synthesized_rows(project: Project, source: str, most: int, seed: int) -> Sequence[Row]:
+    options = Synthesizing(questions=most, kinds=(KINDS[source],), seed=seed)
     try:
-        return synthesize(project, how)[0].rows
-    except TestsetError:  # the documents have none, which the count of pairs says
+        return synthesize(project, options)[0].rows
+    except TestsetError:  # the documents yield none: the count of pairs shows it
         return ()
 
 
-def _codes(project: Project, most: int) -> list[Row]:
-    """A question for each code of the glossary and for each document that defines it."""
+def _code_questions(project: Project, most: int) -> list[Row]:
+    """Make a question for each code of the glossary and for each document that defines it."""
     options = project.settings.retrieve
     setting = options.glossary or "corpus"
     root, cache = project.folder.parts, project.folder.cache
@@ -88,12 +92,12 @@ def _codes(project: Project, most: int) -> list[Row]:
         for meaning in meanings
         if meaning.document_id
     ]
-    defined.sort(key=lambda one: text_hash(f"{one[0]}\x00{one[1].document_id}"))
-    kept = defined[: math.ceil(most / len(_FORMS))]
-    return [row for term, meaning in kept for row in _asked(term, meaning)][:most]
+    defined.sort(key=lambda entry: text_hash(f"{entry[0]}\x00{entry[1].document_id}"))
+    chosen = defined[: math.ceil(most / len(_FORMS))]
+    return [row for term, meaning in chosen for row in _questions_of_code(term, meaning)][:most]
 
 
-def _asked(term: str, meaning: Meaning) -> Iterator[Row]:
+def _questions_of_code(term: str, meaning: Meaning) -> Iterator[Row]:
     gold = GoldSpan(meaning.document_id, meaning.start, meaning.end)
     for form in _FORMS:
         question = form.format(term)

@@ -8,19 +8,19 @@ from ..core import require
 from ..models import Similarity
 
 Loss: TypeAlias = Literal["ranking", "cosine"]
-"""What is minimised: see :func:`make_loss`."""
+"""Name of the loss: see :func:`make_loss`."""
 
 _SCALE = 20.0
 _MARGIN = 0.0
 
 
 def make_loss(name: Loss, model: Any, similarity: Similarity) -> Any:
-    """A loss over batches of a question, its passage and, if mined, a passage that is not.
+    """Make a loss over batches of a question, its passage and, if mined, a negative passage.
 
     ``ranking``: cross-entropy of the passage among all passages of the batch, similarities times
     20 (Henderson et al. 2017, arXiv:1705.00652; MultipleNegativesRankingLoss). ``cosine``: ``1 -
-    cos`` of a question and its passage plus ``max(0, cos)`` of it and the passage that is not
-    (torch's CosineEmbeddingLoss, margin 0).
+    cos`` of a question and its passage plus ``max(0, cos)`` of it and the negative passage (torch's
+    CosineEmbeddingLoss, margin 0).
 
     Raises:
         MissingExtraError: sentence-transformers is not installed.

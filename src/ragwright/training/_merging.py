@@ -1,4 +1,4 @@
-"""Merging a trained model with the one it started from, so that it keeps what it could do.
+"""Merging a trained model with the one it started from, so that it loses less.
 
 A model that is trained on one kind of question may fail at others. Weights between those before and
 after training often have most of both (Wortsman et al. 2022, arXiv:2109.01903; embedding models:
@@ -23,12 +23,12 @@ Weights: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Which weights were taken; the model itself is changed in place.
+    """The chosen weights; the model itself is changed in place.
 
     Attributes:
         share: Share of the trained weights, above 0; the rest are those before training.
         unseen: MRR@10 of the unseen training questions with the merged weights.
-        others: The same of questions of other kinds.
+        others: MRR@10 of questions of other kinds.
         rows: Share, MRR@10 of the unseen training questions and of the others, for each share that
             was tried; share 0 is the model before training.
     """
@@ -40,40 +40,44 @@ class Merged:
 
 
 def weights_of(model: Any) -> Weights:
-    """A copy of a model's weights."""
+    """Return a copy of a model's weights."""
     states = model.state_dict().items()
-    return {name: one.detach().clone() for name, one in states if one.is_floating_point()}
+    return {name: tensor.detach().clone() for name, tensor in states if tensor.is_floating_point()}
 
 
 def merge(
-    model: Any, rule: VectorRule, start: Weights, asked: tuple[Unseen, Unseen], how: TrainingOptions
+    model: Any,
+    rule: VectorRule,
+    start: Weights,
+    both_kinds: tuple[Unseen, Unseen],
+    how: TrainingOptions,
 ) -> Merged:
-    """Take the weights between two that answer both kinds of questions best.
+    """Choose the weights between two models that answer both kinds of questions best.
 
-    That is the share of the trained weights with the highest mean of the two MRR@10, among those
-    that gain on the unseen training questions; of equal ones the highest.
+    The chosen share of the trained weights has the highest mean of the two MRR@10, among those that
+    gain on the unseen training questions; of equal ones, the highest.
 
     Args:
         model: The trained model of sentence-transformers.
-        rule: How it makes vectors.
+        rule: Its prefixes and similarity.
         start: Its weights before training.
-        asked: The unseen training questions, and questions of other kinds.
-        how: The options that it was trained with.
+        both_kinds: The unseen training questions, and questions of other kinds.
+        how: The options of its training.
     """
     trained = weights_of(model)
     rows: list[tuple[float, float, float]] = []
     for share in _SHARES:
-        _load(model, start, trained, share)
-        unseen, others = (unseen_mrr(model, rule, one, how) for one in asked)
+        _load_mixed(model, start, trained, share)
+        unseen, others = (unseen_mrr(model, rule, questions, how) for questions in both_kinds)
         rows.append((share, unseen, others))
     before = rows[-1][1]
     gaining = [row for row in rows[:-1] if row[1] > before] or rows[:1]
     best = max(gaining, key=lambda row: row[1] + row[2])
-    _load(model, start, trained, best[0])
+    _load_mixed(model, start, trained, best[0])
     return Merged(*best, tuple(rows))
 
 
-def _load(model: Any, start: Weights, trained: Weights, share: float) -> None:
-    # lerp gives back its ends to the bit: at share 1 these are the weights that were trained.
+def _load_mixed(model: Any, start: Weights, trained: Weights, share: float) -> None:
+    # lerp returns its ends exactly: at share 1 these are the trained weights.
     mixed = {name: start[name].lerp(trained[name], share) for name in trained}
     model.load_state_dict(mixed, strict=False)

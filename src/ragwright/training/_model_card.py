@@ -1,4 +1,4 @@
-"""The card of a fine-tuned embedding model: data, settings, and what it won and lost."""
+"""The card of a fine-tuned embedding model: data, settings, gains and losses."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def write_card(
 ) -> None:
     """Write ``README.md`` and the loss curve into a model's folder.
 
-    A model that the first comparison does not prove better is marked so.
+    A model that the first comparison does not prove better is marked as unproven.
 
     Args:
         folder: The model's folder.
-        about: What it was trained on and how, by name.
+        about: Facts on training data and settings, by name.
         compared: Held-out questions by name, with the model against the one before.
         curve: Loss and MRR@10 of unseen questions by step.
     """
@@ -41,26 +41,34 @@ def write_card(
     lines += ["", "## Held-out questions, before and after", ""]
     lines += ["| questions | n | measure | before | after | difference | 95 % interval | verdict |"]
     lines += ["|---|---|---|---|---|---|---|---|"]
-    for name, one in compared:
-        cells = [name, one.n, one.measure, f"{one.mean_a:.3f}", f"{one.mean_b:.3f}"]
-        cells += [f"{one.difference:+.3f}", interval_text(one), one.verdict]
+    for name, comparison in compared:
+        cells = [
+            name,
+            comparison.n,
+            comparison.measure,
+            f"{comparison.mean_a:.3f}",
+            f"{comparison.mean_b:.3f}",
+        ]
+        cells += [f"{comparison.difference:+.3f}", interval_text(comparison), comparison.verdict]
         lines.append(f"| {' | '.join(map(str, cells))} |")
     worse = [
-        f"{name} ({one.difference:+.3f})" for name, one in compared if (one.difference or 0.0) < 0
+        f"{name} ({comparison.difference:+.3f})"
+        for name, comparison in compared
+        if (comparison.difference or 0.0) < 0
     ]
-    lines += ["", f"What got worse: {', '.join(worse) or 'nothing that was measured'}."]
-    lines += ["", f"The loss of every step is in `{CURVE}`.", "", *_drawn(curve)]
+    lines += ["", f"Worse than before: {', '.join(worse) or 'nothing that was measured'}."]
+    lines += ["", f"The loss of every step is in `{CURVE}`.", "", *_curve_table(curve)]
     replace_text(folder / CARD, "\n".join(lines).rstrip() + "\n")
     replace_text(folder / CURVE, curve_csv(curve))
 
 
-def interval_text(one: Comparison) -> str:
-    """The 95 % interval of a difference; empty if there is none."""
-    return "" if one.low is None else f"{one.low:+.3f} to {one.high:+.3f}"
+def interval_text(comparison: Comparison) -> str:
+    """Return the 95 % interval of a difference; empty if there is none."""
+    return "" if comparison.low is None else f"{comparison.low:+.3f} to {comparison.high:+.3f}"
 
 
 def curve_csv(curve: Sequence[Point]) -> str:
-    """The curve as CSV: step, epoch, loss, MRR@10 of the unseen questions."""
+    """Return the curve as CSV: step, epoch, loss, MRR@10 of the unseen questions."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["step", "epoch", "loss", "unseen MRR@10"])
@@ -71,7 +79,7 @@ def curve_csv(curve: Sequence[Point]) -> str:
 
 
 def curve_rows(curve: Sequence[Point]) -> list[tuple[int, float | None, float]]:
-    """Step, mean loss since the step before, and MRR@10 of unseen questions, by evaluation."""
+    """Return step, mean loss since the last evaluation, and MRR@10 of unseen questions."""
     rows: list[tuple[int, float | None, float]] = []
     losses: list[float] = []
     for point in curve:
@@ -83,10 +91,10 @@ def curve_rows(curve: Sequence[Point]) -> list[tuple[int, float | None, float]]:
     return rows
 
 
-def _drawn(curve: Sequence[Point]) -> list[str]:
-    """The curve at each evaluation as a table."""
+def _curve_table(curve: Sequence[Point]) -> list[str]:
+    """Return the curve at each evaluation as a table."""
     lines = ["| step | mean loss | unseen MRR@10 |", "|---|---|---|"]
     for step, loss, unseen in curve_rows(curve):
-        shown = "" if loss is None or not math.isfinite(loss) else f"{loss:.3f}"
-        lines.append(f"| {step} | {shown} | {unseen:.3f} |")
+        loss_text = "" if loss is None or not math.isfinite(loss) else f"{loss:.3f}"
+        lines.append(f"| {step} | {loss_text} | {unseen:.3f} |")
     return lines

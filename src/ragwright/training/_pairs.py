@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from ..project import Project
 
 Negatives: TypeAlias = Literal["hard", "random", "none"]
-"""Where passages that do not answer come from: the index, by the present model; at random; none."""
+"""Source of passages that do not answer: the index, by the present model; at random; none."""
 
 LEAST_PAIRS = 20
 _LEAST_UNSEEN, _MOST_UNSEEN = 5, 200
 _UNSEEN = 0.15
-"""Share of the pairs that are kept from training, to decide when to stop."""
+"""Share of the pairs that are held back from training, to decide when to stop."""
 _DEPTH = 50
 _POOL = 400
-"""Most passages among which unseen questions look for theirs."""
+"""Most passages that unseen questions search."""
 _NEAR = 5
-"""Best passages of an unseen question that are in this pool."""
+"""Number of best passages of an unseen question in this pool."""
 _BLOCK = 64
 _CHUNKS = 1_000_000
-"""Most chunks among which random passages are drawn."""
+"""Most chunks from which random passages are drawn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class Pair:
         question: The question.
         positive: Text of the chunk that answers it.
         gold: Ids of all chunks that answer it.
-        source: What it was made from, one of ``SOURCES``.
-        cluster: Pairs with a gold document in common have the same.
-        negative: Text of a chunk that does not answer it; empty if none was asked for.
+        source: Its source, one of ``SOURCES``.
+        cluster: Cluster of the pairs with a common gold document.
+        negative: Text of a chunk that does not answer it; empty if none is used.
         near: Ids of the chunks that the present model ranks first.
     """
 
@@ -62,7 +62,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """Questions kept from training, and the passages among which they look for theirs.
+    """Questions held back from training, and the passages that they search.
 
     Attributes:
         questions: The questions.
@@ -77,10 +77,10 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Mining:
-    """How a passage that does not answer is chosen.
+    """Options for choosing a passage that does not answer.
 
     Attributes:
-        kind: From the index, at random, or none.
+        kind: Source of the passage: the index, a random one, or none.
         margin: A hit whose similarity is higher than that of the gold by more than this is left
             out: it may answer too.
         seed: Seed of random passages.
@@ -92,53 +92,53 @@ class Mining:
 
 
 def read_pairs(project: Project, rows: Sequence[Row], mining: Mining) -> list[Pair]:
-    """Pairs of the rows whose gold is in the index, equal ones once.
+    """Return pairs of the rows whose gold is in the index, equal ones once.
 
-    Of several chunks that answer a question, the one nearest to it by the present model is taken.
+    Of several chunks that answer a question, the nearest one by the present model is used.
 
     Raises:
         TestsetError: Fewer than 20 pairs.
     """
     target = project.target()
     view = project.views.view(target.snapshot)
-    each = project.runner.run(gather(gold_chunks(row, target) for row in rows))
-    held = [(row, gold) for row, gold in zip(rows, each, strict=True) if gold]
-    clusters = split_clusters([row for row, _ in held])
-    asked = [row.user_input for row, _ in held]
-    blocks = [asked[at : at + _BLOCK] for at in range(0, len(asked), _BLOCK)]
+    gold_by_row = project.runner.run(gather(gold_chunks(row, target) for row in rows))
+    with_gold = [(row, gold) for row, gold in zip(rows, gold_by_row, strict=True) if gold]
+    clusters = split_clusters([row for row, _ in with_gold])
+    questions = [row.user_input for row, _ in with_gold]
+    blocks = [questions[at : at + _BLOCK] for at in range(0, len(questions), _BLOCK)]
     vectors = project.runner.run(gather(embed(target.model, block) for block in blocks))
     empty = np.zeros((0, target.dimensions), np.float32)
     queries: NDArray[np.float32] = np.concatenate([empty, *vectors])
-    searcher = _Searcher(view, mining)
-    found: dict[tuple[str, str], Pair] = {}
-    for (row, gold), query in zip(held, queries, strict=True):
+    searcher = _PairFinder(view, mining)
+    pairs: dict[tuple[str, str], Pair] = {}
+    for (row, gold), query in zip(with_gold, queries, strict=True):
         pair = searcher.pair(row, gold, query, clusters[row.id])
-        lacking = mining.kind != "none" and not pair.negative
-        if not lacking and _plain(pair.question) != _plain(pair.positive):
-            found.setdefault((pair.question, pair.positive), pair)
-    if len(found) < LEAST_PAIRS:
+        lacks_negative = mining.kind != "none" and not pair.negative
+        if not lacks_negative and _case_folded(pair.question) != _case_folded(pair.positive):
+            pairs.setdefault((pair.question, pair.positive), pair)
+    if len(pairs) < LEAST_PAIRS:
         raise TestsetError(
-            f"{len(found)} pairs of a question and its passage; training needs {LEAST_PAIRS}"
-            f" ({len(rows)} questions, {len(held)} of them with gold in the index)",
+            f"{len(pairs)} pairs of a question and its passage; training needs {LEAST_PAIRS}"
+            f" ({len(rows)} questions, {len(with_gold)} of them with gold in the index)",
             hint="add questions to the testset, or pairs of other sources: "
             "--from testset,headings,glossary",
         )
-    return list(found.values())
+    return list(pairs.values())
 
 
-class _Searcher:
+class _PairFinder:
     """Finds the passages of pairs in a view of the index."""
 
     def __init__(self, view: View, mining: Mining) -> None:
         self._view = view
         self._mining = mining
-        self._every = view.every(_CHUNKS)
+        self._all_chunks = view.every(_CHUNKS)
         self._random = np.random.default_rng(mining.seed)
 
     def pair(
         self, row: Row, gold: frozenset[str], query: NDArray[np.float32], cluster: str
     ) -> Pair:
-        """The pair of a row; without a negative if the index holds only passages that answer."""
+        """Return the pair of a row; without a negative if every passage of the index answers."""
         keys = sorted(gold)
         vectors = self._view.vectors(keys)
         assert vectors is not None, "the index has an embedding model"
@@ -154,20 +154,25 @@ class _Searcher:
         return Pair(row.user_input, texts[keys[best]], gold, source, cluster, negative, near)
 
     def _negative(self, confused: Sequence[str], gold: Mapping[str, str]) -> str:
-        """The first of these passages, else a random one, that is not gold and reads otherwise."""
+        """Return the first of these passages, else a random one, that is not gold and differs from
+        it.
+        """
         if self._mining.kind == "none":
             return ""
-        right = {_plain(text) for text in gold.values()}
-        drawn = (self._every[int(at)] for at in self._random.integers(0, len(self._every), _DEPTH))
-        for key in chain(confused if self._mining.kind == "hard" else (), drawn):
+        answering = {_case_folded(text) for text in gold.values()}
+        random_keys = (
+            self._all_chunks[int(index)]
+            for index in self._random.integers(0, len(self._all_chunks), _DEPTH)
+        )
+        for key in chain(confused if self._mining.kind == "hard" else (), random_keys):
             (text,) = passage_texts(self._view, [key])
-            if key not in gold and _plain(text) not in right:
+            if key not in gold and _case_folded(text) not in answering:
                 return text
         return ""
 
 
 def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
-    """Texts of chunks as they are embedded: with the title of their document."""
+    """Return texts of chunks as they are embedded: with the title of their document."""
     return [
         embedded_text(
             Chunk(hit.chunk_id, hit.document_id, 0, Span(hit.start, hit.end), hit.text), hit.title
@@ -177,37 +182,39 @@ def passage_texts(view: View, keys: Sequence[str]) -> list[str]:
 
 
 def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair], Unseen]:
-    """The pairs to train on, and questions on other documents to decide when to stop.
+    """Split off questions on other documents, to decide when to stop training.
 
-    About 15 % of the pairs, 5 to 200, in whole clusters; if there are fewer than five clusters, in
-    single pairs. Pairs that lack a negative are trained without.
+    About 15 % of the pairs, 5 to 200, are split off in whole clusters; with fewer than five
+    clusters, in single pairs. Pairs that lack a negative are trained without.
     """
     sizes = Counter(pair.cluster for pair in pairs)
     single = len(sizes) < _LEAST_UNSEEN
     if single:
         sizes = Counter(pair.question for pair in pairs)
     wanted = min(_MOST_UNSEEN, max(_LEAST_UNSEEN, round(_UNSEEN * len(pairs))))
-    taken: set[str] = set()
+    unseen_names: set[str] = set()
     count = 0
     for name in sorted(sizes, key=lambda name: text_hash(f"unseen\x00{name}")):
         if count >= wanted:
             break
         if count + sizes[name] <= len(pairs) // 2:
-            taken.add(name)
+            unseen_names.add(name)
             count += sizes[name]
-    unseen = [p for p in pairs if (p.question if single else p.cluster) in taken]
-    kept = [p for p in pairs if (p.question if single else p.cluster) not in taken]
-    return kept, as_unseen(project, unseen)
+    unseen = [p for p in pairs if (p.question if single else p.cluster) in unseen_names]
+    training_pairs = [p for p in pairs if (p.question if single else p.cluster) not in unseen_names]
+    return training_pairs, as_unseen(project, unseen)
 
 
 def as_unseen(project: Project, pairs: Sequence[Pair]) -> Unseen:
-    """Questions of pairs that are not trained on, and the passages that they search."""
+    """Return the questions of pairs that are not trained on, and the passages that they search."""
     pool = _pool(project.views.view(project.target().snapshot), pairs)
     return Unseen(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)
 
 
 def _pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
-    """Passages to search: all gold first, then those that the present model confuses with it."""
+    """Return passages to search: all gold first, then those that the present model confuses with
+    it.
+    """
     keys = dict.fromkeys(key for pair in unseen for key in sorted(pair.gold)[:_NEAR])
     for rank in range(_NEAR):
         for pair in unseen:
@@ -217,5 +224,5 @@ def _pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
     return dict(zip(names, passage_texts(view, names), strict=True))
 
 
-def _plain(text: str) -> str:
+def _case_folded(text: str) -> str:
     return " ".join(text.casefold().split())

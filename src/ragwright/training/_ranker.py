@@ -1,4 +1,4 @@
-"""`tune ranker`: learn an order of the hits on the tune split, keep it if it wins on the other."""
+"""`tune ranker`: learn an order of the hits on the tune split, and write it if it wins."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ _MOST_GRADE = 4
 
 @dataclass(frozen=True, slots=True)
 class RankerTuning:
-    """How a ranker is made.
+    """Options of tuning a ranker.
 
     Attributes:
         output: File to write, relative to the project folder; empty names one in ``rankers/``.
         measure: Ranking measure that decides on the held-out questions.
         depth: Hits of the search that it orders.
         seed: Seed of folds, trees and intervals.
-        cluster: What held-out questions share that are not independent.
+        cluster: What dependent held-out questions have in common.
     """
 
     output: str = ""
@@ -76,14 +76,16 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
         StoppedError: The budget or a key stopped it.
     """
     options = how or RankerTuning()
-    _check(project)
+    _check_unranked(project)
     rows = project_testset(project.folder, testset, "tune", purpose="tune")
-    questions, mode, gold = _questions(project, with_current_gold(project.store, rows), options)
+    questions, mode, gold = _ranked_questions(
+        project, with_current_gold(project.store, rows), options
+    )
     fit = fit_ranker(questions, options.seed)
     notes = (f"{gold} of {len(rows.rows)} training questions have gold in the index",)
-    found = replace(_result(fit, mode, options), notes=notes)
+    tuned = replace(_ranker_result(fit, mode, options), notes=notes)
     if fit.after <= fit.before:
-        return found
+        return tuned
     card: dict[str, Any] = {
         "model": project.settings.embed.model,
         "testset": testset,
@@ -92,7 +94,7 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
         "settings": dict(SETTINGS),
         "mrr_before": fit.before,
         "mrr_cross_validated": fit.after,
-        "features": {one.name: one.gain for one in fit.effects},
+        "features": {effect.name: effect.gain for effect in fit.effects},
     }
     embedder = project.pair.embedder if mode != "keyword" else ""
     ranker = Ranker(fit.trees, options.depth, mode, embedder, card)
@@ -104,36 +106,36 @@ def tune_ranker(project: Project, testset: str, how: RankerTuning | None = None)
         comparison, opened = held_out(project, [f"retrieve.ranker={json.dumps(str(trial))}"], rule)
     finally:
         trial.unlink(missing_ok=True)
-    found = replace(found, comparison=comparison, notes=(*found.notes, *opened))
+    tuned = replace(tuned, comparison=comparison, notes=(*tuned.notes, *opened))
     if comparison.verdict != "better":
-        return found
+        return tuned
     path = project.folder.root / (options.output or f"rankers/{digest}.json")
     replace(ranker, card={**card, "held_out": held_out_card(comparison)}).save(path)
-    return replace(found, path=path)
+    return replace(tuned, path=path)
 
 
-def _check(project: Project) -> None:
-    now = project.settings.retrieve
+def _check_unranked(project: Project) -> None:
+    settings = project.settings.retrieve
     where = str(project.folder.file)
-    if now.ranker:
+    if settings.ranker:
         raise ConfigError(
-            f"retrieve.ranker is {now.ranker} already",
+            f"retrieve.ranker is {settings.ranker} already",
             where=where,
             hint="add --set retrieve.ranker= to make one from the search alone",
         )
-    if now.retriever:
+    if settings.retriever:
         raise ConfigError(
             f"a ranker orders the hits of ragwright's own search, and retrieve.retriever is "
-            f"{now.retriever}",
+            f"{settings.retriever}",
             where=where,
             hint="add --set retrieve.retriever= to search with ragwright",
         )
 
 
-def _questions(
+def _ranked_questions(
     project: Project, rows: Testset, options: RankerTuning
 ) -> tuple[list[RankedQuestion], str, int]:
-    """Features and grades of the hits of each question with gold, and the searched channels."""
+    """Return features and grades of the hits of each question with gold, and the channels."""
     target = replace(project.target(), ranker=None)
     search = replace(
         project.settings.retrieve,
@@ -146,45 +148,49 @@ def _questions(
     )
     clusters = fold_clusters(rows.rows, FOLDS)
 
-    def each(row: Row) -> Flow[tuple[RankedQuestion, str] | None]:
+    def question_of_row(row: Row) -> Flow[tuple[RankedQuestion, str] | None]:
         gold = yield from gold_chunks(row, target)
         if not gold:
             return None
-        return (yield from _asked(row, gold, target, search, clusters[row.id]))
+        return (yield from _ranked_question(row, gold, target, search, clusters[row.id]))
 
-    found = project.runner.run(gather(each(row) for row in rows.rows))
-    kept = [one for one in found if one is not None]
-    modes = sorted({mode for _, mode in kept})
-    return [one for one, _ in kept], modes[0] if modes else "", len(kept)
+    by_row = project.runner.run(gather(question_of_row(row) for row in rows.rows))
+    ranked = [question for question in by_row if question is not None]
+    modes = sorted({mode for _, mode in ranked})
+    return [question for question, _ in ranked], modes[0] if modes else "", len(ranked)
 
 
-def _asked(
+def _ranked_question(
     row: Row, gold: frozenset[str], target: Target, search: RetrieveOptions, cluster: str
 ) -> Flow[tuple[RankedQuestion, str]]:
-    found = yield from retrieve(row.user_input, target, search)
-    hits = found.hits
+    retrieved = yield from retrieve(row.user_input, target, search)
+    hits = retrieved.hits
     if not hits:
-        none = np.zeros((0, len(FEATURES))), np.zeros(0, np.int64)
-        return RankedQuestion(*none, cluster), found.mode
+        empty = np.zeros((0, len(FEATURES))), np.zeros(0, np.int64)
+        return RankedQuestion(*empty, cluster), retrieved.mode
     keys = tuple(hit.chunk_id for hit in hits)
-    near = found.mode != "keyword"  # a ranker of keyword search belongs to no embedding model
-    reply = yield from send(Lookup(target.snapshot, keys, vectors=near), LookupReply)
-    asked = Asked.of(found.query, found.explanation.terms, target.analyzer)
+    uses_vectors = (
+        retrieved.mode != "keyword"
+    )  # a ranker of keyword search belongs to no embedding model
+    reply = yield from send(Lookup(target.snapshot, keys, vectors=uses_vectors), LookupReply)
+    asked_query = Asked.of(retrieved.query, retrieved.explanation.terms, target.analyzer)
     grades = np.zeros(len(hits), np.int64)
     documents = {} if row.reference_spans else graded_documents(row)
     seen: set[str] = set()
-    for at, hit in enumerate(hits):
+    for position, hit in enumerate(hits):
         if hit.chunk_id not in gold:
             continue
         grade = row.reference_ids[hit.document_id] if hit.document_id in documents else 1
-        # Measures of documents count the best chunk of a document; the others teach nothing.
-        again = hit.document_id in documents and hit.document_id in seen
-        grades[at] = -1 if again else min(int(np.ceil(grade)), _MOST_GRADE)
+        # Measures of documents count only the best chunk of a document.
+        is_repeated = hit.document_id in documents and hit.document_id in seen
+        grades[position] = -1 if is_repeated else min(int(np.ceil(grade)), _MOST_GRADE)
         seen.add(hit.document_id)
-    return RankedQuestion(features(hits, asked, reply.vectors), grades, cluster), found.mode
+    return RankedQuestion(
+        features(hits, asked_query, reply.vectors), grades, cluster
+    ), retrieved.mode
 
 
-def _result(fit: RankerFit, mode: str, options: RankerTuning) -> Tuned:
+def _ranker_result(fit: RankerFit, mode: str, options: RankerTuning) -> Tuned:
     figures = TrainingFigures(
         fit.questions,
         "MRR@10",
@@ -194,9 +200,9 @@ def _result(fit: RankerFit, mode: str, options: RankerTuning) -> Tuned:
     )
     columns = ("feature", "share of gain", "direction", "MRR@10 without it", "what it is")
     rows = [
-        (one.name, one.gain, one.direction, one.without, FEATURES[one.name])
-        for one in fit.effects
-        if one.gain
+        (effect.name, effect.gain, effect.direction, effect.without, FEATURES[effect.name])
+        for effect in fit.effects
+        if effect.gain
     ]
     effects = TunedTable("features", columns, tuple(rows))
     return Tuned("ranker", "retrieve.ranker", None, mode, figures, tables=(effects,))

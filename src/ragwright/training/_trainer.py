@@ -1,4 +1,4 @@
-"""The training loop: the trainer of sentence-transformers with our stops, curve and checkpoints."""
+"""Training with the trainer of sentence-transformers: our stops, curve and checkpoints."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from ..models import VectorRule, no_progress_bars
 from ._losses import Loss, make_loss
 from ._pairs import Pair, Unseen
 
-_WHAT = "training an embedding model"
+_PURPOSE = "training an embedding model"
 _METRIC = "unseen_model_mrr@10"
 _SAVED_EVERY = 60.0
 """Seconds between two checkpoints."""
 _WARMUP = 0.1
 _EVALUATIONS = 8
-"""About how often unseen questions are searched while training."""
+"""Approximate number of evaluations on unseen questions during a training."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """How weights are trained.
+    """Options of a training.
 
     Attributes:
         loss: ``ranking`` or ``cosine``.
         epochs: Most times that every pair is seen; training stops earlier if unseen questions no
             longer gain.
-        batch: Pairs of a step.
+        batch: Number of pairs per step.
         rate: Learning rate at its highest; it rises over the first tenth of the steps, then falls
             linearly to 0.
         tokens: Longer texts are cut to this many tokens while training.
         patience: Evaluations without gain after which training stops.
-        bfloat16: Multiply in 16 bits: about twice as fast on processors that can, less exact.
+        bfloat16: Multiply in 16 bits: about twice as fast on processors with support, less exact.
         threads: Threads of the CPU; 0 for all.
         seed: Seed of the order of the pairs and of dropout.
     """
@@ -69,17 +69,17 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What training came to; the model itself is changed in place.
+    """The outcome of a training; the model itself is changed in place.
 
     Attributes:
         curve: Loss and MRR@10 of unseen questions by step.
         before: MRR@10 of the unseen questions before training.
-        after: The same of the best checkpoint, which the model now is.
+        after: MRR@10 of the best checkpoint, whose weights the model now has.
         step: The step of that checkpoint; 0 if none was better than before.
-        stopped: Why training ended before its last step; empty if it did not.
-        resumed: The step that it continued from; 0 if it began anew.
+        stopped: Reason for ending before the last step; empty if there is none.
+        resumed: The step from which it continued; 0 for a new training.
         unseen: MRR@10 of the unseen questions by the weights that the model has now; below
-            ``before`` where no checkpoint was better.
+            ``before`` if no checkpoint was better.
     """
 
     curve: tuple[Point, ...]
@@ -92,12 +92,12 @@ class Trained:
 
 
 Report = Callable[[int, int], None]
-"""Called after each step with the number of steps done and of all."""
+"""A function called after each step with the number of finished steps and of all steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """Where a training keeps its checkpoints, and whom it reports to."""
+    """Folder of a training's checkpoints, and its progress callback."""
 
     folder: Path
     resume: bool = False
@@ -118,12 +118,12 @@ def train(
         MissingExtraError: ``ragwright[train]`` is not installed.
         TrainingError: The loss is not a number before a checkpoint is better than the start.
     """
-    st = require("sentence_transformers", "train", _WHAT)
-    require("accelerate", "train", _WHAT)
-    datasets = require("datasets", "train", _WHAT)
-    transformers = require("transformers", "train", _WHAT)
-    found = _last(work) if work.resume else None
-    if found is None:
+    st = require("sentence_transformers", "train", _PURPOSE)
+    require("accelerate", "train", _PURPOSE)
+    datasets = require("datasets", "train", _PURPOSE)
+    transformers = require("transformers", "train", _PURPOSE)
+    checkpoint = _newest_checkpoint(work) if work.resume else None
+    if checkpoint is None:
         shutil.rmtree(work.folder, ignore_errors=True)
     model.model_card_data.local_files_only = True
     columns = {
@@ -132,43 +132,43 @@ def train(
     }
     if all(pair.negative for pair in pairs):
         columns["negative"] = [rule.prefixes.passage + pair.negative for pair in pairs]
-    watch = _watch(transformers, work.on_step)
-    with _prepared(model, how):
+    watch = _step_watch(transformers, work.on_step)
+    with _training_setup(model, how):
         trainer = _trainer_class(st)(
             model=model,
-            args=_arguments(st, how, len(pairs), work.folder),
+            args=_training_arguments(st, how, len(pairs), work.folder),
             train_dataset=datasets.Dataset.from_dict(columns),
             loss=make_loss(how.loss, model, rule.similarity),
             evaluator=_evaluator(model, rule, unseen, how.batch),
             callbacks=[transformers.EarlyStoppingCallback(how.patience), watch],
         )
         trainer.remove_callback(transformers.PrinterCallback)
-        trainer.train(resume_from_checkpoint=None if found is None else str(found))
+        trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     model.to("cpu").eval()
-    resumed = 0 if found is None else int(found.name.rpartition("-")[2])
-    return replace(_outcome(trainer.state, watch.fault, how), resumed=resumed)
+    resumed = 0 if checkpoint is None else int(checkpoint.name.rpartition("-")[2])
+    return replace(_training_outcome(trainer.state, watch.fault, how), resumed=resumed)
 
 
-def _outcome(state: Any, fault: str, how: TrainingOptions) -> Trained:
-    curve = tuple(_points(state.log_history))
-    searched = {point.step: point.unseen for point in curve if point.unseen is not None}
-    before = searched.get(0, 0.0)
+def _training_outcome(state: Any, fault: str, options: TrainingOptions) -> Trained:
+    curve = tuple(_curve_points(state.log_history))
+    mrr_by_step = {point.step: point.unseen for point in curve if point.unseen is not None}
+    before = mrr_by_step.get(0, 0.0)
     step = 0 if state.best_model_checkpoint is None else state.best_global_step
-    unseen = searched.get(step, before)
-    if unseen <= before:  # the trainer does not count the start
+    unseen = mrr_by_step.get(step, before)
+    if unseen <= before:  # the trainer ignores the start
         step = 0
     if fault and not step:
         raise TrainingError(
             f"the loss {fault}, before any checkpoint was better than the model at the start",
-            hint=f"nothing was written; try a lower rate: --rate {how.rate / 10:g}",
+            hint=f"nothing was written; try a lower rate: --rate {options.rate / 10:g}",
         )
     if not fault and state.global_step < state.max_steps:
-        fault = f"unseen questions did not gain in {how.patience} evaluations"
-    after = searched.get(step, before)
+        fault = f"unseen questions did not gain in {options.patience} evaluations"
+    after = mrr_by_step.get(step, before)
     return Trained(curve, before, after, step, fault, unseen=unseen)
 
 
-def _points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:
+def _curve_points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:
     for entry in history:
         step, epoch = int(entry["step"]), round(float(entry.get("epoch") or 0.0), 4)
         if "loss" in entry:
@@ -177,21 +177,21 @@ def _points(history: Sequence[dict[str, Any]]) -> Iterator[Point]:
             yield Point(step, epoch, unseen=float(entry[f"eval_{_METRIC}"]))
 
 
-def _arguments(st: Any, how: TrainingOptions, pairs: int, folder: Path) -> Any:
-    torch = require("torch", "train", _WHAT)
-    steps = math.ceil(pairs / how.batch) * how.epochs
+def _training_arguments(st: Any, options: TrainingOptions, pairs: int, folder: Path) -> Any:
+    torch = require("torch", "train", _PURPOSE)
+    steps = math.ceil(pairs / options.batch) * options.epochs
     every = max(1, round(steps / _EVALUATIONS))
     return st.SentenceTransformerTrainingArguments(
         output_dir=str(folder),
-        num_train_epochs=how.epochs,
-        per_device_train_batch_size=how.batch,
-        per_device_eval_batch_size=how.batch,
-        learning_rate=how.rate,
+        num_train_epochs=options.epochs,
+        per_device_train_batch_size=options.batch,
+        per_device_eval_batch_size=options.batch,
+        learning_rate=options.rate,
         warmup_steps=_WARMUP,
-        seed=how.seed,
-        bf16=how.bfloat16,
+        seed=options.seed,
+        bf16=options.bfloat16,
         use_cpu=not torch.cuda.is_available(),
-        batch_sampler="no_duplicates" if how.loss == "ranking" else "batch_sampler",
+        batch_sampler="no_duplicates" if options.loss == "ranking" else "batch_sampler",
         logging_steps=1,
         logging_nan_inf_filter=False,
         eval_strategy="steps",
@@ -217,7 +217,7 @@ def _trainer_class(st: Any) -> Any:
     return _Trainer
 
 
-def _watch(transformers: Any, on_step: Report | None) -> Any:
+def _step_watch(transformers: Any, on_step: Report | None) -> Any:
     class _Watch(transformers.TrainerCallback):  # type: ignore[misc]
         def __init__(self) -> None:
             self.fault = ""
@@ -243,19 +243,21 @@ def _watch(transformers: Any, on_step: Report | None) -> Any:
 
 
 def unseen_mrr(model: Any, rule: VectorRule, unseen: Unseen, how: TrainingOptions) -> float:
-    """MRR@10 of the unseen questions by vectors alone, as on the curve."""
-    with _prepared(model, how):
+    """Return MRR@10 of the unseen questions by vectors alone, as on the curve."""
+    with _training_setup(model, how):
         return float(_evaluator(model, rule, unseen, how.batch)(model)[_METRIC])
 
 
 def _evaluator(model: Any, rule: VectorRule, unseen: Unseen, batch: int) -> Any:
-    """MRR@10 of the unseen questions by vectors alone, among the passages of the pool."""
-    evaluation = require("sentence_transformers.sentence_transformer.evaluation", "train", _WHAT)
-    queries = {str(at): rule.prefixes.query + text for at, text in enumerate(unseen.questions)}
+    """Return an evaluator for MRR@10 of the unseen questions, among the passages of the pool."""
+    evaluation = require("sentence_transformers.sentence_transformer.evaluation", "train", _PURPOSE)
+    queries = {
+        str(index): rule.prefixes.query + text for index, text in enumerate(unseen.questions)
+    }
     return evaluation.InformationRetrievalEvaluator(
         queries,
         {key: rule.prefixes.passage + text for key, text in unseen.passages.items()},
-        {str(at): set(gold) & unseen.passages.keys() for at, gold in enumerate(unseen.gold)},
+        {str(index): set(gold) & unseen.passages.keys() for index, gold in enumerate(unseen.gold)},
         name="unseen",
         batch_size=batch,
         mrr_at_k=[10],
@@ -264,29 +266,29 @@ def _evaluator(model: Any, rule: VectorRule, unseen: Unseen, batch: int) -> Any:
     )
 
 
-def _last(work: Workplace) -> Path | None:
-    """The newest whole checkpoint."""
+def _newest_checkpoint(workplace: Workplace) -> Path | None:
+    """Return the newest complete checkpoint."""
     states = sorted(
-        work.folder.glob("checkpoint-*/trainer_state.json"),
+        workplace.folder.glob("checkpoint-*/trainer_state.json"),
         key=lambda path: int(path.parent.name.rpartition("-")[2]),
     )
     return states[-1].parent if states else None
 
 
 @contextmanager
-def _prepared(model: Any, how: TrainingOptions) -> Iterator[None]:
-    """Threads and window as asked for; no bars and no warnings of the libraries."""
-    torch = require("torch", "train", _WHAT)
-    logs = require("transformers.utils.logging", "train", _WHAT)
-    bars = require("datasets.utils", "train", _WHAT)
+def _training_setup(model: Any, options: TrainingOptions) -> Iterator[None]:
+    """Set threads and window for a training; hide bars and warnings of the libraries."""
+    torch = require("torch", "train", _PURPOSE)
+    logs = require("transformers.utils.logging", "train", _PURPOSE)
+    bars = require("datasets.utils", "train", _PURPOSE)
     before, level = torch.get_num_threads(), logs.get_verbosity()
     window = model.max_seq_length
-    model.max_seq_length = min(how.tokens, window or how.tokens)
-    torch.set_num_threads(how.threads or os.cpu_count() or 1)
+    model.max_seq_length = min(options.tokens, window or options.tokens)
+    torch.set_num_threads(options.threads or os.cpu_count() or 1)
     logs.set_verbosity(logging.ERROR)
     bars.disable_progress_bars()
     try:
-        with warnings.catch_warnings(), no_progress_bars(_WHAT):
+        with warnings.catch_warnings(), no_progress_bars(_PURPOSE):
             warnings.simplefilter("ignore")
             yield
     finally:

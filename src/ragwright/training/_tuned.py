@@ -1,4 +1,4 @@
-"""What tuning a part of the search came to: one result for adapters, rankers and models."""
+"""Results of tuning a part of the search: one record for adapters, rankers and models."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ..testsets import project_testset
 
 @dataclass(frozen=True, slots=True)
 class TrainingFigures:
-    """What the training questions say, before held-out questions are opened.
+    """Figures of the training questions, before held-out questions are opened.
 
     Attributes:
         questions: Training questions with gold in the index.
-        measure: What ``before`` and ``after`` are, for example ``MRR@10, dense``.
-        before: Without the tuned part.
-        after: With it, on questions that it has not seen.
-        method: How questions were kept unseen, for example ``cross-validated``.
+        measure: Measure of ``before`` and ``after``, for example ``MRR@10, dense``.
+        before: Value without the tuned part.
+        after: Value with it, on questions that it has not seen.
+        method: Method of keeping questions unseen, for example ``cross-validated``.
         settings: Settings that were chosen or used, JSON-able values.
     """
 
@@ -47,7 +47,7 @@ class TunedTable:
 
     Attributes:
         name: Its name in JSON, for example ``features``.
-        columns: Heads of its columns.
+        columns: Column heads.
         rows: Cells by column: text, a number, or None if empty.
     """
 
@@ -58,20 +58,20 @@ class TunedTable:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """A part of the search that was trained, and whether it is kept.
+    """A trained part of the search, and its result.
 
     Attributes:
-        part: What was trained: ``adapter``, ``ranker``, ``embedder``.
+        part: The trained part: ``adapter``, ``ranker``, ``embedder``.
         setting: The key of ragwright.yaml that puts it to use, for example ``retrieve.adapter``.
-        path: The file or folder that was written; None where it is not proven better, unless it was
-            to be kept.
-        base: What it is built on, for example the name of the embedding model.
-        training: What the training questions say.
+        path: The file or folder that was written; None if it is not proven better, unless keeping
+            was requested.
+        base: Its base, for example the name of the embedding model.
+        training: Figures of the training questions.
         comparison: The search with it against the search without, on held-out questions; None
-            where training found no gain, and they were not opened.
+            if training found no gain, and they were not opened.
         tables: Further tables.
         notes: What a reader should know.
-        value: What to write as the setting, if it is not the path; ``st:FOLDER`` for example.
+        value: Value of the setting, if it is not the path; ``st:FOLDER`` for example.
     """
 
     part: str
@@ -92,13 +92,13 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True)
 class HoldOut:
-    """How a tuned part is compared on held-out questions.
+    """Options of comparing a tuned part on held-out questions.
 
     Attributes:
         testset: Address of the testset; its confirm split is read.
         measure: Ranking measure that decides.
         seed: Seed of intervals and flips.
-        cluster: Rows that share it are not independent; see ``clusters_of_results``.
+        cluster: What dependent rows have in common; see ``clusters_of_results``.
     """
 
     testset: str
@@ -110,7 +110,7 @@ class HoldOut:
 def held_out(
     project: Project, settings: Sequence[str], how: HoldOut
 ) -> tuple[Comparison, tuple[str, ...]]:
-    """The search under further settings against the project's own, on the confirm split.
+    """Compare the search under further settings with the project's own, on the confirm split.
 
     Args:
         project: The project without the tuned part.
@@ -125,15 +125,17 @@ def held_out(
         StoppedError: The budget or a key stopped one of the two evaluations.
     """
     rows = project_testset(project.folder, how.testset, "confirm", purpose="tune")
-    over = (*project.session.overrides, *settings)
-    tuned = project.variant(load_settings(project.folder.file, over))
+    overrides = (*project.session.overrides, *settings)
+    tuned = project.variant(load_settings(project.folder.file, overrides))
     sides: list[Evaluation] = []
-    for one in (project, tuned):
-        found, summary = evaluate_testset(one, rows, how.measure, Evaluating(seed=how.seed))
+    for side in (project, tuned):
+        evaluation, summary = evaluate_testset(side, rows, how.measure, Evaluating(seed=how.seed))
         if summary.reason is not None:  # runs that were cut off cannot be compared
             raise summary.reason
-        sides.append(found)
-    clusters = clusters_of_results([row for side in sides for row in side.results], how.cluster)
+        sides.append(evaluation)
+    clusters = clusters_of_results(
+        [row for evaluated in sides for row in evaluated.results], how.cluster
+    )
     compared = compare_evaluations(*sides, seed=how.seed, clusters=clusters).measures
     if not compared or compared[0].difference is None:
         raise TestsetError(
@@ -145,7 +147,7 @@ def held_out(
 
 
 def held_out_card(comparison: Comparison) -> dict[str, Any]:
-    """The held-out comparison in the card of a tuned part."""
+    """Return the held-out comparison for the card of a tuned part."""
     return {
         "measure": comparison.measure,
         "n": comparison.n,

@@ -1,4 +1,4 @@
-"""Base, tuned, base with reranking and tuned with reranking, by the same questions."""
+"""A table of base and tuned search, each with and without reranking, on the same questions."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _TUNED = ("adapter", "ranker")
 
 @dataclass(frozen=True, slots=True)
 class TutorialOptions:
-    """How the table is made.
+    """Options of the table.
 
     Attributes:
         testset: Address of the questions; empty: ``testsets/tutorial.jsonl``, which is generated
-            where it is missing.
+            if it is missing.
         split: ``all``, ``tune`` or ``confirm``; empty: the confirm split of a testset that is
             given, all of generated questions.
         questions: Questions to generate.
         tuned: Settings as ``key=value`` that make the tuned rows; empty: the adapter and the ranker
             of the project file.
         rerank: Reranking model; empty: that of the project file, else the offline one.
-        candidates: Hits that are reranked.
-        keep: Passages that an answer reads after reranking.
+        candidates: Number of hits to rerank.
+        keep: Passages in a prompt after reranking.
         seed: Seed of questions and intervals.
     """
 
@@ -56,11 +56,11 @@ class TutorialRow:
 
     Attributes:
         name: ``base``, ``tuned`` and each with reranking.
-        settings: What it changes in the project, as ``key=value``.
-        runs: Ids of its stored runs: rankings, and answers where a judge is configured.
+        settings: Its changes to the project, as ``key=value``.
+        runs: Ids of its stored runs: rankings, and answers if a judge is configured.
         summaries: One per measure, in the order of the columns.
         comparisons: Against base, by the text of the measure; none in the row of base.
-        skipped: Why it was not measured; else empty.
+        skipped: Reason for not measuring it; else empty.
     """
 
     name: str
@@ -73,12 +73,12 @@ class TutorialRow:
 
 @dataclass(frozen=True, slots=True)
 class TutorialTable:
-    """The rows, and what a reader should know.
+    """The rows, with notes for the reader.
 
     Attributes:
         testset: Name of the questions.
         rows: The four rows, base first.
-        notes: How it was made, and what is missing.
+        notes: Remarks on its making, and on what is missing.
     """
 
     testset: str
@@ -90,7 +90,7 @@ class TutorialTable:
 def run_tutorial(project: Project, how: TutorialOptions | None = None) -> TutorialTable:
     """Measure the four rows on the same questions; each is a stored run, paid replies are reused.
 
-    Ranks are measured on the first five hits of each search. Where a judge is configured, answers
+    Ranks are measured on the first five hits of each search. If a judge is configured, answers
     are written from ``retrieve.top_k`` passages, with reranking from ``keep``.
 
     Raises:
@@ -99,49 +99,51 @@ def run_tutorial(project: Project, how: TutorialOptions | None = None) -> Tutori
         StoppedError: The budget or a key stopped it.
     """
     options = how or TutorialOptions()
-    now = project.settings.retrieve
+    present = project.settings.retrieve
     tuned = options.tuned or tuple(
-        f"retrieve.{key}={value}" for key in _TUNED if (value := getattr(now, key))
+        f"retrieve.{key}={value}" for key in _TUNED if (value := getattr(present, key))
     )
-    for one in options.tuned:
-        if "=" not in one:
+    for setting in options.tuned:
+        if "=" not in setting:
             raise ConfigError(
-                f"{one!r} is not a setting",
+                f"{setting!r} is not a setting",
                 where="--tuned",
                 hint="write KEY=VALUE, for example retrieve.adapter=adapters/x.npz",
             )
-    model = options.rerank or now.rerank.model or ExtractiveReranker.name
-    plain = (*(f"retrieve.{key}=" for key in _TUNED), "retrieve.rerank.model=")
-    reranked = (
+    model = options.rerank or present.rerank.model or ExtractiveReranker.name
+    untuned = (*(f"retrieve.{key}=" for key in _TUNED), "retrieve.rerank.model=")
+    reranking = (
         f"retrieve.rerank.model={model}",
         f"retrieve.rerank.candidates={options.candidates}",
     )
     label = f"rerank ({options.candidates} -> {options.keep})"
-    testset, notes = _testset(project.variant(_over(project, plain)), options)
-    kept = f"retrieve.top_k={options.keep}"
-    base = _row(project, "base", testset, (plain, ()), options)
-    rows = [_shown(base)]
+    testset, notes = _tutorial_questions(project.variant(_settings_with(project, untuned)), options)
+    answer_setting = f"retrieve.top_k={options.keep}"
+    base = _measured_row(project, "base", testset, (untuned, ()), options)
+    rows = [_tutorial_row(base)]
     missing = "no adapter or ranker is set: run `ragwright tune`, or name one with --tuned"
     for name, settings, answers in (
         ("tuned", tuned, ()),
-        (f"base + {label}", reranked, (kept,)),
-        (f"tuned + {label}", (*tuned, *reranked), (kept,)),
+        (f"base + {label}", reranking, (answer_setting,)),
+        (f"tuned + {label}", (*tuned, *reranking), (answer_setting,)),
     ):
         if name.startswith("tuned") and not tuned:
             rows.append(TutorialRow(name, skipped=missing))
             continue
-        found = _row(project, name, testset, ((*plain, *settings), answers), options)
-        rows.append(_shown(replace(found, settings=(*settings, *answers)), base, options.seed))
+        measured = _measured_row(project, name, testset, ((*untuned, *settings), answers), options)
+        rows.append(
+            _tutorial_row(replace(measured, settings=(*settings, *answers)), base, options.seed)
+        )
     judged = bool(project.settings.judge.model)
-    tuned_model = _over(project, tuned).embed.model
+    tuned_model = _settings_with(project, tuned).embed.model
     if project.models.is_unproven(tuned_model):
         notes = (*notes, f"the tuned model is not proven better than its base: {tuned_model}")
-    return TutorialTable(testset.name, tuple(rows), (*notes, *_notes(model, judged)))
+    return TutorialTable(testset.name, tuple(rows), (*notes, *_tutorial_notes(model, judged)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
-    """A row before it is shown: its evaluations, rankings first."""
+class _MeasuredRow:
+    """A row before its comparison: its evaluations, rankings first."""
 
     name: str
     settings: tuple[str, ...]
@@ -149,46 +151,52 @@ class _Measured:
     sides: tuple[Evaluation, ...]
 
 
-def _over(project: Project, settings: Sequence[str]) -> Settings:
+def _settings_with(project: Project, settings: Sequence[str]) -> Settings:
     return load_settings(project.folder.file, (*project.session.overrides, *settings))
 
 
-def _row(
+def _measured_row(
     project: Project,
     name: str,
     testset: Testset,
     settings: tuple[Sequence[str], Sequence[str]],
     options: TutorialOptions,
-) -> _Measured:
-    """Rankings of a row, and its answers where a judge is configured."""
+) -> _MeasuredRow:
+    """Measure the rankings of a row, and its answers if a judge is configured."""
     search, answers = settings
     jobs = [(search, RANKING, False)]
     if project.settings.judge.model:
         jobs.append(((*search, *answers), ANSWERING, True))
     sides, runs = [], []
-    for over, measures, answered in jobs:
-        variant = project.variant(_over(project, over))
+    for overrides, measures, with_answers in jobs:
+        variant = project.variant(_settings_with(project, overrides))
         build_like(variant, project)
-        how = Evaluating(answers=answered, seed=options.seed)
-        found, summary = evaluate_testset(variant, testset, measures, how)
+        evaluating = Evaluating(answers=with_answers, seed=options.seed)
+        evaluation, summary = evaluate_testset(variant, testset, measures, evaluating)
         if summary.reason is not None:  # rows that were cut off cannot be compared
             raise summary.reason
-        sides.append(found)
+        sides.append(evaluation)
         runs.append(summary.run)
-    return _Measured(name, (), tuple(runs), tuple(sides))
+    return _MeasuredRow(name, (), tuple(runs), tuple(sides))
 
 
-def _shown(found: _Measured, base: _Measured | None = None, seed: int = 0) -> TutorialRow:
+def _tutorial_row(
+    measured: _MeasuredRow, base: _MeasuredRow | None = None, seed: int = 0
+) -> TutorialRow:
     comparisons: list[Comparison] = []
     if base is not None:
-        for a, b in zip(base.sides, found.sides, strict=True):
+        for a, b in zip(base.sides, measured.sides, strict=True):
             comparisons += compare_evaluations(a, b, seed=seed).measures
-    summaries = tuple(summary for side in found.sides for summary in side.summaries)
-    return TutorialRow(found.name, found.settings, found.runs, summaries, tuple(comparisons))
+    summaries = tuple(summary for side in measured.sides for summary in side.summaries)
+    return TutorialRow(
+        measured.name, measured.settings, measured.runs, summaries, tuple(comparisons)
+    )
 
 
-def _testset(project: Project, options: TutorialOptions) -> tuple[Testset, tuple[str, ...]]:
-    """The questions, and notes on them."""
+def _tutorial_questions(
+    project: Project, options: TutorialOptions
+) -> tuple[Testset, tuple[str, ...]]:
+    """Return the questions, and notes on them."""
     if options.testset:
         split = options.split or "confirm"
         rows = project_testset(project.folder, options.testset, split, purpose="compare")
@@ -196,20 +204,20 @@ def _testset(project: Project, options: TutorialOptions) -> tuple[Testset, tuple
     path = project.folder.testsets / GENERATED
     place = path.relative_to(project.folder.root)
     if path.exists():
-        made_when = f"generated earlier, in {place}; delete the file to generate others"
+        origin = f"generated earlier, in {place}; delete the file to generate others"
     else:
-        made_when = f"generated, in {place}"
-        wanted = Synthesizing(options.questions, weak=True, seed=options.seed)
-        made, summary = synthesize(project, wanted)
+        origin = f"generated, in {place}"
+        synthesis_options = Synthesizing(options.questions, weak=True, seed=options.seed)
+        synthesis, summary = synthesize(project, synthesis_options)
         if summary is not None and summary.reason is not None:
             raise summary.reason
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_rows(made.rows, path)
+        write_rows(synthesis.rows, path)
     rows = project_testset(project.folder, str(path), options.split or "all", purpose="compare")
-    return rows, (f"questions: {len(rows.rows)} {made_when}", *rows.notes)
+    return rows, (f"questions: {len(rows.rows)} {origin}", *rows.notes)
 
 
-def _notes(model: str, judged: bool) -> Iterator[str]:
+def _tutorial_notes(model: str, judged: bool) -> Iterator[str]:
     if model == ExtractiveReranker.name:
         yield "reranked by the offline reranker; --rerank names a stronger model"
     if not judged:

@@ -49,7 +49,7 @@ def test_retrieval_is_told_from_answering(tmp_path: Path, gold: dict[str, object
     assert {row.by for row in found.rows if row.row_id in ("right", "missed", "wrong")} == {by}
     assert found.stage == ""  # so few rows prove nothing
     assert "Too few rows to prove" in " ".join(found.verdict)
-    assert any("filters, reranking, cuts and judges are not told apart" in n for n in found.notes)
+    assert any("filters, reranking, cuts and judges are not separated" in n for n in found.notes)
 
 
 @pytest.mark.parametrize("missed", [9, 1])

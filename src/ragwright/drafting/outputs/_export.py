@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...core import ConfigError, StoreError, csv_lines, replacing, require
 from ...testsets import row_record
-from ._records import asked, turns_of
+from ._records import described_request, turns_of
 from ._sampling import output_row
 
 if TYPE_CHECKING:
@@ -50,22 +50,21 @@ _GROUP = 5_000
 
 
 def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
-    """Write outputs to a file, a few in memory at a time; returns their number.
+    """Write outputs to a file, a few in memory at a time; return their number.
 
-    The suffix decides the form: ``.jsonl`` rows in ragas' names, of texts only; ``.csv`` and
-    ``.parquet`` one line per output, by default also prompts;
-    ``.chat.jsonl`` accepted texts as chats to fine-tune a model on. The file gets its name only
-    when it is complete.
+    The suffix decides the form: ``.jsonl`` holds rows in ragas' names, of texts only; ``.csv`` and
+    ``.parquet`` hold one line per output, by default also prompts; ``.chat.jsonl`` holds accepted
+    texts as chats for fine-tuning. The file gets its name only when it is complete.
 
     Raises:
         ConfigError: No such suffix.
         StoreError: The file cannot be written; an existing one is unchanged.
     """
     forms: dict[str, Callable[[Outputs, OutputQuery, BinaryIO], int]] = {
-        ".chat.jsonl": _chats,
-        ".jsonl": _rows,
-        ".csv": _csv,
-        ".parquet": _parquet,
+        ".chat.jsonl": _write_chats,
+        ".jsonl": _write_rows,
+        ".csv": _write_csv,
+        ".parquet": _write_parquet,
     }
     write = next((form for end, form in forms.items() if path.name.lower().endswith(end)), None)
     if write is None:
@@ -85,8 +84,8 @@ def export_outputs(outputs: Outputs, query: OutputQuery, path: Path) -> int:
         ) from error
 
 
-def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
-    """Accepted texts as chats for fine-tuning, one JSON each.
+def accepted_chats(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
+    """Return accepted texts as chats for fine-tuning, one JSON object each.
 
     The system turn is that of the prompt, the user's turn is the request for the text in the
     prompt, the reply the accepted text.
@@ -98,22 +97,24 @@ def chat_lines(outputs: Outputs, query: OutputQuery) -> Iterator[str]:
             request = str(outputs.batch(batch).details.get("query", ""))
         first = turns_of(outputs.get(output.prompt))[:1] if output.prompt else []
         turns = [turn for turn in first if turn["role"] == "system"]
-        turns.append({"role": "user", "content": request or asked(output.request)})
+        turns.append({"role": "user", "content": request or described_request(output.request)})
         turns.append({"role": "assistant", "content": output.text})
         yield json.dumps({"messages": turns}, ensure_ascii=False)
 
 
-def _chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    return _lines(chat_lines(outputs, query), file)
+def _write_chats(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    return _write_lines(accepted_chats(outputs, query), file)
 
 
-def _rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    found = outputs.find(replace(query, kind="text"))
-    records = (row_record(output_row(outputs, output)) for output in found)
-    return _lines((json.dumps(one, ensure_ascii=False, default=list) for one in records), file)
+def _write_rows(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    texts = outputs.find(replace(query, kind="text"))
+    records = (row_record(output_row(outputs, output)) for output in texts)
+    return _write_lines(
+        (json.dumps(record, ensure_ascii=False, default=list) for record in records), file
+    )
 
 
-def _lines(lines: Iterable[str], file: BinaryIO) -> int:
+def _write_lines(lines: Iterable[str], file: BinaryIO) -> int:
     count = 0
     for line in lines:
         file.write(f"{line}\n".encode())
@@ -121,8 +122,8 @@ def _lines(lines: Iterable[str], file: BinaryIO) -> int:
     return count
 
 
-def _csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
-    rows = (_cells(output) for output in outputs.find(query))
+def _write_csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+    rows = (_cells_of(output) for output in outputs.find(query))
     lines = ([row.get(name) for name in _COLUMNS] for row in rows)
     count = -1  # the header
     for line in csv_lines(chain([list(_COLUMNS)], lines), end="\r\n"):
@@ -131,20 +132,20 @@ def _csv(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
     return count
 
 
-def _parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
+def _write_parquet(outputs: Outputs, query: OutputQuery, file: BinaryIO) -> int:
     arrow = require("pyarrow", "records", "exporting to Parquet")
     parquet = require("pyarrow.parquet", "records", "exporting to Parquet")
     schema = arrow.schema([(name, getattr(arrow, kind)()) for name, kind in _COLUMNS.items()])
-    found, count = outputs.find(query), 0
+    matching, count = outputs.find(query), 0
     with parquet.ParquetWriter(file, schema) as writer:
-        while group := [_cells(output) for output in islice(found, _GROUP)]:
+        while group := [_cells_of(output) for output in islice(matching, _GROUP)]:
             writer.write_table(arrow.Table.from_pylist(group, schema=schema))
             count += len(group)
     return count
 
 
-def _cells(output: Output) -> dict[str, Any]:
-    """An output as the cells of a line."""
+def _cells_of(output: Output) -> dict[str, Any]:
+    """Return an output as the cells of a line."""
     usage, reply = output.usage, output.details.get("reply_usage") or {}
     cells = {name: getattr(output, name) for name in _COLUMNS if hasattr(output, name)}
     return cells | {

@@ -26,10 +26,10 @@ class Origin:
 
     Attributes:
         snapshot: State of the index that was searched.
-        scope: Who may see it (tenant, permissions).
+        scope: Visibility of the batch (tenant, permissions).
         configuration: Hash of the settings and files it was made under; see ``Configuration``.
-        settings: These settings and files themselves, JSON-able, kept once for each hash.
-        served: Number of the served configuration, if it is that one.
+        settings: These settings and files, JSON-able, stored once for each hash.
+        served: Number of the served configuration, if it is served.
     """
 
     snapshot: str = ""
@@ -47,7 +47,7 @@ class NewOutput:
         kind: ``prompt`` or ``text``.
         text: The text; of a chat prompt its turns as a JSON list of ``{role, content}``.
         model: Model as configured.
-        prompt: Position of the prompt among the batch's prompts, from 0; of a text alone.
+        prompt: Position of a text's prompt among the batch's prompts, from 0.
         uses: Ids of the chunks in the prompt.
         marks: Marks of a text (too long, near copy, …).
         usage: Usage and cost in this batch; only for prompts, so that costs are counted once.
@@ -96,7 +96,7 @@ class Output:
     Attributes:
         id: ``12.3`` the third text of batch 12, ``12.p1`` its first prompt.
         batch: Number of its batch.
-        at: When the batch was stored: ISO 8601, UTC, one for all of a batch.
+        at: Time of storing the batch: ISO 8601, UTC.
         kind: ``text`` or ``prompt``.
         source: The model that wrote it, or ``prompt``.
         model: The model that wrote it or received it.
@@ -106,7 +106,7 @@ class Output:
         client: Its client.
         request: The request.
         configuration: Hash of the settings; ``served`` is their number if they were served.
-        scope: Who may see it.
+        scope: Visibility.
         verdict: Latest feedback; empty if there is none, likewise ``score``, ``note``.
     """
 
@@ -189,8 +189,8 @@ class OutputQuery:
         client: Its client, ignoring case.
         model: The model that wrote it or received it.
         kind: ``text`` or ``prompt``.
-        verdict: Latest verdict of people.
-        scope: Who may see it; empty for outputs without a tenant, None for all.
+        verdict: People's latest verdict.
+        scope: Visibility; empty for outputs without a tenant, None for all.
         configuration: Beginning of the hash of the settings, or the number they were served under.
     """
 
@@ -205,7 +205,7 @@ class OutputQuery:
     configuration: str = ""
 
     def described(self) -> dict[str, Any]:
-        """Its conditions, for a manifest."""
+        """Return its conditions, for a manifest."""
         return {k: v for k, v in asdict(self).items() if v not in (None, "")}
 
 
@@ -218,7 +218,7 @@ class ScoreOrder:
 
 
 def draft_outputs(batch: DraftBatch) -> NewBatch:
-    """A batch of drafts in the form of the table: all prompts, and all texts with their prompt."""
+    """Return a batch of drafts in the form of the table: all prompts, and all texts."""
     prompts = [
         NewOutput(
             "prompt",
@@ -229,7 +229,7 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
             details={
                 "format": prompt.format,
                 # Content that is already in the text is not stored twice.
-                **({"turns": _turns(prompt.messages)} if prompt.text else {}),
+                **({"turns": _turn_dicts(prompt.messages)} if prompt.text else {}),
                 "wanted": prompt.wanted,
                 "purpose": prompt.purpose,
                 "sample": prompt.sample,
@@ -270,27 +270,27 @@ def draft_outputs(batch: DraftBatch) -> NewBatch:
 
 
 def chat_text(messages: Iterable[tuple[str, str]]) -> str:
-    """Turns of a chat as stored: a JSON list of ``{role, content}``."""
-    return json.dumps(_turns(messages), ensure_ascii=False)
+    """Return the turns of a chat as stored: a JSON list of ``{role, content}``."""
+    return json.dumps(_turn_dicts(messages), ensure_ascii=False)
 
 
 def turns_of(prompt: Output) -> list[dict[str, str]]:
-    """The turns of a stored prompt, also of those behind a raw one; empty where none are known."""
+    """Return the turns of a stored prompt, also behind a raw one; empty if none are known."""
     turns = prompt.details.get("turns")
     if turns is None and prompt.details.get("format") == "chat":
         turns = json.loads(prompt.text)
     return list(turns or [])
 
 
-def _turns(messages: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+def _turn_dicts(messages: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
     return [{"role": role, "content": content} for role, content in messages]
 
 
-def asked(request: Mapping[str, Any]) -> str:
-    """A request as text, without number and settings.
+def described_request(request: Mapping[str, Any]) -> str:
+    """Return a request as text, without number and settings.
 
-    Equal requests have equal texts whatever the settings, so that rows of two configurations are
-    about the same. A served answer was asked for by its question.
+    Equal requests have equal texts under all settings, so that rows of two configurations match. A
+    served answer's request is its question.
     """
     if isinstance(request.get("question"), str):
         return str(request["question"])
@@ -298,16 +298,16 @@ def asked(request: Mapping[str, Any]) -> str:
     for key, value in request.items():
         if key in _LEFT_OUT or value in ("", None, [], ()):
             continue
-        said = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-        lines.append(f"{key.replace('_', ' ')}: {said}")
+        value_text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        lines.append(f"{key.replace('_', ' ')}: {value_text}")
     return "\n".join(lines)
 
 
 def request_hash(request: Mapping[str, Any]) -> str:
-    """Hash of the request; equal for requests that differ only in number."""
+    """Hash the request; equal for requests that differ only in number."""
     return value_hash({k: v for k, v in request.items() if k not in _LEFT_OUT})
 
 
 def conditions(filters: Iterable[Filter]) -> list[str]:
-    """Filters of a relaxation level, as typed."""
-    return [str(one) for one in filters]
+    """Return the filters of a relaxation level, as typed."""
+    return [str(condition) for condition in filters]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, Row, StoreError
 from ...testsets import Testset
-from ._records import OutputQuery, asked
+from ._records import OutputQuery, described_request
 
 if TYPE_CHECKING:
     from ...core import MetaValue
@@ -68,16 +68,16 @@ class SampledOutputs:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the sample."""
-        said = Counter(str(row.metadata.get("feedback", "")) for row in self.rows)
-        people = sum(count for verdict, count in said.items() if verdict)
+        verdicts = Counter(str(row.metadata.get("feedback", "")) for row in self.rows)
+        people = sum(count for verdict, count in verdicts.items() if verdict)
         notes = [
             f"{len(self.rows)} of {self.total} stored texts, drawn uniformly without replacement "
             f"(seed {self.sampling.seed})"
         ]
         if people:
             notes.append(
-                f"{people} of them have feedback: {said['accepted']} accepted, "
-                f"{said['rejected']} rejected"
+                f"{people} of them have feedback: {verdicts['accepted']} accepted, "
+                f"{verdicts['rejected']} rejected"
             )
         if len(self.configurations) > 1:
             notes.append(
@@ -95,12 +95,12 @@ class SampledOutputs:
 def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
     """Draw texts as rows.
 
-    A row's id consists of the hash of the request and the number of the text: equal requests give
+    A row's id consists of the hash of the request and the number of the text: equal requests have
     equal ids, so that two configurations can be compared row by row.
 
     Raises:
         StoreError: No stored text matches the query.
-        ConfigError: Fewer than one text is asked for, or texts of all scopes.
+        ConfigError: Fewer than one text is requested, or texts of all scopes.
     """
     if sampling.count is not None and sampling.count < 1:
         raise ConfigError(f"a sample of {sampling.count} texts", hint="ask for 1 or more")
@@ -121,30 +121,33 @@ def sample_outputs(outputs: Outputs, sampling: Sampling) -> SampledOutputs:
         )
     names = _row_ids(keys)
     count = len(names) if sampling.count is None else min(sampling.count, len(names))
-    drawn = sorted(random.Random(sampling.seed).sample(range(len(names)), count))  # noqa: S311
-    rows, under = [], Counter[str]()
-    for place in drawn:
+    places = sorted(random.Random(sampling.seed).sample(range(len(names)), count))  # noqa: S311
+    rows, configurations = [], Counter[str]()
+    for place in places:
         output, name = names[place]
-        found = outputs.get(output)
-        under[found.configuration] += 1
-        rows.append(output_row(outputs, found, name))
+        stored = outputs.get(output)
+        configurations[stored.configuration] += 1
+        rows.append(output_row(outputs, stored, name))
     return SampledOutputs(
-        tuple(rows), len(names), replace(sampling, query=query), dict(sorted(under.items()))
+        tuple(rows),
+        len(names),
+        replace(sampling, query=query),
+        dict(sorted(configurations.items())),
     )
 
 
 def _row_ids(keys: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """(output id, row id): the hash of the request, and which of its texts this is."""
-    seen: Counter[str] = Counter()
-    found = []
+    """Return (output id, row id): the hash of the request, and the number of its text."""
+    texts_so_far: Counter[str] = Counter()
+    ids = []
     for output, request in keys:
-        seen[request] += 1
-        found.append((output, f"{request[:12]}.{seen[request]}"))
-    return found
+        texts_so_far[request] += 1
+        ids.append((output, f"{request[:12]}.{texts_so_far[request]}"))
+    return ids
 
 
 def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
-    """A stored text as a row in ragas' names, with feedback as columns.
+    """Return a stored text as a row in ragas' names, with feedback as columns.
 
     ``accepted`` is 1 or 0 if it was accepted or rejected, ``feedback_score`` the score given,
     ``feedback_note`` the comment. ``abstained`` marks a served answer that declined to answer.
@@ -154,7 +157,7 @@ def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
         key: tuple(value) if isinstance(value, list) else value
         for key, value in output.request.items()
         if isinstance(value, str | int | float | bool)
-        or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+        or (isinstance(value, list) and all(isinstance(item, str) for item in value))
     }
     metadata |= {
         "output": output.id,
@@ -178,7 +181,7 @@ def output_row(outputs: Outputs, output: Output, name: str = "") -> Row:
         metadata["abstained"] = abstained
     return Row(
         name or output.id,
-        asked(output.request),
+        described_request(output.request),
         response=output.text,
         retrieved_contexts=tuple(hit.text for hit in hits),
         retrieved_context_ids=tuple(hit.document_id for hit in hits),

@@ -1,4 +1,4 @@
-"""Scores of served answers: which answers are measured, what waits, and what it cost."""
+"""Scores of served answers: the measured answers, the waiting ones, and the cost."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 ServedState: TypeAlias = ScoreState | Literal["waiting"]
 
 _DIGITS = 13
-"""Hexadecimal digits of the hash that decides whether an answer is drawn."""
+"""Hexadecimal digits of the hash that decides on drawing an answer."""
 _HASHES = float(16**_DIGITS)
 
 MOST_ATTEMPTS = 10
 _FIRST_WAIT, _LONGEST_WAIT = 60.0, 86_400.0
-"""Seconds before another attempt; each wait is four times the one before."""
+"""Seconds before the next attempt; each wait is four times the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingAnswer:
-    """An answer that was drawn, its scope, and the measures that it waits for."""
+    """A drawn answer, its scope, and the measures that it waits for."""
 
     output: str
     scope: str
@@ -38,7 +38,7 @@ class WaitingAnswer:
 
 @dataclass(frozen=True, slots=True)
 class JudgedBy:
-    """What a measure was computed with: its models, and a hash of prompts and settings."""
+    """The models of a measure, and a hash of prompts and settings."""
 
     judge: str = ""
     prompts: str = ""
@@ -46,22 +46,22 @@ class JudgedBy:
 
 @dataclass(frozen=True, slots=True)
 class ServedScore:
-    """A score of a served answer, with where the answer comes from.
+    """A score of a served answer, with the origin of the answer.
 
     Attributes:
         output: Id of the answer.
-        at: When it was served; ISO 8601, UTC.
+        at: Time of serving; ISO 8601, UTC.
         measure: The measure.
         state: ``waiting``, or the state of the score.
-        value: None without one; ``reason`` says why.
-        judge: Models that the measure asked; ``prompts`` the hash of its prompts and settings.
+        value: The value, or None; see ``reason``.
+        judge: Models of the measure; ``prompts`` is the hash of its prompts and settings.
         model: Model of the answer.
         snapshot: State of the index that was searched.
         configuration: Hash of the settings it was served under.
-        scope: Who may see it.
-        persona: For whom it was written.
+        scope: Visibility.
+        persona: Persona of the answer.
         name: Name of the served configuration.
-        reason: Why the value is missing.
+        reason: Reason of a missing value.
         prompts: See ``judge``.
     """
 
@@ -83,7 +83,7 @@ class ServedScore:
 
 @dataclass(frozen=True, slots=True)
 class MeasuringDay:
-    """What was measured on a day (UTC).
+    """The measurements of a day (UTC).
 
     ``failed`` counts attempts that ended in an error, ``reason`` is that of the last one.
     ``reached`` is the daily budget that was used up, None if none was.
@@ -99,7 +99,7 @@ class MeasuringDay:
 
 @dataclass(frozen=True, slots=True)
 class ServedCounts:
-    """Served answers of a period, and how many of them people accepted or rejected."""
+    """Served answers of a period, and the numbers that people accepted or rejected."""
 
     answers: int
     accepted: int
@@ -108,7 +108,7 @@ class ServedCounts:
 
 @dataclass(frozen=True, slots=True)
 class OpenDrift:
-    """A drift that was found and has not ended, and the addresses that wait for its notice."""
+    """A drift that has not ended, and the addresses that wait for its notice."""
 
     measure: str
     verdict: str
@@ -130,15 +130,15 @@ class ServedScores:
     # -- drawing ---------------------------------------------------------------------------
 
     def draw(self, share: float, measures: Sequence[str], days: float) -> int:
-        """Draw a share of the answers served since the last draw; returns how many were drawn.
+        """Draw a share of the answers served since the last draw; return the number drawn.
 
-        The hash of an answer's id decides, so that the same answers are drawn by whatever process
-        and however often it was restarted. Answers older than ``days`` are not drawn.
+        The hash of an answer's id decides, so that every process draws the same answers, also
+        after restarts. Answers older than ``days`` are not drawn.
         """
         with self._table.writing() as db:
-            since = self._later(-days * 86_400)
+            since = self._time_after(-days * 86_400)
             first = db.execute("SELECT min(batch) FROM batches WHERE at >= ?", (since,))
-            after = max(_drawn_to(db) or 0, (first.fetchone()[0] or 1) - 1)
+            after = max(_last_drawn_batch(db) or 0, (first.fetchone()[0] or 1) - 1)
             rows = db.execute(
                 "SELECT b.batch, i.position, json_extract(b.details, '$.id') FROM batches b "
                 "JOIN items i ON i.batch = b.batch AND i.kind = 'text' "
@@ -165,13 +165,13 @@ class ServedScores:
         with self._table.reading() as db:
             if db.execute("SELECT 1 FROM drifts WHERE owed != '[]'").fetchone() is not None:
                 return True
-            after = _drawn_to(db)
+            after = _last_drawn_batch(db)
             new = db.execute(
                 "SELECT 1 FROM batches WHERE kind = 'answer' AND batch > ? LIMIT 1", (after or 0,)
             ).fetchone()
             if new is not None:
                 return True
-            day = _day(db, self._today())
+            day = _measuring_day(db, self._today())
             if day.reached is not None and day.reached == daily_budget:
                 return False
             due = db.execute(
@@ -183,7 +183,7 @@ class ServedScores:
     # -- scoring ---------------------------------------------------------------------------
 
     def waiting(self, limit: int) -> list[WaitingAnswer]:
-        """Answers whose turn it is, the oldest first."""
+        """Return the answers that are due, the oldest first."""
         now = self._table.now()
         with self._table.reading() as db:
             rows = db.execute(
@@ -195,23 +195,27 @@ class ServedScores:
                 (now, limit, now),
             ).fetchall()
         return [
-            WaitingAnswer(output, scope, tuple(measure for _, _, measure in found))
-            for (output, scope), found in groupby(rows, key=lambda row: (row[0], row[1]))
+            WaitingAnswer(output, scope, tuple(measure for _, _, measure in rows_of_answer))
+            for (output, scope), rows_of_answer in groupby(rows, key=lambda row: (row[0], row[1]))
         ]
 
     def store(
         self, scores: Mapping[str, Iterable[Score]], used: Mapping[str, JudgedBy], cost: float
     ) -> None:
-        """Store the scores of answers by their ids, and what they cost, in one transaction.
+        """Store the scores of answers by their ids, and their cost, in one transaction.
 
         A score in the state ``errored`` waits for another attempt, at most
         :data:`MOST_ATTEMPTS` times. Scores of answers that were forgotten meanwhile are dropped.
         """
-        found = [(output, score) for output, some in scores.items() for score in some]
-        failed = [score for _, score in found if score.state == "errored"]
+        pairs = [
+            (output, score)
+            for output, scores_of_answer in scores.items()
+            for score in scores_of_answer
+        ]
+        failed = [score for _, score in pairs if score.state == "errored"]
         with self._table.writing() as db:
-            for output, score in found:
-                self._store_one(db, output, score, used.get(score.measure, JudgedBy()))
+            for output, score in pairs:
+                self._store_score(db, output, score, used.get(score.measure, JudgedBy()))
             db.execute(
                 "INSERT INTO measuring_days AS d VALUES (?, ?, ?, ?, ?, NULL) "
                 "ON CONFLICT (day) DO UPDATE SET cost = d.cost + excluded.cost, "
@@ -220,33 +224,33 @@ class ServedScores:
                 (
                     self._today(),
                     cost,
-                    sum(score.state == "scored" for _, score in found),
+                    sum(score.state == "scored" for _, score in pairs),
                     len(failed),
                     failed[-1].reason if failed else "",
                 ),
             )
 
-    def _store_one(self, db: Connection, output: str, score: Score, used: JudgedBy) -> None:
+    def _store_score(self, db: Connection, output: str, score: Score, used: JudgedBy) -> None:
         key = (*map(int, output.split(".")), score.measure)
         where = "WHERE batch = ? AND kind = 'text' AND position = ? AND measure = ?"
         attempts = db.execute(f"SELECT attempts FROM scores {where}", key).fetchone()  # noqa: S608
         if attempts is None:
             return
         count = attempts[0] + 1
-        now, again = self._table.now(), score.state == "errored" and count < MOST_ATTEMPTS
+        now, is_retried = self._table.now(), score.state == "errored" and count < MOST_ATTEMPTS
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 4 ** (count - 1))
         db.execute(
             "UPDATE scores SET state = ?, value = ?, reason = ?, judge = ?, prompts = ?, "  # noqa: S608
             f"scored_at = ?, attempts = ?, due = ? {where}",
             (
-                "waiting" if again else score.state,
+                "waiting" if is_retried else score.state,
                 score.value,
                 score.reason,
                 used.judge,
                 used.prompts,
-                "" if again else now,
+                "" if is_retried else now,
                 count,
-                self._later(wait) if again else now,
+                self._time_after(wait) if is_retried else now,
                 *key,
             ),
         )
@@ -261,7 +265,7 @@ class ServedScores:
             )
 
     def retry_errors(self) -> int:
-        """Let every score in an error wait again, now; returns their number."""
+        """Let every score with an error wait again, now; return their number."""
         with self._table.writing() as db:
             cursor = db.execute(
                 "UPDATE scores SET state = 'waiting', attempts = 0, due = ? "
@@ -273,21 +277,21 @@ class ServedScores:
     # -- reading ---------------------------------------------------------------------------
 
     def today(self) -> MeasuringDay:
-        """What was measured today (UTC)."""
+        """Return the measurements of today (UTC)."""
         with self._table.reading() as db:
-            return _day(db, self._today())
+            return _measuring_day(db, self._today())
 
     def count_waiting(self) -> int:
-        """Number of answers that wait for a score."""
+        """Count the answers that wait for a score."""
         with self._table.reading() as db:
-            found = db.execute(
+            cursor = db.execute(
                 "SELECT count(*) FROM (SELECT DISTINCT batch, position FROM scores "
                 "WHERE state = 'waiting') AS answers"
             )
-            return int(found.fetchone()[0])
+            return int(cursor.fetchone()[0])
 
     def served(self, days: float) -> ServedCounts:
-        """Answers served within the last days, of every scope, and the feedback on them."""
+        """Count the answers served within the last days, of every scope, and their feedback."""
         with self._table.reading() as db:
             row = db.execute(
                 "SELECT count(*), "
@@ -295,12 +299,12 @@ class ServedScores:
                 "coalesce(sum(CASE f.verdict WHEN 'rejected' THEN 1 ELSE 0 END), 0) FROM batches b "
                 "LEFT JOIN latest_feedback f ON f.batch = b.batch AND f.kind = 'text' "
                 "WHERE b.kind = 'answer' AND b.at >= ?",
-                (self._later(-days * 86_400),),
+                (self._time_after(-days * 86_400),),
             ).fetchone()
         return ServedCounts(*map(int, row))
 
     def all(self, scope: str | None = "") -> list[ServedScore]:
-        """Every score of a scope (None: of all), in the order in which the answers were served."""
+        """Return every score of a scope (None: of all), in the order of serving."""
         condition, values = ("1 = 1", []) if scope is None else ("scope = ?", [scope])
         with self._table.reading() as db:
             rows = db.execute(
@@ -312,7 +316,7 @@ class ServedScores:
             return [ServedScore(*row) for row in rows.fetchall()]
 
     def stamp(self) -> tuple[int, ...]:
-        """Numbers that change with every score that is drawn, stored, tried again or forgotten."""
+        """Return numbers that change with every drawn, stored, retried or forgotten score."""
         with self._table.reading() as db:
             row = db.execute(
                 "SELECT count(*), count(value), coalesce(sum(attempts), 0), "
@@ -321,7 +325,7 @@ class ServedScores:
         return tuple(map(int, row))
 
     def of(self, *outputs: str) -> list[ServedScore]:
-        """The scores of answers, by measure."""
+        """Return the scores of answers, by measure."""
         marks = ", ".join("?" for _ in outputs)
         with self._table.reading() as db:
             rows = db.execute(
@@ -335,7 +339,7 @@ class ServedScores:
     # -- drifts that were found ------------------------------------------------------------
 
     def open_drifts(self) -> list[OpenDrift]:
-        """The drifts that were found and have not ended, by measure."""
+        """Return the drifts that have not ended, by measure."""
         with self._table.reading() as db:
             rows = db.execute(
                 "SELECT measure, verdict, opened, text, owed FROM drifts ORDER BY measure"
@@ -346,7 +350,7 @@ class ServedScores:
         ]
 
     def keep_drift(self, drift: OpenDrift) -> None:
-        """Store a drift in place of the one of its measure."""
+        """Store a drift in place of the earlier one of its measure."""
         with self._table.writing() as db:
             db.execute(
                 "INSERT INTO drifts VALUES (?, ?, ?, ?, ?) ON CONFLICT (measure) DO UPDATE SET "
@@ -356,7 +360,7 @@ class ServedScores:
             )
 
     def end_drift(self, measure: str) -> None:
-        """Forget the drift of a measure: the next one is a new one."""
+        """Forget the drift of a measure; a later one is new."""
         with self._table.writing() as db:
             db.execute("DELETE FROM drifts WHERE measure = ?", (measure,))
 
@@ -365,25 +369,25 @@ class ServedScores:
     def _today(self) -> str:
         return self._table.now()[:10]
 
-    def _later(self, seconds: float) -> str:
+    def _time_after(self, seconds: float) -> str:
         now = datetime.fromisoformat(self._table.now())
         return timestamp(now.astimezone(UTC) + timedelta(seconds=seconds))
 
 
 def is_drawn(answer: str, share: float) -> bool:
-    """True for the given share of all ids, always for the same ones.
+    """True for a fixed share of all ids, always for the same ones.
 
-    A larger share holds every answer of a smaller one.
+    A larger share includes every answer of a smaller one.
     """
     return int(text_hash(answer)[:_DIGITS], 16) < share * _HASHES
 
 
-def _drawn_to(db: Connection) -> int | None:
+def _last_drawn_batch(db: Connection) -> int | None:
     row: Any = db.execute("SELECT batch FROM drawn").fetchone()
     return None if row is None else int(row[0])
 
 
-def _day(db: Connection, day: str) -> MeasuringDay:
+def _measuring_day(db: Connection, day: str) -> MeasuringDay:
     row = db.execute(
         "SELECT day, cost, scored, failed, reason, reached FROM measuring_days WHERE day = ?",
         (day,),

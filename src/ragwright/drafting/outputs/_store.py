@@ -1,5 +1,4 @@
-"""The table of outputs: every text and every prompt, in one SQLite file that other programs may
-read.
+"""The table of outputs: every text and prompt, in one SQLite file for other programs too.
 
 Append-only, except for forgetting. A batch is one transaction: complete or absent.
 """
@@ -65,22 +64,22 @@ class Outputs(OutputTable):
         return self.add(draft_outputs(batch), origin)
 
     def add(self, batch: NewBatch, origin: Origin | None = None) -> int:
-        """Store a batch in one transaction; returns its number, one more than the last.
+        """Store a batch in one transaction; return its number, one more than the last.
 
         Raises:
             StoreBusyError: Another process holds the file.
-            StoreFullError: The disk is full; nothing of the batch is there.
+            StoreFullError: The disk is full; nothing of the batch is stored.
         """
-        made = origin or Origin()
+        batch_origin = origin or Origin()
         at = self.now()
         documents = {hit.chunk_id: hit.document_id for hit in batch.hits}
         with self.writing() as db:
-            if made.configuration:
+            if batch_origin.configuration:
                 db.execute(
                     "INSERT INTO configurations VALUES (?, ?) ON CONFLICT DO NOTHING",
-                    (made.configuration, canonical_json(made.settings)),
+                    (batch_origin.configuration, canonical_json(batch_origin.settings)),
                 )
-            number = _insert_batch(db, batch, made, at)
+            number = _insert_batch(db, batch, batch_origin, at)
             positions = {"text": 0, "prompt": 0}
             for output in batch.outputs:
                 positions[output.kind] += 1
@@ -92,13 +91,13 @@ class Outputs(OutputTable):
         return number
 
     def give_name(self, output: str, name: str, by: str) -> None:
-        """Let an output be found by the id that was given to whoever asked for it.
+        """Name an output by the id that its requester got.
 
         Raises:
             StoreError: The output does not exist.
         """
         with self.writing() as db:
-            key = self._key(output, db)
+            key = self._output_key(output, db)
             db.execute(
                 "INSERT INTO output_names VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET "
                 "batch = excluded.batch, kind = excluded.kind, position = excluded.position, "
@@ -107,7 +106,7 @@ class Outputs(OutputTable):
             )
 
     def named(self, name: str) -> tuple[str, str] | None:
-        """Id of the output of a name, and who asked for it; None where there is none."""
+        """Return the id of the output with a name, and its requester; None if there is none."""
         with self.reading() as db:
             row = db.execute(
                 'SELECT batch, kind, position, "by" FROM output_names WHERE name = ?', (name,)
@@ -145,7 +144,7 @@ class Outputs(OutputTable):
             )
         at = self.now()
         with self.writing() as db:
-            key = self._key(output, db)
+            key = self._output_key(output, db)
             if key[1] == "prompt":
                 raise ConfigError(
                     f"{output} is a prompt; feedback is given on texts",
@@ -159,7 +158,7 @@ class Outputs(OutputTable):
         return Feedback(output, at, by, verdict, score, note)
 
     def forget(self, *, document: str | None = None, scope: str | None = None) -> int:
-        """Purge a document or a scope from the ledger; returns the number of outputs.
+        """Purge a document or a scope from the ledger; return the number of outputs.
 
         For a document: prompts that contain it, their texts, feedback on both, its text among
         the hits; of a served answer also the question and the citations.
@@ -175,56 +174,58 @@ class Outputs(OutputTable):
     def find(
         self, query: OutputQuery | None = None, *, limit: int | None = None, newest: bool = False
     ) -> Iterator[Output]:
-        """Outputs of a query, oldest first, as they were when reading began.
+        """Yield the outputs of a query, oldest first, as they were when reading began.
 
-        Without a query or scope: those without a tenant.
+        Without a query or scope, these are the outputs without a tenant.
         """
-        where, values = _condition(query or OutputQuery())
+        where, values = _where_clause(query or OutputQuery())
         order = "batch DESC, kind DESC, position" if newest else "batch, kind, position"
         text = f"SELECT {_COLUMNS} FROM outputs WHERE {where} ORDER BY {order}"  # noqa: S608
         if limit is not None:
             text, values = f"{text} LIMIT ?", [*values, limit]
         with self.reading() as db:
             for row in self._database.stream(db, text, values):
-                yield _output(row)
+                yield _output_of_row(row)
 
     def page(
         self, query: OutputQuery, *, limit: int, offset: int = 0, order: ScoreOrder | None = None
     ) -> list[Output]:
-        """A page of the outputs of a query: newest first, or by the scores of a measure.
+        """Return a page of the outputs of a query: newest first, or by the scores of a measure.
 
         By scores, the worst are first; outputs without a score are last.
         """
-        where, values = _condition(query)
+        where, values = _where_clause(query)
         text, by = f"SELECT {_COLUMNS} FROM outputs", "batch DESC, kind DESC, position"  # noqa: S608
         if order is not None:
             text += (
                 " LEFT JOIN (SELECT id AS scored_id, value AS scored_value FROM scored"
                 " WHERE measure = ?) AS of_measure ON scored_id = id"
             )
-            way = "ASC" if order.higher_is_better else "DESC"
-            by = f"scored_value IS NULL, scored_value {way}, {by}"
+            direction = "ASC" if order.higher_is_better else "DESC"
+            by = f"scored_value IS NULL, scored_value {direction}, {by}"
             values = [order.measure, *values]
         text += f" WHERE {where} ORDER BY {by} LIMIT ? OFFSET ?"
         with self.reading() as db:
-            return [_output(row) for row in db.execute(text, [*values, limit, offset]).fetchall()]
+            return [
+                _output_of_row(row) for row in db.execute(text, [*values, limit, offset]).fetchall()
+            ]
 
     def count(self, query: OutputQuery | None = None) -> int:
-        """Number of outputs of a query; without one as :meth:`find`."""
-        where, values = _condition(query or OutputQuery())
+        """Count the outputs of a query; without one as :meth:`find`."""
+        where, values = _where_clause(query or OutputQuery())
         with self.reading() as db:
-            found = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
-            return int(found.fetchone()[0])
+            cursor = db.execute(f"SELECT count(*) FROM outputs WHERE {where}", values)  # noqa: S608
+            return int(cursor.fetchone()[0])
 
     def keys(self, query: OutputQuery) -> list[tuple[str, str]]:
-        """(id, hash of the request) of the outputs of a query, oldest first."""
-        where, values = _condition(query)
+        """Return (id, hash of the request) of the outputs of a query, oldest first."""
+        where, values = _where_clause(query)
         text = f"SELECT id, asked FROM outputs WHERE {where} ORDER BY batch, kind, position"  # noqa: S608
         with self.reading() as db:
             return [(row[0], row[1]) for row in db.execute(text, values)]
 
     def get(self, output: str) -> Output:
-        """An output by its id.
+        """Return an output by its id.
 
         Raises:
             StoreError: There is none.
@@ -232,14 +233,14 @@ class Outputs(OutputTable):
         with self.reading() as db:
             row = db.execute(
                 f"SELECT {_COLUMNS} FROM outputs WHERE batch = ? AND kind = ? AND position = ?",  # noqa: S608
-                self._key(output, db),
+                self._output_key(output, db),
             )
-            return _output(row.fetchone())
+            return _output_of_row(row.fetchone())
 
     def used(self, output: str) -> tuple[OutputHit, ...]:
-        """The hits used for an output, in the order of its prompt."""
+        """Return the hits used for an output, in the order of its prompt."""
         with self.reading() as db:
-            key = self._key(output, db)
+            key = self._output_key(output, db)
             rows = db.execute(
                 "SELECT coalesce(h.rank, 0), u.document_id, u.chunk_id, coalesce(h.score, 0), "
                 "h.weight, coalesce(h.met, '[]'), coalesce(h.missed, '[]'), coalesce(h.text, '') "
@@ -247,10 +248,10 @@ class Outputs(OutputTable):
                 "WHERE u.batch = ? AND u.kind = ? AND u.position = ? ORDER BY u.ordinal",
                 key,
             )
-            return tuple(map(_hit, rows.fetchall()))
+            return tuple(map(_hit_of_row, rows.fetchall()))
 
     def batch(self, number: int) -> OutputBatch:
-        """A complete batch.
+        """Return a complete batch.
 
         Raises:
             StoreError: There is no batch with that number.
@@ -263,27 +264,27 @@ class Outputs(OutputTable):
                 (number,),
             ).fetchone()
             if row is None:
-                raise self._missing(f"no batch {number}", db)
+                raise self._missing_error(f"no batch {number}", db)
             hits = db.execute(
                 "SELECT rank, document_id, chunk_id, score, weight, met, missed, text FROM hits "
                 "WHERE batch = ? ORDER BY rank",
                 (number,),
             )
-            found = tuple(map(_hit, hits.fetchall()))
-            said = _feedback(db, "batch = ?", (number,))
+            stored_hits = tuple(map(_hit_of_row, hits.fetchall()))
+            feedback = _feedback_rows(db, "batch = ?", (number,))
         outputs = tuple(self.find(OutputQuery(batch=number, scope=None)))
         facts = [number, *row[:3], json.loads(row[3]), *row[4:8]]
-        facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, found, said]
+        facts += [Usage(*row[8:13]), json.loads(row[13]), outputs, stored_hits, feedback]
         return OutputBatch(*facts)
 
     def feedback(self, output: str) -> tuple[Feedback, ...]:
-        """The feedback history of an output, oldest first."""
+        """Return the feedback history of an output, oldest first."""
         with self.reading() as db:
-            key = self._key(output, db)
-            return _feedback(db, "batch = ? AND kind = ? AND position = ?", key)
+            key = self._output_key(output, db)
+            return _feedback_rows(db, "batch = ? AND kind = ? AND position = ?", key)
 
     def settings(self, configuration: str) -> dict[str, Any]:
-        """Settings and files of a configuration by its hash; empty if none was stored."""
+        """Return settings and files of a configuration by its hash; empty if none was stored."""
         with self.reading() as db:
             row = db.execute(
                 "SELECT settings FROM configurations WHERE configuration = ?", (configuration,)
@@ -292,8 +293,8 @@ class Outputs(OutputTable):
 
     # -- within ----------------------------------------------------------------------------
 
-    def _key(self, output: str, db: Connection) -> tuple[int, str, int]:
-        """Batch, kind and position of an existing output."""
+    def _output_key(self, output: str, db: Connection) -> tuple[int, str, int]:
+        """Return batch, kind and position of an existing output."""
         batch, _, place = output.partition(".")
         kind: OutputKind = "prompt" if place.startswith("p") else "text"
         number = place.removeprefix("p")
@@ -304,19 +305,19 @@ class Outputs(OutputTable):
             )
             if known.fetchone() is not None:
                 return key
-        raise self._missing(f"no output {output!r}", db)
+        raise self._missing_error(f"no output {output!r}", db)
 
-    def _missing(self, what: str, db: Connection) -> StoreError:
+    def _missing_error(self, problem: str, db: Connection) -> StoreError:
         last = db.execute("SELECT max(batch) FROM batches").fetchone()[0]
         newest = "none is stored yet" if last is None else f"the newest batch is {last}"
         return StoreError(
-            what,
+            problem,
             where=self._database.where,
             hint=f"{newest}; `ragwright outputs list` shows ids such as 12.3, 12.p1 for a prompt",
         )
 
 
-def _insert_batch(db: Connection, batch: NewBatch, made: Origin, at: str) -> int:
+def _insert_batch(db: Connection, batch: NewBatch, origin: Origin, at: str) -> int:
     cursor = db.execute(
         "INSERT INTO batches (at, kind, client, request, asked, snapshot, configuration, served, "
         "scope, details, prompt_tokens, completion_tokens, cost, seconds, calls) "
@@ -325,14 +326,14 @@ def _insert_batch(db: Connection, batch: NewBatch, made: Origin, at: str) -> int
             at,
             batch.kind,
             well_formed(batch.client),
-            _json(batch.request),
+            _readable_json(batch.request),
             request_hash(batch.request),
-            made.snapshot,
-            made.configuration,
-            made.served,
-            made.scope,
-            _json(batch.details),
-            *_counts(batch.usage),
+            origin.snapshot,
+            origin.configuration,
+            origin.served,
+            origin.scope,
+            _readable_json(batch.details),
+            *_usage_values(batch.usage),
         ),
     )
     return int(cursor.fetchone()[0])
@@ -351,9 +352,9 @@ def _insert_output(
             output.model,
             well_formed(output.text),
             None if output.prompt is None else output.prompt + 1,
-            _json(output.marks),
-            _json(_details(output)),
-            *_counts(output.usage),
+            _readable_json(output.marks),
+            _readable_json(_output_details(output)),
+            *_usage_values(output.usage),
         ),
     )
     # The id of a chunk begins with that of its document.
@@ -366,8 +367,8 @@ def _insert_output(
     )
 
 
-def _details(output: NewOutput) -> dict[str, Any]:
-    """Further data of an output, including the share of a text."""
+def _output_details(output: NewOutput) -> dict[str, Any]:
+    """Return further data of an output, including the share of a text."""
     share = {} if output.share is None else {_SHARE: asdict(output.share)}
     return {**output.details, **share}
 
@@ -375,12 +376,12 @@ def _details(output: NewOutput) -> dict[str, Any]:
 _SHARE = "share"
 
 
-def _json(value: Any) -> str:
-    """JSON in the order of its keys, for people who read the table."""
+def _readable_json(value: Any) -> str:
+    """Return JSON in the order of its keys, for people who read the table."""
     return well_formed(json.dumps(value, ensure_ascii=False))
 
 
-def _counts(usage: Usage) -> tuple[Any, ...]:
+def _usage_values(usage: Usage) -> tuple[Any, ...]:
     tokens = (usage.prompt_tokens, usage.completion_tokens)
     return (*tokens, usage.cost, usage.seconds, usage.calls)
 
@@ -390,15 +391,15 @@ def _hit_values(batch: int, hit: Any) -> tuple[Any, ...]:
     met, missed = (conditions(rung.met), conditions(rung.missed)) if rung else ([], [])
     facts = (batch, hit.rank, hit.document_id, hit.chunk_id, hit.score)
     weight = rung.weight if rung else None
-    return (*facts, weight, _json(met), _json(missed), well_formed(hit.text))
+    return (*facts, weight, _readable_json(met), _readable_json(missed), well_formed(hit.text))
 
 
-def _hit(row: Sequence[Any]) -> OutputHit:
+def _hit_of_row(row: Sequence[Any]) -> OutputHit:
     values = [*row[:5], tuple(json.loads(row[5])), tuple(json.loads(row[6])), row[7]]
     return OutputHit(*values)
 
 
-def _output(row: Sequence[Any]) -> Output:
+def _output_of_row(row: Sequence[Any]) -> Output:
     details = json.loads(row[14])
     share = details.pop(_SHARE, None)
     values = [*row[:8], tuple(json.loads(row[8])), Usage(*row[9:14]), details]
@@ -406,7 +407,7 @@ def _output(row: Sequence[Any]) -> Output:
     return Output(*values)
 
 
-def _feedback(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
+def _feedback_rows(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedback, ...]:
     rows = db.execute(
         "SELECT batch || '.' || CASE kind WHEN 'prompt' THEN 'p' ELSE '' END || position, at, "  # noqa: S608
         f'"by", verdict, score, note FROM feedback WHERE {where} ORDER BY number',
@@ -415,20 +416,23 @@ def _feedback(db: Connection, where: str, values: Sequence[Any]) -> tuple[Feedba
     return tuple(Feedback(*row) for row in rows.fetchall())
 
 
-def _condition(query: OutputQuery) -> tuple[str, list[Any]]:
-    """A WHERE clause and its values."""
-    said: list[tuple[str, Any]] = [("batch = ?", query.batch), ("kind = ?", query.kind)]
-    said += [("at >= ?", query.since or None), ("at < ?", query.until or None)]
-    said += [("lower(client) = lower(?)", query.client or None), ("model = ?", query.model or None)]
-    said += [("verdict = ?", query.verdict or None), ("scope = ?", query.scope)]
-    chosen = query.configuration
-    if chosen.isdecimal() and len(chosen) < _SHORTEST_HASH:
-        said.append(("served = ?", int(chosen)))
-    elif chosen:
-        said.append(("instr(configuration, ?) = 1", chosen))
-    kept = [(text, value) for text, value in said if value is not None]
-    return " AND ".join(text for text, _ in kept) or "1 = 1", [value for _, value in kept]
+def _where_clause(query: OutputQuery) -> tuple[str, list[Any]]:
+    """Return a WHERE clause and its values."""
+    parts: list[tuple[str, Any]] = [("batch = ?", query.batch), ("kind = ?", query.kind)]
+    parts += [("at >= ?", query.since or None), ("at < ?", query.until or None)]
+    parts += [
+        ("lower(client) = lower(?)", query.client or None),
+        ("model = ?", query.model or None),
+    ]
+    parts += [("verdict = ?", query.verdict or None), ("scope = ?", query.scope)]
+    configuration = query.configuration
+    if configuration.isdecimal() and len(configuration) < _SHORTEST_HASH:
+        parts.append(("served = ?", int(configuration)))
+    elif configuration:
+        parts.append(("instr(configuration, ?) = 1", configuration))
+    used = [(text, value) for text, value in parts if value is not None]
+    return " AND ".join(text for text, _ in used) or "1 = 1", [value for _, value in used]
 
 
 _SHORTEST_HASH = 6
-"""Digits from which a number is the beginning of a hash, not a configuration's number."""
+"""Fewest digits of a hash's beginning; a shorter number is a configuration's."""

@@ -17,7 +17,7 @@ class OutputTable:
     Args:
         place: File to use, made with mode 0600; or a shared database.
         power_safe: Wait for the disk at each commit.
-        clock: Tells the time.
+        clock: Returns the time.
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class OutputTable:
         self._database.close()
 
     def now(self) -> str:
-        """The time as it is stored: ISO 8601, UTC."""
+        """Return the time as it is stored: ISO 8601, UTC."""
         return timestamp(self._clock())
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """One write transaction, committed at the end or rolled back."""
+        """Open one write transaction, committed at the end or rolled back."""
         db = self._connection
         with self._lock:
             try:
@@ -53,7 +53,7 @@ class OutputTable:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A separate connection, on one state of the file: a half-read cursor blocks no others."""
+        """Open a connection on one state of the file: a half-read cursor blocks no others."""
         with closing(self._database.connect()) as db, self._database.explained():
             self._database.begin_reading(db)
             yield db

@@ -10,22 +10,22 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def now_utc() -> datetime:
-    """The time, in UTC."""
+    """Return the time, in UTC."""
     return datetime.now(UTC)
 
 
 def timestamp(moment: datetime) -> str:
-    """A time in the table's format: ISO 8601, UTC, milliseconds; sorts as text."""
+    """Format a time for the table: ISO 8601, UTC, milliseconds; sorts as text."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.") + (
         f"{moment.microsecond // 1000:03d}Z"
     )
 
 
 def moment(text: str) -> str:
-    """A time as typed, in the table's format.
+    """Convert a typed time to the table's format.
 
-    ``2026-11-01`` (midnight here), an ISO 8601 date and time, or how long ago: ``90m``, ``24h``,
-    ``7d``, ``2w``.
+    Forms are ``2026-11-01`` (local midnight), an ISO 8601 date and time, or a duration before now:
+    ``90m``, ``24h``, ``7d``, ``2w``.
 
     Raises:
         ConfigError: It has another form.

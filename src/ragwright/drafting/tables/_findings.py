@@ -1,4 +1,4 @@
-"""What `doctor` says of the tables of records."""
+"""Findings of `doctor` on the tables of records."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from ...project import Project
 
 Finding = tuple[Literal["ok", "note", "fault"], str, str]
-"""State of a finding, its text, and what to do."""
+"""State of a finding, its text, and the advised action."""
 
 
 def record_findings(project: Project) -> Iterator[Finding]:
-    """Findings on the tables of records and their index; empty if there are no records."""
+    """Yield findings on the tables of records and their index; none if there are no records."""
     records = ProjectRecords(project)
     if not records.folder.is_dir():
         return
@@ -37,5 +37,5 @@ def record_findings(project: Project) -> Iterator[Finding]:
     rows = ", ".join(f"{count:,} {name}" for name, count in head.rows.items())
     yield "ok", f"version {head.version} of {head.created}: {rows}", ""
     if index_is_behind(project, tables):
-        what = "the index is not at the newest version of the tables"
-        yield "note", what, "run: ragwright records refresh"
+        problem = "the index is not at the newest version of the tables"
+        yield "note", problem, "run: ragwright records refresh"

@@ -30,7 +30,7 @@ def sync_index(
     """Update the index to the newest version of gold.
 
     If the index is unchanged since the last sync, only rows that differ between the two versions
-    are read; else all rows are, and those already in the index cost nothing more.
+    are read; else all rows are read, and those already in the index cost nothing more.
 
     One process at a time updates an index, to the version that is newest when it begins: later
     versions are left to the next sync.
@@ -47,10 +47,10 @@ def sync_index(
         "index sync of records",
         wait=opened.settings.part("records", records.RecordsOptions).wait,
     ):
-        return _synced(opened, tables, pair, on_start)
+        return _sync_locked(opened, tables, pair, on_start)
 
 
-def _synced(
+def _sync_locked(
     opened: Project,
     tables: Tables,
     pair: IndexSpec,
@@ -61,10 +61,12 @@ def _synced(
     marker = _Marker.load(tables.folder, pair)
     if marker.holds(version, store, pair):
         return IndexCounts(unchanged=total)
-    changes = _changes(tables, version, marker, store, pair)
+    changes = _known_changes(tables, version, marker, store, pair)
     known = changes is not None
     rows, gone = (
-        (changes.rows, changes.gone) if changes else _everything(tables, version, store, pair)
+        (changes.rows, changes.gone)
+        if changes
+        else _all_rows_and_gone(tables, version, store, pair)
     )
     model = opened.settings.embed.model
     embedding = (model, bool(model) and opened.models.is_local(model))
@@ -76,8 +78,8 @@ def _synced(
     )
     report = work.run([feed], _no_network)
     counts = report.counts
-    lost = [records.record_document_id(key) for key in gone]
-    removed = store.remove(lost, pair) if lost else index.WriteCounts()
+    gone_documents = [records.record_document_id(key) for key in gone]
+    removed = store.remove(gone_documents, pair) if gone_documents else index.WriteCounts()
     if not report.failures:
         _Marker(version, store.snapshot(pair)).save(tables.folder, pair)
     written = counts.added + counts.changed
@@ -100,10 +102,10 @@ def _no_network(url: str) -> Fetched:
     raise AssertionError(f"records are read from tables, not from {url}")
 
 
-def _changes(
+def _known_changes(
     tables: Tables, version: int, marker: _Marker, store: Store, pair: IndexSpec
 ) -> Changes | None:
-    """The differences of gold and the index, None if the index's version is unknown."""
+    """Return the differences of gold and the index, None if the index's version is unknown."""
     if not marker.version or marker.snapshot != store.snapshot(pair):
         return None
     try:
@@ -112,19 +114,19 @@ def _changes(
         return None
 
 
-def _everything(
+def _all_rows_and_gone(
     tables: Tables, version: int, store: Store, pair: IndexSpec
 ) -> tuple[Iterator[Any], Sequence[str]]:
-    """All rows of gold, and the keys in the index whose row is no longer in gold."""
-    held = {
+    """Return all rows of gold, and the keys in the index whose row is no longer in gold."""
+    indexed_keys = {
         key
         for name, root in store.sources(pair).items()
         if root == records.RecordsReader.address and (key := records.record_key(name)) is not None
     }
-    if held:
+    if indexed_keys:
         for batch in tables.read("gold", [_KEY], version):
-            held.difference_update(batch.column(_KEY).to_pylist())
-    return tables.read("gold", version=version), sorted(held)
+            indexed_keys.difference_update(batch.column(_KEY).to_pylist())
+    return tables.read("gold", version=version), sorted(indexed_keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +139,8 @@ class _Marker:
     @classmethod
     def load(cls, folder: Path, pair: IndexSpec) -> _Marker:
         try:
-            found = json.loads(_marker_file(folder, pair).read_text("utf-8"))
-            return cls(int(found["version"]), str(found["snapshot"]))
+            stored = json.loads(_marker_file(folder, pair).read_text("utf-8"))
+            return cls(int(stored["version"]), str(stored["snapshot"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls()
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     )
 
 Started: TypeAlias = "Callable[[RefreshProgress | IngestProgress], None]"
-"""Gets the counters of each part of a refresh as it begins, for a progress bar."""
+"""A function called with the counters of each part of a refresh as it begins."""
 
 
 _NOT_HELD = (
     "the next refresh reads the source again and replaces this version; "
-    "to keep this version give --hold, until: ragwright records release"
+    "to keep this version, add --hold; `ragwright records release` ends it"
 )
 
 
@@ -58,14 +58,14 @@ class ProjectRecords:
         return records.Tables(where, keep=self._options.keep_versions)
 
     def spec(self, how: Refreshing | None = None) -> RecordsSpec:
-        """The declarations, with the overrides of ``how``.
+        """Load the declarations, with the overrides of ``how``.
 
         Raises:
             ConfigError: The folder does not exist.
             RecordsError: A declaration is wrong, with file and line.
         """
-        self._require()
-        spec = self._declared(kept=False)
+        self._require_folder()
+        spec = self._load_declared(kept=False)
         source = spec.source.instead((how or Refreshing()).given())
         return replace(spec, source=source.complete())
 
@@ -82,18 +82,18 @@ class ProjectRecords:
         Raises:
             ConfigError: The folder does not exist.
         """
-        self._require()
-        asked = how or Refreshing()
-        checking = records.Checking(self._options.format, asked.given(), rows, seed)
-        base = Path.cwd() if asked.source else self._opened.folder.root
+        self._require_folder()
+        refreshing = how or Refreshing()
+        checking = records.Checking(self._options.format, refreshing.given(), rows, seed)
+        base = Path.cwd() if refreshing.source else self._opened.folder.root
         root = self._opened.folder.root
         return records.check_records(self.folder, base, checking, root=root)
 
     def lookup(self, name: LookupName, key: str = "") -> list[dict[str, Any]]:
-        """Entries of a lookup table, with those written in the files of the declarations.
+        """Return entries of a lookup table, with those in the files of the declarations.
 
-        A table of lookups.yaml is as the last refresh read it, or as its source is now if the
-        declaration has changed since.
+        A table of lookups.yaml is returned as the last refresh read it, or as its source is now if
+        the declaration has changed since.
 
         Args:
             name: ``rollup``, ``biographies``, ``tags``, ``refine`` or ``contradictions``.
@@ -104,19 +104,19 @@ class ProjectRecords:
             ConfigError: The folder or table does not exist.
             RecordsError: The entry does not exist, or a declaration is wrong.
         """
-        self._require()
+        self._require_folder()
         if name not in records.LOOKUPS:
             raise ConfigError(f"unknown lookup table {name!r}", hint=near(name, records.LOOKUPS))
-        spec = self._declared(kept=True)
+        spec = self._load_declared(kept=True)
         return records.looked_up(name, spec.rollups, spec.tags, spec.rules, key)
 
-    def _declared(self, *, kept: bool) -> RecordsSpec:
-        """The declarations, with lookup tables as last read (``kept``) or as they are now."""
+    def _load_declared(self, *, kept: bool) -> RecordsSpec:
+        """Load the declarations, with lookup tables as last read (``kept``) or as they are now."""
         copies = records.kept_folder(self.tables.folder) if kept else None
         tables = records.Lookups(self._opened.folder.root, copies)
         return records.load_spec(self.folder, self._options.format, tables)
 
-    def _require(self) -> None:
+    def _require_folder(self) -> None:
         if not self.folder.is_dir():
             raise ConfigError(
                 "this project has no records",
@@ -136,28 +136,28 @@ class ProjectRecords:
             ModelError: The embedding model fails; the tables are updated, the index is behind, and
                 the next refresh continues with it.
         """
-        asked = how or Refreshing()
-        spec = self.spec(asked)
+        refreshing = how or Refreshing()
+        spec = self.spec(refreshing)
         options = self._options
         plan = records.RefreshPlan(
             spec,
             part_rows=options.part_rows,
             wait=options.wait,
-            full=asked.full,
-            dry_run=asked.dry_run,
+            full=refreshing.full,
+            dry_run=refreshing.dry_run,
         )
         progress = records.RefreshProgress()
         if on_start is not None:
             on_start(progress)
-        base = Path.cwd() if asked.source else self._opened.folder.root
+        base = Path.cwd() if refreshing.source else self._opened.folder.root
         tables = self.tables
-        with open_engine(options, asked.engine) as engine:
-            done = records.refresh(
+        with open_engine(options, refreshing.engine) as engine:
+            report = records.refresh(
                 plan, tables, records.open_source(spec.source, base), engine, progress
             )
-        if asked.dry_run or not asked.index:
-            return RecordsReport(done)
-        return RecordsReport(done, sync_index(self._opened, tables, on_start))
+        if refreshing.dry_run or not refreshing.index:
+            return RecordsReport(report)
+        return RecordsReport(report, sync_index(self._opened, tables, on_start))
 
     def restore(
         self, version: int, on_start: Started | None = None, *, held: bool = False
@@ -167,7 +167,7 @@ class ProjectRecords:
         Args:
             version: Its number.
             on_start: See :meth:`refresh`.
-            held: Refreshes are paused until :meth:`release`; else the next one reads the source
+            held: Pause refreshes until :meth:`release`; else the next one reads the source
                 again and replaces the version.
         """
         tables = self.tables
@@ -176,8 +176,8 @@ class ProjectRecords:
             records.hold(tables)
         counts: Mapping[str, Any] = {}
         notes = () if records.held_note(tables) else (_NOT_HELD,)
-        done = records.RefreshReport(tables.version, counts, {}, {}, notes=notes)
-        return RecordsReport(done, sync_index(self._opened, tables, on_start))
+        report = records.RefreshReport(tables.version, counts, {}, {}, notes=notes)
+        return RecordsReport(report, sync_index(self._opened, tables, on_start))
 
     def release(self) -> bool:
         """Allow refreshes again after a restore with hold; False if they were not paused."""
@@ -190,18 +190,18 @@ class ProjectRecords:
         keys: Sequence[str] = (),
         version: int | None = None,
     ) -> list[dict[str, Any]]:
-        """The first rows of a table, or those with some keys, as plain values."""
-        wanted, found = set(keys), []
+        """Return the first rows of a table, or those with some keys, as plain values."""
+        wanted_keys, rows = set(keys), []
         for batch in self.tables.read(table, version=version):
-            for row in batch.to_pylist() if wanted else batch.slice(0, limit).to_pylist():
-                if not wanted or row["record_key"] in wanted:
-                    found.append(row)
-            if len(found) >= limit:
+            for row in batch.to_pylist() if wanted_keys else batch.slice(0, limit).to_pylist():
+                if not wanted_keys or row["record_key"] in wanted_keys:
+                    rows.append(row)
+            if len(rows) >= limit:
                 break
-        return found[:limit]
+        return rows[:limit]
 
     def export(self, table: TableName, file: Path, version: int | None = None) -> int:
-        """Write a table to a file, by its suffix; returns the number of rows.
+        """Write a table to a file, by its suffix; return the number of rows.
 
         ``.chat.jsonl`` writes gold as chats: the request and the message.
         """
@@ -210,19 +210,19 @@ class ProjectRecords:
         if table != "gold":
             raise RecordsError(f"no chats can be made of {table}", hint="export gold")
         return records.export_chats(
-            self.tables, file, self._declared(kept=True).format.request, version=version
+            self.tables, file, self._load_declared(kept=True).format.request, version=version
         )
 
     def export_delta(
         self, folder: Path, version: int | None = None
     ) -> Mapping[TableName, DeltaCounts]:
-        """Bring Delta tables in a folder to a version of all tables; writes what has changed."""
+        """Bring Delta tables in a folder to a version of all tables; write the changes."""
         return records.export_delta(self.tables, folder, version, wait=self._options.wait)
 
     def forget_exported(self, document_id: str) -> int:
-        """Delete the row behind a document from the exported Delta tables; how many copies.
+        """Delete the row of a document from the exported Delta tables; return the number of copies.
 
-        Exports whose folder is gone are not reached; :attr:`lost_exports` names them.
+        Exports with a missing folder are skipped; :attr:`lost_exports` names them.
         """
         key = records.record_key(document_id)
         if key is None:
@@ -231,13 +231,13 @@ class ProjectRecords:
 
     @property
     def lost_exports(self) -> tuple[Path, ...]:
-        """Folders of exported Delta tables that are not there any more."""
+        """Folders of exported Delta tables that no longer exist."""
         return records.lost_exports(self.tables)
 
     def forget(self, document_id: str) -> int:
-        """Delete the row of a document from all tables and versions; returns the number of rows.
+        """Delete the row of a document from all tables and versions; return the number of rows.
 
-        0 for a document that has no row.
+        The number is 0 for a document without a row.
         """
         key = records.record_key(document_id)
         return 0 if key is None else self.tables.forget([key], wait=self._options.wait)

@@ -19,7 +19,7 @@ class Refreshing:
         query: Query that overrides source.yaml.
         engine: Engine that overrides ``records.engine``.
         full: Run every step again, also for unchanged rows.
-        index: Update the index too.
+        index: Also update the index.
         dry_run: Do everything, but store nothing.
     """
 
@@ -33,12 +33,12 @@ class Refreshing:
     dry_run: bool = False
 
     def given(self) -> dict[str, Any]:
-        """Keys of source.yaml that can be overridden."""
-        named = {"source": self.source, "key": self.key, "text": self.text, "query": self.query}
-        given: dict[str, Any] = {name: value for name, value in named.items() if value}
+        """Return the keys of source.yaml that are overridden."""
+        overrides = {"source": self.source, "key": self.key, "text": self.text, "query": self.query}
+        settings: dict[str, Any] = {name: value for name, value in overrides.items() if value}
         if self.source and not self.query:
-            given["query"] = ""
-        return given
+            settings["query"] = ""
+        return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,11 @@ class RecordsReport:
     index: IndexCounts | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """The form that ``ragwright records refresh --json`` prints."""
-        found = self.tables.as_dict()
+        """Return the form that ``ragwright records refresh --json`` prints."""
+        body = self.tables.as_dict()
         if self.index is not None:
-            found["index"] = self.index.as_dict()
-        return found
+            body["index"] = self.index.as_dict()
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class IndexCounts:
     failures: tuple[Failure, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The form under ``index`` that ``ragwright records refresh --json`` prints."""
+        """Return the form under ``index`` that ``ragwright records refresh --json`` prints."""
         return {
             "embedded": self.embedded,
             "unchanged": self.unchanged,

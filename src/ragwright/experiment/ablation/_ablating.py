@@ -57,8 +57,8 @@ _BARE = ("context", "question")
 _HALVES = ("instruction_tokens", "assistant_cue")
 _MILLION = 1_000_000
 _COUNTED = 10_000
-_WHOLE = "ablation"
-"""Row of a stored ablation for everything that is not about one part."""
+_SUMMARY_ROW = "ablation"
+"""Row of a stored ablation that holds everything not about one part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ class Ablating:
         leave_one_out: Leave out each part alone; the default.
         parts: Parts that are left out; by default all in the rows' prompts, except context and
             question.
-        personas: Personas that every question is asked for; the rows' own if empty.
-        margin: Most that a deletion may cost, as a share of a measure's scale.
+        personas: Personas that every question is asked for; if empty, each row's own.
+        margin: Highest cost of a deletion, as a share of a measure's scale.
         clusters: What related rows share: ``document`` (gold documents, the default), ``row`` for
             none, or a column. Rows of one question always belong together.
         limit: Most questions of the tune split, chosen by the seed.
         seed: Seed of the choice, of flips and of resampling.
         confirm: Check the parts that are safe to delete on the confirm split.
-        retry_errors: Also run rows again that failed.
+        retry_errors: Also rerun rows that failed.
         name: Name of the run, empty for its id only.
-        on_trial: Gets every variant as it ends.
+        on_trial: Called with every variant as it ends.
     """
 
     presets: tuple[str, ...] = ()
@@ -101,10 +101,10 @@ class AblationResult:
     """Result of an ablation.
 
     Attributes:
-        run: Run that stores it.
+        run: Run that stores the result.
         ablation: Effects of every part.
         sweep: The sweep behind it.
-        again: True if it was confirmed before and is only shown again.
+        again: True if it was confirmed before and the stored result is shown.
     """
 
     run: str
@@ -114,14 +114,14 @@ class AblationResult:
 
     @property
     def stopped(self) -> RagwrightError | None:
-        """Why not every variant was run."""
+        """Error that kept variants from running; None if all were run."""
         return self.sweep.stopped
 
 
 def plan_ablation(
     project: Project, testset: str, measures: str, how: Ablating | None = None
 ) -> AblationPlan:
-    """The study of an ablation; every variant of the prompt is rendered once beforehand.
+    """Plan the study of an ablation; every variant of the prompt is rendered once beforehand.
 
     Raises:
         ConfigError: No chat model writes the answers, or the margin is not a share.
@@ -135,13 +135,13 @@ def plan_ablation(
 def forecast_ablation(
     project: Project, testset: str, measures: str, how: Ablating | None = None
 ) -> SweepForecast:
-    """Calls and cost of an ablation, without calling any model; raises as its plan."""
-    asked = how or Ablating()
-    found = forecast_sweep(project, plan_ablation(project, testset, measures, asked).study)
-    if not asked.confirm:
-        return found
+    """Forecast the calls and cost of an ablation without calling a model; raises as its plan."""
+    options = how or Ablating()
+    forecast = forecast_sweep(project, plan_ablation(project, testset, measures, options).study)
+    if not options.confirm:
+        return forecast
     note = "calls of --confirm depend on the outcome and are not included"
-    return replace(found, notes=(*found.notes, note))
+    return replace(forecast, notes=(*forecast.notes, note))
 
 
 @at_work("ablate")
@@ -155,76 +155,76 @@ def run_ablation(
     split, each alone and all at once; it is opened once, which is logged, and stays closed if no
     part is safe.
 
-    Raises what :func:`plan_ablation` and a sweep raise.
+    Raises the errors of :func:`plan_ablation` and of a sweep.
     """
-    asked = how or Ablating()
-    check_run_name(asked.name)
-    planning = _Planning(project, testset, measures, asked)
+    options = how or Ablating()
+    check_run_name(options.name)
+    planning = _Planning(project, testset, measures, options)
     plan = planning.plan()
-    swept = run_sweep(project, plan.study, Sweeping(asked.retry_errors, asked.on_trial))
-    work = _Ablation(project, plan, asked, swept)
-    found = work.told(planning.rows, planning.never)
+    swept = run_sweep(project, plan.study, Sweeping(options.retry_errors, options.on_trial))
+    ablating = _Ablation(project, plan, options, swept)
+    ablation = ablating.tune_result(planning.rows, planning.never)
     if planning.unmoved:
         names = ", ".join(planning.unmoved)
         note = f"left out, since no part of a prompt can change what is retrieved: {names}"
-        found = replace(found, notes=(*found.notes, note))
-    if asked.confirm and swept.stopped is None and found.safe:
-        ended = work.confirmed(found)
+        ablation = replace(ablation, notes=(*ablation.notes, note))
+    if options.confirm and swept.stopped is None and ablation.safe:
+        result = ablating.confirm(ablation)
     else:
-        ended = AblationResult(work.stored(found), found, swept)
-    if asked.name:
-        project.runs.name(ended.run, asked.name)
-    return ended
+        result = AblationResult(ablating.store(ablation), ablation, swept)
+    if options.name:
+        project.runs.name(result.run, options.name)
+    return result
 
 
 class _Planning:
     """The variants to run, checked against the prompt."""
 
-    def __init__(self, project: Project, testset: str, measures: str, how: Ablating) -> None:
+    def __init__(self, project: Project, testset: str, measures: str, options: Ablating) -> None:
         if measures:
             parse_measures(measures)  # a misspelt name is reported before any file is read
-        if not 0 < how.margin < 1:
+        if not 0 < options.margin < 1:
             raise ConfigError(
-                f"the margin must be between 0 and 1, not {how.margin:g}",
+                f"the margin must be between 0 and 1, not {options.margin:g}",
                 where="--margin",
                 hint="it is a share of the measure's scale: 0.05 is 5 % of it",
             )
-        self._bench = project
-        self._how = how
+        self._project = project
+        self._ablating = options
         self.unmoved: tuple[str, ...] = ()
         self._options = StudyOptions(
             testset=testset,
             measures=measures,
-            limit=how.limit,
-            seed=how.seed,
-            personas=how.personas,
+            limit=options.limit,
+            seed=options.seed,
+            personas=options.personas,
         )
-        for name in how.personas:
+        for name in options.personas:
             project.persona(name)
         self.rows = study_rows(project, Study("", self._options, ()))
-        self._written()
-        self._measure_answers(measures)
-        self._present = self._composed(project.settings.prompt)
+        self._refuse_quoted_answers()
+        self._keep_measures_of_answers(measures)
+        self._parts = self._parts_of_prompts(project.settings.prompt)
         known = prompt_parts(project.settings.prompt)
-        self.never = tuple(part for part in known if part not in self._present)
+        self.never = tuple(part for part in known if part not in self._parts)
 
     def plan(self) -> AblationPlan:
-        """The study; every variant is composed for every persona."""
-        how, base = self._how, self._bench.settings.prompt
-        self._check(how.parts)
-        parts = how.parts or tuple(part for part in self._present if part not in _BARE)
-        alone = how.leave_one_out or not how.presets
-        what = Ablated(_preset_names(how.presets), parts if alone else ())
-        plan = ablation_plan(what, base, self._options)
+        """Plan the study; every variant is composed for every persona."""
+        options, base = self._ablating, self._project.settings.prompt
+        self._check_parts(options.parts)
+        parts = options.parts or tuple(part for part in self._parts if part not in _BARE)
+        one_by_one = options.leave_one_out or not options.presets
+        ablated = Ablated(_preset_names(options.presets), parts if one_by_one else ())
+        plan = ablation_plan(ablated, base, self._options)
         for point in plan.study.points:
-            self._composed(prompt_of(base, point))
+            self._parts_of_prompts(prompt_of(base, point))
         return plan
 
-    def _measure_answers(self, measures: str) -> None:
-        """Leave out measures that no part of a prompt can move: they do not read the answer."""
-        kept, others = measures_of_answers(self._bench, self.rows.rows, measures)
+    def _keep_measures_of_answers(self, measures: str) -> None:
+        """Leave out measures that do not read the answer: no part of a prompt changes them."""
+        usable, others = measures_of_answers(self._project, self.rows.rows, measures)
         self.unmoved = tuple(map(str, others))
-        if not kept:
+        if not usable:
             raise ConfigError(
                 "no part of a prompt can change these measures, which do not read the answer: "
                 + ", ".join(self.unmoved),
@@ -232,35 +232,35 @@ class _Planning:
                 hint="name measures of answers, such as TokenF1 or Faithfulness",
             )
         if others:
-            self._options = replace(self._options, measures=", ".join(map(str, kept)))
+            self._options = replace(self._options, measures=", ".join(map(str, usable)))
 
-    def _written(self) -> None:
-        """Refuse personas whose answers are quoted: these have no prompt."""
-        model = self._bench.settings.answer.model
+    def _refuse_quoted_answers(self) -> None:
+        """Refuse personas whose answers are quoted: they have no prompt."""
+        model = self._project.settings.answer.model
         for name in dict.fromkeys(row.persona_name for row in self.rows.rows):
-            if (self._bench.persona(name).model or model) == ExtractiveReranker.name:
-                who = f" for {name}" if name else ""
+            if (self._project.persona(name).model or model) == ExtractiveReranker.name:
+                persona = f" for {name}" if name else ""
                 raise ConfigError(
-                    f"answers{who} are quoted by the offline model, which has no prompt: an "
+                    f"answers{persona} are quoted by the offline model, which has no prompt: an "
                     "ablation needs a chat model",
                     where="answer.model",
                     hint="name one, such as  --set answer.model=ollama:llama3.2",
                 )
 
-    def _composed(self, options: PromptOptions) -> tuple[str, ...]:
-        """Parts in the prompt of some persona, in their order."""
-        asked = {row.persona_name: row.user_input for row in reversed(self.rows.rows)}
-        found = {
+    def _parts_of_prompts(self, options: PromptOptions) -> tuple[str, ...]:
+        """Return the parts in the prompt of any persona, in their order."""
+        questions = {row.persona_name: row.user_input for row in reversed(self.rows.rows)}
+        parts = {
             part
-            for name, question in asked.items()
-            for part, _ in compose(question, self._bench.persona(name), (), options).parts
+            for name, question in questions.items()
+            for part, _ in compose(question, self._project.persona(name), (), options).parts
         }
-        return tuple(part for part in prompt_parts(options) if part in found)
+        return tuple(part for part in prompt_parts(options) if part in parts)
 
-    def _check(self, named: Sequence[str]) -> None:
-        base = self._bench.settings.prompt
+    def _check_parts(self, names: Sequence[str]) -> None:
+        base = self._project.settings.prompt
         known = (*prompt_parts(base), *_HALVES)
-        for name in named:
+        for name in names:
             if name not in known:
                 raise PromptError(
                     f"the prompt has no part {name!r}",
@@ -276,43 +276,50 @@ class _Planning:
 
 
 def _preset_names(names: Iterable[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    all_names: dict[str, None] = {}
     for name in names:
-        found.update(dict.fromkeys(presets() if name in _ALL else [name]))
-    return tuple(found)
+        all_names.update(dict.fromkeys(presets() if name in _ALL else [name]))
+    return tuple(all_names)
 
 
 @dataclass(slots=True)
 class _Ablation:
-    """An ablation whose variants were run."""
+    """An ablation whose variants have been run."""
 
     project: Project
     plan: AblationPlan
     how: Ablating
     swept: SweepResult
 
-    def told(self, rows: Testset, never: tuple[str, ...]) -> Ablation:
-        """Results of the tune split."""
-        done = [trial for trial in self.swept.trials if trial.state == "done"]
+    def tune_result(self, rows: Testset, never: tuple[str, ...]) -> Ablation:
+        """Return the results on the tune split."""
+        finished = [trial for trial in self.swept.trials if trial.state == "done"]
         results = {}
         sizes = {}
         failed: dict[str, str] = {}
         count = lru_cache(_COUNTED)(self.project.tokenizer.count)
-        for trial in done:
-            found = stored_evaluation(self.project.runs, trial.run).results
-            sizes[trial.number] = prompt_sizes(found, count)
-            results[trial.number] = _bare(found)
-            failed |= _failed(trial, found)
+        for trial in finished:
+            rows_of_trial = stored_evaluation(self.project.runs, trial.run).results
+            sizes[trial.number] = prompt_sizes(rows_of_trial, count)
+            results[trial.number] = _without_texts(rows_of_trial)
+            failed |= _failed_rows(trial, rows_of_trial)
         options = self._options(rows.rows)
-        prices = self._prices(rows.rows)
+        prices = self._token_prices(rows.rows)
         parts = []
-        for one, effects in part_effects(self.plan.contrasts, results, options):
-            tokens = part_tokens(one, sizes)
+        for contrast, effects in part_effects(self.plan.contrasts, results, options):
+            tokens = part_tokens(contrast, sizes)
             mean = fmean(tokens.values()) if tokens else None
             parts.append(
-                PartResult(one.part, one.design, effects, mean, _cost(tokens, prices), one.trial)
+                PartResult(
+                    contrast.part,
+                    contrast.design,
+                    effects,
+                    mean,
+                    _cost_per_thousand(tokens, prices),
+                    contrast.trial,
+                )
             )
-        personas = _personas(rows.rows)
+        personas = _persona_names(rows.rows)
         return Ablation(
             rows.name,
             len(results.get(0, ())),
@@ -327,14 +334,16 @@ class _Ablation:
             ),
         )
 
-    def confirmed(self, found: Ablation) -> AblationResult:
-        """The same for the parts that are safe to delete, on held-out rows."""
+    def confirm(self, tune: Ablation) -> AblationResult:
+        """Measure the parts that are safe to delete again, on held-out rows."""
         project, study = self.project, self.plan.study
-        done = project.runs.complete(ABLATE, self._manifest(found, confirm=True))
-        if done is not None:
-            return AblationResult(done, stored_ablation(project.runs, done), self.swept, again=True)
-        chosen = [one for one in self.plan.contrasts if _is_safe(one, found)]
-        names = ", ".join(one.part for one in chosen)
+        finished_run = project.runs.complete(ABLATE, self._manifest(tune, confirm=True))
+        if finished_run is not None:
+            return AblationResult(
+                finished_run, stored_ablation(project.runs, finished_run), self.swept, again=True
+            )
+        chosen = [contrast for contrast in self.plan.contrasts if _is_safe(contrast, tune)]
+        names = ", ".join(contrast.part for contrast in chosen)
         testset = project_testset(
             project.folder,
             study.options.testset,
@@ -342,73 +351,82 @@ class _Ablation:
             purpose=f"ablation: do without {names}",
         ).asked_for(study.options.personas)
         trials = [Trial(0, {})]
-        trials += [Trial(one.trial, study.points[one.trial - 1]) for one in chosen]
-        whole = self._together(chosen)
-        if whole is not None:
-            parts = [one.part for one in chosen if one.design == "leave one out"]
-            trials.append(Trial(whole.trial, deletion(project.settings.prompt, parts, study)))
+        trials += [Trial(contrast.trial, study.points[contrast.trial - 1]) for contrast in chosen]
+        together = self._deleted_together(chosen)
+        if together is not None:
+            parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
+            trials.append(Trial(together.trial, deletion(project.settings.prompt, parts, study)))
         measures = parse_measures(self.swept.measures)
         fresh = run_trials(project, study, trials, testset, measures)
-        results = {trial.number: _bare(rows) for trial, rows in zip(trials, fresh, strict=True)}
-        wanted = chosen if whole is None else [*chosen, whole]
-        told = {
-            (one.part, one.design): effects
-            for one, effects in part_effects(wanted, results, self._options(testset.rows))
+        results = {
+            trial.number: _without_texts(rows) for trial, rows in zip(trials, fresh, strict=True)
+        }
+        contrasts = chosen if together is None else [*chosen, together]
+        effects_of = {
+            (contrast.part, contrast.design): effects
+            for contrast, effects in part_effects(contrasts, results, self._options(testset.rows))
         }
         parts_now = [
-            replace(one, confirmed=told.get((one.part, one.design), ())) for one in found.parts
+            replace(part, confirmed=effects_of.get((part.part, part.design), ()))
+            for part in tune.parts
         ]
         at_once = None
-        if whole is not None:
-            says = told[whole.part, whole.design]
-            at_once = PartResult(whole.part, whole.design, (), confirmed=says, trial=whole.trial)
-        ended = replace(
-            found,
+        if together is not None:
+            effects = effects_of[together.part, together.design]
+            at_once = PartResult(
+                together.part, together.design, (), confirmed=effects, trial=together.trial
+            )
+        ablation = replace(
+            tune,
             parts=tuple(parts_now),
             together=at_once,
             openings=len(Openings.of(project.folder.openings, testset.opened)),
             confirm_rows=len(results[0]),
-            notes=tuple(dict.fromkeys((*found.notes, *testset.notes))),
+            notes=tuple(dict.fromkeys((*tune.notes, *testset.notes))),
         )
-        return AblationResult(self.stored(ended, confirm=True, tune=found), ended, self.swept)
+        return AblationResult(self.store(ablation, confirm=True, tune=tune), ablation, self.swept)
 
-    def stored(
-        self, found: Ablation, *, confirm: bool = False, tune: Ablation | None = None
+    def store(
+        self, ablation: Ablation, *, confirm: bool = False, tune: Ablation | None = None
     ) -> str:
         """Store the ablation once: a row per part, and one for the rest."""
         runs = self.project.runs
-        manifest = self._manifest(tune or found, confirm)
+        manifest = self._manifest(tune or ablation, confirm)
         known = runs.complete(ABLATE, manifest)
         if known is not None:
             return known
         run = runs.unfinished(ABLATE, manifest) or runs.start(ABLATE, manifest)
-        for at, one in enumerate(found.parts):
-            runs.append(run, RunRow(at, f"{one.design}: {one.part}", "done", part_body(one)))
-        whole = found.together
+        for position, part in enumerate(ablation.parts):
+            runs.append(
+                run, RunRow(position, f"{part.design}: {part.part}", "done", part_body(part))
+            )
+        together = ablation.together
         body = {
-            "testset": found.testset,
-            "rows": found.rows,
-            "margin": found.margin,
-            "personas": list(found.personas),
-            "together": None if whole is None else part_body(whole),
-            "openings": found.openings,
-            "confirm_rows": found.confirm_rows,
-            "never": list(found.never),
-            "notes": list(found.notes),
+            "testset": ablation.testset,
+            "rows": ablation.rows,
+            "margin": ablation.margin,
+            "personas": list(ablation.personas),
+            "together": None if together is None else part_body(together),
+            "openings": ablation.openings,
+            "confirm_rows": ablation.confirm_rows,
+            "never": list(ablation.never),
+            "notes": list(ablation.notes),
         }
-        runs.append(run, RunRow(len(found.parts), _WHOLE, "done", body))
+        runs.append(run, RunRow(len(ablation.parts), _SUMMARY_ROW, "done", body))
         runs.finish(run, "stopped" if self.swept.stopped else "complete")
         return run
 
-    def _manifest(self, found: Ablation, confirm: bool) -> dict[str, Any]:
-        """Manifest of the conclusion; ``found`` represents the rows' scores."""
-        parts = [part_body(one) for one in found.parts]
+    def _manifest(self, ablation: Ablation, confirm: bool) -> dict[str, Any]:
+        """Return the manifest of the conclusion; ``ablation`` stands for the rows' scores."""
+        parts = [part_body(part) for part in ablation.parts]
         return {
             "ablation": self.plan.study.described(),
             "sweep": self.swept.run,
             "testset": self.swept.testset,
             "measures": list(self.swept.measures),
-            "presets": [one.part for one in self.plan.contrasts if one.design == "preset"],
+            "presets": [
+                contrast.part for contrast in self.plan.contrasts if contrast.design == "preset"
+            ],
             "margin": self.how.margin,
             "clusters": self.how.clusters,
             "confirm": confirm,
@@ -416,9 +434,9 @@ class _Ablation:
             "version": version("ragwright"),
         }
 
-    def _together(self, chosen: Sequence[Contrast]) -> Contrast | None:
-        """All parts that are safe alone, deleted at once."""
-        parts = [one.part for one in chosen if one.design == "leave one out"]
+    def _deleted_together(self, chosen: Sequence[Contrast]) -> Contrast | None:
+        """Return all parts that are safe alone, deleted at once."""
+        parts = [contrast.part for contrast in chosen if contrast.design == "leave one out"]
         if len(parts) < 2:
             return None
         return Contrast(" + ".join(parts), "leave one out", len(self.plan.study.points) + 1)
@@ -430,45 +448,47 @@ class _Ablation:
         return EffectOptions(
             scales,
             {row.id: row.persona_name for row in rows},
-            _clusters(rows, self.how.clusters),
+            _row_clusters(rows, self.how.clusters),
             self.how.margin,
             self.how.seed,
         )
 
-    def _prices(self, rows: Sequence[Row]) -> dict[str, float | None]:
-        """Row id -> price of a prompt's token."""
+    def _token_prices(self, rows: Sequence[Row]) -> dict[str, float | None]:
+        """Row id -> price of one token of its prompt."""
         project = self.project
         known: dict[str, float | None] = {}
-        for name in _personas(rows):
+        for name in _persona_names(rows):
             model = project.persona(name).model or project.settings.answer.model
             price = project.models.price(model, Usage(1, _MILLION))
             known[name] = None if price is None else price / _MILLION
         return {row.id: known[row.persona_name] for row in rows}
 
-    def _notes(self, scales: Mapping[str, MeasureScale | None], told: int) -> tuple[str, ...]:
+    def _notes(self, scales: Mapping[str, MeasureScale | None], measured: int) -> tuple[str, ...]:
         notes = list(self.swept.notes)
         unbounded = [m for m, scale in scales.items() if scale is None or scale.high is None]
         if unbounded:
             notes.append(
-                f"{', '.join(unbounded)}: the scale has no upper end, so no margin of it says what "
+                f"{', '.join(unbounded)}: the scale has no upper end, so no margin shows what "
                 "is safe to delete"
             )
-        lost = len(self.plan.contrasts) - told
-        if lost:
-            notes.append(f"{lost} parts or presets are left out: their variants have no result")
+        missing = len(self.plan.contrasts) - measured
+        if missing:
+            notes.append(f"{missing} parts or presets are left out: their variants have no result")
         return tuple(dict.fromkeys(notes))
 
 
-def _is_safe(one: Contrast, found: Ablation) -> bool:
-    return any((part.part, part.design) == (one.part, one.design) for part in found.safe)
+def _is_safe(contrast: Contrast, ablation: Ablation) -> bool:
+    return any(
+        (part.part, part.design) == (contrast.part, contrast.design) for part in ablation.safe
+    )
 
 
-def _bare(results: Sequence[RowResult]) -> list[RowResult]:
-    """Results without their texts."""
+def _without_texts(results: Sequence[RowResult]) -> list[RowResult]:
+    """Drop the texts of results."""
     return [replace(result, row=None, made=None, ranking=()) for result in results]
 
 
-def _failed(trial: TrialResult, results: Sequence[RowResult]) -> dict[str, str]:
+def _failed_rows(trial: TrialResult, results: Sequence[RowResult]) -> dict[str, str]:
     """Failed row of a variant -> reason; such rows are not used."""
     return {
         f"{result.row_id} of {trial.id}": score.reason
@@ -478,15 +498,17 @@ def _failed(trial: TrialResult, results: Sequence[RowResult]) -> dict[str, str]:
     }
 
 
-def _failed_note(failed: Mapping[str, str], asked: int) -> tuple[str, ...]:
+def _failed_note(failed: Mapping[str, str], total: int) -> tuple[str, ...]:
     if not failed:
         return ()
-    row, why = next(iter(failed.items()))
-    return (f"{len(failed)} of {asked} answers failed and are left out, first {row}: {why}",)
+    row, reason = next(iter(failed.items()))
+    return (f"{len(failed)} of {total} answers failed and are left out, first {row}: {reason}",)
 
 
-def _cost(tokens: Mapping[str, float], prices: Mapping[str, float | None]) -> float | None:
-    """Money for tokens in 1,000 answers, None if a price is unknown."""
+def _cost_per_thousand(
+    tokens: Mapping[str, float], prices: Mapping[str, float | None]
+) -> float | None:
+    """Return the price of tokens in 1,000 answers; None if a price is unknown."""
     costs = []
     for row, count in tokens.items():
         price = prices.get(row)
@@ -496,17 +518,17 @@ def _cost(tokens: Mapping[str, float], prices: Mapping[str, float | None]) -> fl
     return 1000 * fmean(costs) if costs else None
 
 
-def _personas(rows: Sequence[Row]) -> list[str]:
+def _persona_names(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row.persona_name for row in rows))
 
 
 def _cluster_note(rows: Sequence[Row], by: str) -> tuple[str, ...]:
-    """Why rows are clustered as they are, where the number of documents decides."""
+    """Explain the clusters of rows, if the number of documents decides them."""
     note = "" if by else clusters_of_rows(rows).note
     return (note,) if note else ()
 
 
-def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
+def _row_clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
     """Row id -> cluster; rows of one question always stay together."""
     if by not in ("", "document", "passage", "row"):
         return {row.id: cluster_of(row, by) for row in rows}
@@ -516,22 +538,22 @@ def _clusters(rows: Sequence[Row], by: str) -> Mapping[str, Hashable] | None:
     known = {} if by == "row" else clusters_of_rows(first.values(), by)
     if not known and len(first) == len(rows):
         return None
-    asked = {row.id: first[row.user_input].id for row in rows}
-    return {row: known.get(name, name) for row, name in asked.items()}
+    first_ids = {row.id: first[row.user_input].id for row in rows}
+    return {row: known.get(name, name) for row, name in first_ids.items()}
 
 
 def stored_ablation(runs: Runs, run: str) -> Ablation:
-    """The ablation stored in a run."""
+    """Return the ablation stored in a run."""
     rows = list(runs.rows(run))
-    body = next(row.body for row in rows if row.id == _WHOLE)
-    whole = body["together"]
+    body = next(row.body for row in rows if row.id == _SUMMARY_ROW)
+    together = body["together"]
     return Ablation(
         body["testset"],
         body["rows"],
-        tuple(part_of(row.body) for row in rows if row.id != _WHOLE),
+        tuple(part_of(row.body) for row in rows if row.id != _SUMMARY_ROW),
         body["margin"],
         tuple(body["personas"]),
-        None if whole is None else part_of(whole),
+        None if together is None else part_of(together),
         body["openings"],
         body["confirm_rows"],
         tuple(body["never"]),

@@ -24,7 +24,7 @@ class Ablated:
 
     Attributes:
         presets: Named sets of switches, each against the complete prompt.
-        leave_one_out: Parts that are left out, one at a time.
+        leave_one_out: Parts to leave out, one at a time.
     """
 
     presets: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Contrast:
     Attributes:
         part: The part, or the preset.
         design: ``leave one out`` or ``preset``.
-        trial: The trial without it, which would replace the current prompt.
+        trial: The trial without it: the prompt that would replace the current one.
     """
 
     part: str
@@ -55,8 +55,8 @@ class AblationPlan:
 
 
 @dataclass(slots=True)
-class _Plan:
-    """The requested variants, each once."""
+class _Variants:
+    """The requested variants, without repetitions."""
 
     base: PromptOptions
     points: list[dict[str, Any]] = field(default_factory=list)
@@ -64,74 +64,77 @@ class _Plan:
     def trial(self, without: Sequence[str] = (), preset: str | None = None) -> int:
         """Number of the variant; 0 for the current prompt."""
         base = self.base
-        left = [*base.without, *(name for name in without if name not in base.without)]
+        left_out = [*base.without, *(name for name in without if name not in base.without)]
         point = {
             "prompt.preset": base.preset if preset is None else preset,
-            "prompt.without": left,
+            "prompt.without": left_out,
         }
-        if point == self.standing:
+        if point == self.current:
             return 0
         if point not in self.points:
             self.points.append(point)
         return 1 + self.points.index(point)
 
     @property
-    def standing(self) -> dict[str, Any]:
+    def current(self) -> dict[str, Any]:
         """The current prompt."""
         return {"prompt.preset": self.base.preset, "prompt.without": list(self.base.without)}
 
 
-def ablation_plan(what: Ablated, base: PromptOptions, options: StudyOptions) -> AblationPlan:
-    """The study of an ablation.
+def ablation_plan(ablated: Ablated, base: PromptOptions, options: StudyOptions) -> AblationPlan:
+    """Plan the study of an ablation.
 
     Args:
-        what: Presets and parts; whether the parts exist is not checked here.
+        ablated: Presets and parts; the names of the parts are not checked here.
         base: The complete prompt: the project's own, including its own switches.
         options: Testset, measures, personas, subset and seed.
 
     Raises:
         StudyError: An unknown preset, or nothing is left out.
     """
-    plan = _Plan(base)
-    contrasts = [*_presets(plan, what.presets), *_left_out(plan, what.leave_one_out)]
+    plan = _Variants(base)
+    contrasts = [
+        *_preset_contrasts(plan, ablated.presets),
+        *_part_contrasts(plan, ablated.leave_one_out),
+    ]
     if not plan.points:
         raise StudyError(
             "the ablation leaves nothing out of the prompt",
             where="ragwright ablate",
             hint="use --presets a8 or --leave-one-out",
         )
-    standing = plan.standing
-    swept = [key for key in standing if any(p[key] != standing[key] for p in plan.points)]
+    current = plan.current
+    swept = [key for key in current if any(p[key] != current[key] for p in plan.points)]
     points = tuple({key: point[key] for key in swept} for point in plan.points)
-    axes = tuple(Axis(tuple(key.split(".")), _distinct(points, key)) for key in swept)
+    axes = tuple(Axis(tuple(key.split(".")), _values_of_key(points, key)) for key in swept)
     study = Study(_NAME, options, axes, points=points)
     return AblationPlan(study, tuple(contrasts))
 
 
 def deletion(base: PromptOptions, parts: Sequence[str], study: Study) -> Mapping[str, Any]:
-    """Values of the trial that leaves several parts out at once, in the keys of a study."""
-    plan = _Plan(base)
+    """Return the values of the trial that leaves several parts out at once, in a study's keys."""
+    plan = _Variants(base)
     plan.trial(parts)
     [point] = plan.points
     return {axis.key: point[axis.key] for axis in study.axes}
 
 
 def prompt_of(base: PromptOptions, values: Mapping[str, Any]) -> PromptOptions:
-    """The prompt options of a trial's values."""
+    """Return the prompt options of a trial's values."""
     kinds: Mapping[str, Any] = {"preset": str, "without": tuple}
-    named = {key.partition(".")[2]: value for key, value in values.items()}
-    return replace(base, **{name: kinds[name](value) for name, value in named.items()})
+    options = {key.partition(".")[2]: value for key, value in values.items()}
+    return replace(base, **{name: kinds[name](value) for name, value in options.items()})
 
 
-def _distinct(points: Sequence[Mapping[str, Any]], key: str) -> tuple[Any, ...]:
-    found: list[Any] = []
+def _values_of_key(points: Sequence[Mapping[str, Any]], key: str) -> tuple[Any, ...]:
+    values: list[Any] = []
     for point in points:
-        if point[key] not in found:
-            found.append(point[key])
-    return tuple(found)
+        if point[key] not in values:
+            values.append(point[key])
+    return tuple(values)
 
 
-def _presets(plan: _Plan, names: Sequence[str]) -> Iterator[Contrast]:
+def _preset_contrasts(plan: _Variants, names: Sequence[str]) -> Iterator[Contrast]:
     known = presets()
     for name in dict.fromkeys(names):
         if name not in known:
@@ -150,6 +153,6 @@ def _presets(plan: _Plan, names: Sequence[str]) -> Iterator[Contrast]:
             yield Contrast(name, "preset", plan.trial(preset=name))
 
 
-def _left_out(plan: _Plan, parts: Sequence[str]) -> Iterator[Contrast]:
+def _part_contrasts(plan: _Variants, parts: Sequence[str]) -> Iterator[Contrast]:
     for part in dict.fromkeys(parts):
         yield Contrast(part, "leave one out", plan.trial([part]))

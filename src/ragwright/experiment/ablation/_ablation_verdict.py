@@ -1,4 +1,4 @@
-"""An ablation as a whole, and its verdict."""
+"""The result of an ablation, and its verdict."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ._part_effects import PartEffect, PartResult
 
 @dataclass(frozen=True, slots=True)
 class Ablation:
-    """Effects of the parts of a prompt, and which parts may be deleted.
+    """Effects of the parts of a prompt, and the parts that may be deleted.
 
     Attributes:
         testset: The rows' address.
-        rows: Number of rows; those of every persona counted.
+        rows: Number of rows, those of every persona included.
         personas: Personas of the rows, if there are several.
         parts: One per part or preset.
-        margin: What a deletion may cost, as a share of a measure's scale.
+        margin: Highest cost of a deletion, as a share of a measure's scale.
         together: All parts that are safe one by one, deleted at once, on the confirm split.
         openings: How often the confirm split has been opened, this time included; 0 if it stayed
             closed.
@@ -42,126 +42,127 @@ class Ablation:
     @property
     def safe(self) -> tuple[PartResult, ...]:
         """Deletions that are proven to cost less than the margin, and not refuted since."""
-        return tuple(one for one in self.parts if one.safe and one.holds is not False)
+        return tuple(part for part in self.parts if part.safe and part.holds is not False)
 
     @property
     def verdict(self) -> tuple[str, ...]:
-        """The verdict, the most important first."""
+        """The verdict as sentences, the most important first."""
         if not self.scored:
             return (
                 "No result: no row has a score both with a part and without it; the notes say why.",
             )
-        return (*_proven(self), *_deletable(self), *_confirmed(self))
+        return (*_proven_effects(self), *_safe_deletions(self), *_confirmed_deletions(self))
 
     @property
     def scored(self) -> bool:
-        """True if at least one row gives information on one part."""
-        return any(effect.n for one in self.parts for effect in one.effects)
+        """True if at least one row contributes to one part's effect."""
+        return any(effect.n for part in self.parts for effect in part.effects)
 
 
-def _proven(found: Ablation) -> Iterator[str]:
-    said = []
-    for one in found.parts:
-        told = [effect for effect in one.effects if effect.verdict != "no effect proven"]
-        whole = {effect.measure for effect in told if not effect.persona}
+def _proven_effects(ablation: Ablation) -> Iterator[str]:
+    texts = []
+    for part in ablation.parts:
+        proven = [effect for effect in part.effects if effect.verdict != "no effect proven"]
+        overall = {effect.measure for effect in proven if not effect.persona}
         # Mention a persona only if all rows together do not show the effect.
-        said += [_effect(effect, one) for effect in told if not effect.persona]
-        said += [
-            _effect(effect, one)
-            for effect in told
-            if effect.persona and effect.measure not in whole
+        texts += [_effect_text(effect, part) for effect in proven if not effect.persona]
+        texts += [
+            _effect_text(effect, part)
+            for effect in proven
+            if effect.persona and effect.measure not in overall
         ]
-    if said:
-        yield f"Proven on {counted(found.rows, 'row')}: {'; '.join(said)}."
+    if texts:
+        yield f"Proven on {counted(ablation.rows, 'row')}: {'; '.join(texts)}."
     else:
-        yield f"No part is proven to help or to harm on {counted(found.rows, 'row')}."
+        yield f"No part is proven to help or to harm on {counted(ablation.rows, 'row')}."
 
 
-def _effect(effect: PartEffect, one: PartResult) -> str:
+def _effect_text(effect: PartEffect, part: PartResult) -> str:
     span = ""
     if effect.low is not None and effect.high is not None:
         span = f", {effect.low:+.4f} to {effect.high:+.4f}"
-    whom = f" for {effect.persona}" if effect.persona else ""
-    does = f"{effect.part} {effect.verdict}"
-    if one.design == "preset":
+    persona = f" for {effect.persona}" if effect.persona else ""
+    outcome = f"{effect.part} {effect.verdict}"
+    if part.design == "preset":
         side = "worse" if effect.verdict == "helps" else "better"
-        does = f"{effect.part} is {side} than the complete prompt"
-    if one.design == "interaction":
-        does = f"{effect.part}: " + (
+        outcome = f"{effect.part} is {side} than the complete prompt"
+    if part.design == "interaction":
+        outcome = f"{effect.part}: " + (
             "each needs the other" if effect.verdict == "helps" else "they are redundant"
         )
-    return f"{does}{whom} ({effect.measure} {effect.difference or 0.0:+.4f}{span})"
+    return f"{outcome}{persona} ({effect.measure} {effect.difference or 0.0:+.4f}{span})"
 
 
-def _deletable(found: Ablation) -> Iterator[str]:
-    asked = [one for one in found.parts if one.trial is not None]
-    if not asked:
+def _safe_deletions(ablation: Ablation) -> Iterator[str]:
+    deleted = [part for part in ablation.parts if part.trial is not None]
+    if not deleted:
         return
-    share = f"{found.margin:.1%} of the scale"
-    safe = [one for one in asked if one.safe]
+    share = f"{ablation.margin:.1%} of the scale"
+    safe = [part for part in deleted if part.safe]
     if safe:
         yield (
-            f"Safe to delete on these rows, each alone: {_named(safe)}. The loss is "
-            f"below {share}, by every measure{' and for every persona' if found.personas else ''}."
+            f"Safe to delete on these rows, each alone: {_parts_with_costs(safe)}. The loss "
+            f"is below {share}, by every "
+            f"measure{' and for every persona' if ablation.personas else ''}."
         )
     else:
         yield f"No part is proven safe to delete: no loss was proven to be below {share}."
-    fewest = min(_fewest(found, one) for one in asked)
-    need = least_rows(found.margin)
-    if fewest < need and len(safe) < len(asked):
+    fewest = min(_independent_rows(ablation, part) for part in deleted)
+    needed = least_rows(ablation.margin)
+    if fewest < needed and len(safe) < len(deleted):
         yield (
-            f"Such a proof takes at least {need} independent rows"
-            f"{' of every persona' if found.personas else ''}; there are {fewest}."
+            f"Such a proof takes at least {needed} independent rows"
+            f"{' of every persona' if ablation.personas else ''}; there are {fewest}."
         )
-    open_ = [one for one in asked if one.state == "no effect proven"]
-    if open_ and len(open_) < len(asked):  # else the sentences before have said it
-        names = ", ".join(one.part for one in open_)
+    undecided = [part for part in deleted if part.state == "no effect proven"]
+    if undecided and len(undecided) < len(deleted):  # else earlier sentences cover it
+        names = ", ".join(part.part for part in undecided)
         yield f"No effect proven, and not proven safe to delete: {names}."
 
 
-def _fewest(found: Ablation, one: PartResult) -> int:
-    counted = [e.independent for e in one.effects if bool(e.persona) == bool(found.personas)]
-    return min(counted, default=0)
+def _independent_rows(ablation: Ablation, part: PartResult) -> int:
+    counts = [e.independent for e in part.effects if bool(e.persona) == bool(ablation.personas)]
+    return min(counts, default=0)
 
 
-def _named(parts: Sequence[PartResult]) -> str:
-    said = []
-    for one in parts:
-        costs = "" if one.tokens is None else f" ({one.tokens:.4g} tokens per prompt"
-        if costs and one.cost:
-            costs += f", {one.cost:.4g} per 1,000 answers"
-        said.append(one.part + (f"{costs})" if costs else ""))
-    return ", ".join(said)
+def _parts_with_costs(parts: Sequence[PartResult]) -> str:
+    texts = []
+    for part in parts:
+        cost = "" if part.tokens is None else f" ({part.tokens:.4g} tokens per prompt"
+        if cost and part.cost:
+            cost += f", {part.cost:.4g} per 1,000 answers"
+        texts.append(part.part + (f"{cost})" if cost else ""))
+    return ", ".join(texts)
 
 
-def _confirmed(found: Ablation) -> Iterator[str]:
-    safe = [one for one in found.parts if one.safe]
+def _confirmed_deletions(ablation: Ablation) -> Iterator[str]:
+    safe = [part for part in ablation.parts if part.safe]
     if not safe:
         return
-    if not found.openings:
+    if not ablation.openings:
         yield "Not confirmed on held-out rows: run it again with --confirm."
         return
-    held = [one.part for one in safe if one.holds]
-    lost = [one.part for one in safe if not one.holds]
-    rows = f"on the {found.confirm_rows} rows of the confirm split"
-    if held:
-        yield f"Confirmed as safe {rows}, each alone: {', '.join(held)}."
-    if lost:
+    confirmed = [part.part for part in safe if part.holds]
+    refuted = [part.part for part in safe if not part.holds]
+    rows = f"on the {ablation.confirm_rows} rows of the confirm split"
+    if confirmed:
+        yield f"Confirmed as safe {rows}, each alone: {', '.join(confirmed)}."
+    if refuted:
         yield (
-            f"Not confirmed {rows}, keep for now: {', '.join(lost)} (the loss may reach "
+            f"Not confirmed {rows}, keep for now: {', '.join(refuted)} (the loss may reach "
             "the margin there)."
         )
-    if found.together is not None:
-        whole = found.together
-        name = whole.part.replace(" + ", ", ")
-        says = (
+    if ablation.together is not None:
+        together = ablation.together
+        name = together.part.replace(" + ", ", ")
+        result = (
             "is confirmed as safe too"
-            if whole.holds
+            if together.holds
             else "is not confirmed as safe: some parts may be redundant"
         )
-        yield f"Deleting {name} at once {says}."
-    if found.openings > 1:
+        yield f"Deleting {name} at once {result}."
+    if ablation.openings > 1:
         yield (
-            f"The confirm split has been opened {found.openings} times: each time makes it less "
+            f"The confirm split has been opened {ablation.openings} times: each time makes it less "
             "independent."
         )

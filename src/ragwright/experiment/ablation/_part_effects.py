@@ -43,9 +43,9 @@ class PartEffect:
             for all parts of one design, and all personas, if rows are split by them (Holm 1979).
         verdict: ``helps`` or ``harms`` if p_holm is at most 0.05 and the interval excludes 0.
         loss: Upper bound on the cost of deleting it (see :func:`ragwright.measure.most_lost`);
-            None where nothing bounds it.
-        margin: What a deletion may cost, in units of the measure; None where it has no scale.
-        clusters: Clusters that the rows fall into; None where rows stand for themselves.
+            None if it has no bound.
+        margin: Highest cost of a deletion, in units of the measure; None if it has no scale.
+        clusters: Number of clusters of rows; None if rows are independent.
     """
 
     part: str
@@ -71,23 +71,23 @@ class PartEffect:
 
     @property
     def within(self) -> bool:
-        """True where a deletion is shown to cost less than the margin."""
+        """True if a deletion is shown to cost less than the margin."""
         return self.loss is not None and self.margin is not None and self.loss < self.margin
 
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
-    """All that an ablation says of one part or preset.
+    """The result of an ablation for one part or preset.
 
     Attributes:
         part: Its name.
         design: ``leave one out`` or ``preset``; in runs of earlier versions also ``add one``,
             ``factorial`` and ``interaction`` (of two parts).
-        effects: One a measure, over all rows and then by persona.
-        tokens: Tokens that it adds to a prompt, mean over rows; None where none was sent.
-        cost: Money for them in 1,000 answers; None without prices.
-        trial: The trial that does without it; None in designs that delete nothing.
-        confirmed: The same on the confirm split, empty where that was left closed.
+        effects: One per measure, over all rows and then by persona.
+        tokens: Tokens that it adds to a prompt, mean over rows; None if no prompt was sent.
+        cost: Price of these tokens in 1,000 answers; None without prices.
+        trial: The trial without it; None in designs that delete nothing.
+        confirmed: The effects on the confirm split; empty if that stayed closed.
     """
 
     part: str
@@ -100,31 +100,31 @@ class PartResult:
 
     @property
     def label(self) -> str:
-        """Its name; of a shipped preset with its number in the comparison it comes from."""
+        """Its name; for a shipped preset, with its number in the original comparison."""
         number = presets().get(self.part, {}).get("source") if self.design == "preset" else None
         return f"{self.part} ({number})" if number else self.part
 
     @property
     def safe(self) -> bool:
-        """True where deleting it is shown to cost less than the margin, by every measure that has
-        a scale and for every persona, on the rows of the tune split.
+        """True if deleting it is shown to cost less than the margin, by every measure that has a
+        scale and for every persona, on the rows of the tune split.
         """
         return self.trial is not None and _all_within(self.effects)
 
     @property
     def holds(self) -> bool | None:
-        """Whether the confirm split says the same; None where it was not asked."""
+        """True if the confirm split gives the same result; None if it was not opened."""
         return _all_within(self.confirmed) if self.confirmed else None
 
     @property
     def state(self) -> str:
-        """In words: what may be done about the part."""
+        """A text on whether the part may be deleted."""
         if self.safe and self.holds is not False:
             return "safe to delete" + (", confirmed" if self.holds else "")
         if self.safe:
             return "not confirmed as safe"
-        found = {effect.verdict for effect in self.effects} - {"no effect proven"}
-        return " and ".join(sorted(found)) or "no effect proven"
+        verdicts = {effect.verdict for effect in self.effects} - {"no effect proven"}
+        return " and ".join(sorted(verdicts)) or "no effect proven"
 
 
 def _all_within(effects: Sequence[PartEffect]) -> bool:
@@ -134,13 +134,13 @@ def _all_within(effects: Sequence[PartEffect]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EffectOptions:
-    """How effects are told.
+    """Options for computing effects.
 
     Attributes:
-        scales: Measure -> its scale, None where it has none.
-        personas: Row id -> persona; effects are told by persona where there are several.
-        clusters: Row id -> cluster; None for rows that stand for themselves.
-        margin: What a deletion may cost, as a share of a measure's scale.
+        scales: Measure -> its scale; None if it has none.
+        personas: Row id -> persona; if there are several, effects are also split by persona.
+        clusters: Row id -> cluster; None if rows are independent.
+        margin: Highest cost of a deletion, as a share of a measure's scale.
         seed: Seed of flips and resampling.
     """
 
@@ -156,34 +156,43 @@ def part_effects(
     trials: Mapping[int, Sequence[RowResult]],
     how: EffectOptions,
 ) -> list[tuple[Contrast, tuple[PartEffect, ...]]]:
-    """Effects of every contrast, in their order, whose trials are all there, p-values corrected.
+    """Return the effects of every contrast whose trials exist, in order, with corrected p-values.
 
     Args:
-        contrasts: What is asked.
+        contrasts: The contrasts to measure.
         trials: Trial -> results of its rows, the same rows for all.
         how: Scales, personas, clusters, margin.
     """
-    found: dict[int, list[PartEffect]] = {}
-    asked = [one for one in contrasts if 0 in trials and one.trial in trials]
+    effects: dict[int, list[PartEffect]] = {}
+    measured = [contrast for contrast in contrasts if 0 in trials and contrast.trial in trials]
     names = sorted(set(how.personas.values()))
     groups = ["", *names] if len(names) > 1 else [""]
     for measure in how.scales:
-        tables = {number: _table(rows, measure) for number, rows in trials.items()}
-        for design in dict.fromkeys(one.design for one in asked):
-            of = [(at, one) for at, one in enumerate(asked) if one.design == design]
+        tables = {number: _scores_by_row(rows, measure) for number, rows in trials.items()}
+        for design in dict.fromkeys(contrast.design for contrast in measured):
+            in_design = [
+                (position, contrast)
+                for position, contrast in enumerate(measured)
+                if contrast.design == design
+            ]
             # Rows of all personas are one family of tests, those by persona another one.
             for family in ([""], groups[1:]):
-                made = [
-                    (at, _effect(one, tables, (measure, name), how))
-                    for at, one in of
+                family_effects = [
+                    (position, _contrast_effect(contrast, tables, (measure, name), how))
+                    for position, contrast in in_design
                     for name in family
                 ]
-                for (at, _), effect in zip(made, _corrected([e for _, e in made]), strict=True):
-                    found.setdefault(at, []).append(effect)
-    order = {measure: place for place, measure in enumerate(how.scales)}
+                for (position, _), effect in zip(
+                    family_effects, _holm_corrected([e for _, e in family_effects]), strict=True
+                ):
+                    effects.setdefault(position, []).append(effect)
+    order = {measure: rank for rank, measure in enumerate(how.scales)}
     return [
-        (one, tuple(sorted(found.get(at, ()), key=lambda e: (order[e.measure], e.persona))))
-        for at, one in enumerate(asked)
+        (
+            contrast,
+            tuple(sorted(effects.get(position, ()), key=lambda e: (order[e.measure], e.persona))),
+        )
+        for position, contrast in enumerate(measured)
     ]
 
 
@@ -196,18 +205,18 @@ def prompt_sizes(results: Sequence[RowResult], count: Callable[[str], int]) -> d
     }
 
 
-def part_tokens(one: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
+def part_tokens(contrast: Contrast, sizes: Mapping[int, Mapping[str, int]]) -> dict[str, int]:
     """Row id -> tokens that a part adds to its prompt.
 
     Args:
-        one: The part.
+        contrast: The contrast that measures the part.
         sizes: Trial -> row id -> tokens of its prompt (:func:`prompt_sizes`).
     """
-    less = sizes[one.trial]
-    return {row: size - less[row] for row, size in sizes[0].items() if row in less}
+    without_part = sizes[contrast.trial]
+    return {row: size - without_part[row] for row, size in sizes[0].items() if row in without_part}
 
 
-def _table(rows: Sequence[RowResult], measure: str) -> dict[str, Score]:
+def _scores_by_row(rows: Sequence[RowResult], measure: str) -> dict[str, Score]:
     return {
         result.row_id: score
         for result in rows
@@ -216,86 +225,94 @@ def _table(rows: Sequence[RowResult], measure: str) -> dict[str, Score]:
     }
 
 
-def _effect(
-    one: Contrast,
+def _contrast_effect(
+    contrast: Contrast,
     tables: Mapping[int, Table],
-    told: tuple[str, str],
-    how: EffectOptions,
+    key: tuple[str, str],
+    options: EffectOptions,
 ) -> PartEffect:
-    measure, persona = told
-    wanted = None
+    measure, persona = key
+    row_ids = None
     if persona:
-        wanted = {row for row, name in how.personas.items() if name == persona}
-    scale = how.scales[measure]
-    less, whole = (_counted(tables[trial], wanted, scale) for trial in (one.trial, 0))
+        row_ids = {row for row, name in options.personas.items() if name == persona}
+    scale = options.scales[measure]
+    without_part, with_part = (
+        _rows_counted(tables[trial], row_ids, scale) for trial in (contrast.trial, 0)
+    )
     margin = None
     if scale is not None and scale.high is not None:
-        margin = how.margin * (scale.high - scale.low)
-    bare = PartEffect(one.part, measure, persona, margin=margin)
-    if not whole.keys() & less.keys():
-        return bare
-    sides = [{row: (score,) for row, score in side.items()} for side in (less, whole)]
-    [found] = compare_rows(
-        *sides, seed=how.seed, clusters=how.clusters, scales={measure: scale}
+        margin = options.margin * (scale.high - scale.low)
+    effect = PartEffect(contrast.part, measure, persona, margin=margin)
+    if not with_part.keys() & without_part.keys():
+        return effect
+    sides = [{row: (score,) for row, score in side.items()} for side in (without_part, with_part)]
+    [comparison] = compare_rows(
+        *sides, seed=options.seed, clusters=options.clusters, scales={measure: scale}
     ).measures
     loss = None
     if margin is not None and scale is not None:
-        loss = most_lost(whole, less, scale, seed=how.seed, clusters=how.clusters)
-    return replace(_upward(bare, found, scale), loss=loss)
+        loss = most_lost(
+            with_part, without_part, scale, seed=options.seed, clusters=options.clusters
+        )
+    return replace(_effect_of_comparison(effect, comparison, scale), loss=loss)
 
 
-def _counted(table: Table, wanted: set[str] | None, scale: MeasureScale | None) -> dict[str, Score]:
-    """The scores of a trial's rows; an abstention on a row with gold has the worst value."""
+def _rows_counted(
+    table: Table, row_ids: set[str] | None, scale: MeasureScale | None
+) -> dict[str, Score]:
+    """Return the scores of a trial's rows; an abstention on a row with gold has the worst value."""
     return {
         row: counted_as_worst(score, scale)
         for row, score in table.items()
-        if wanted is None or row in wanted
+        if row_ids is None or row in row_ids
     }
 
 
-def _upward(bare: PartEffect, found: Comparison, scale: MeasureScale | None) -> PartEffect:
-    """The comparison as an effect in the direction that is good."""
-    difference, low, high = found.difference, found.low, found.high
+def _effect_of_comparison(
+    effect: PartEffect, comparison: Comparison, scale: MeasureScale | None
+) -> PartEffect:
+    """Fill in the comparison, with signs so that positive is good."""
+    difference, low, high = comparison.difference, comparison.low, comparison.high
     if scale is not None and not scale.higher_is_better:
         difference = None if difference is None else -difference
         low, high = (None if end is None else -end for end in (high, low))
     return replace(
-        bare,
-        n=found.n,
-        with_part=found.mean_b,
-        without=found.mean_a,
+        effect,
+        n=comparison.n,
+        with_part=comparison.mean_b,
+        without=comparison.mean_a,
         difference=difference,
         low=low,
         high=high,
-        p=found.p_verdict,
-        clusters=found.clusters,
+        p=comparison.p_verdict,
+        clusters=comparison.clusters,
     )
 
 
-def _corrected(effects: Sequence[PartEffect]) -> list[PartEffect]:
-    """Effects with p-values corrected for their number, and their verdicts."""
+def _holm_corrected(effects: Sequence[PartEffect]) -> list[PartEffect]:
+    """Correct the p-values for their number, and set the verdicts."""
     corrected = iter(holm([e.p for e in effects if e.p is not None]))
     return [
-        effect if effect.p is None else _judged(replace(effect, p_holm=next(corrected)))
+        effect if effect.p is None else _with_verdict(replace(effect, p_holm=next(corrected)))
         for effect in effects
     ]
 
 
-def _judged(effect: PartEffect) -> PartEffect:
+def _with_verdict(effect: PartEffect) -> PartEffect:
     low, high, p = effect.low, effect.high, effect.p_holm
     if p is None or p > LEVEL or low is None or high is None or low <= 0 <= high:
         return effect
     return replace(effect, verdict="helps" if (effect.difference or 0.0) > 0 else "harms")
 
 
-def part_body(one: PartResult) -> dict[str, Any]:
-    """A part's result as JSON-able values, for the run store."""
-    return {**asdict(one), "safe": one.safe, "holds": one.holds}
+def part_body(result: PartResult) -> dict[str, Any]:
+    """Return a part's result as JSON-able values, for the run store."""
+    return {**asdict(result), "safe": result.safe, "holds": result.holds}
 
 
 def part_of(body: Mapping[str, Any]) -> PartResult:
-    """The result that :func:`part_body` made the values of."""
-    kept = {key: value for key, value in body.items() if key not in ("safe", "holds")}
+    """Rebuild the result from the values of :func:`part_body`."""
+    values = {key: value for key, value in body.items() if key not in ("safe", "holds")}
     for name in ("effects", "confirmed"):
-        kept[name] = tuple(PartEffect(**effect) for effect in body[name])
-    return PartResult(**kept)
+        values[name] = tuple(PartEffect(**effect) for effect in body[name])
+    return PartResult(**values)

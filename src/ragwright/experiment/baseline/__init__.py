@@ -1,4 +1,4 @@
-"""Baseline: distances of questions and answers, compared with those of given pairs."""
+"""Baselines: distances between questions and answers, compared with those of given pairs."""
 
 import lazy_loader
 

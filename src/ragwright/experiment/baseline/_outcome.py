@@ -1,4 +1,4 @@
-"""Whether answers came nearer to their questions than those of a baseline, or moved away."""
+"""Shifts of distances: whether answers moved nearer to their questions than a baseline's."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ BaselineOutcome: TypeAlias = Literal["smaller", "about equal", "larger", "undeci
 _DISTANCE = "QADistance"
 _LEVEL = 0.05
 _SETTLED = 0.9
-"""Of the room that the margin leaves, how much the interval may fill in the estimate of pairs."""
+"""Share of the remaining margin that the interval may fill, when pairs are estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class DistanceShift:
-    """How the distances of one set differ from those of another, pair by pair.
+    """The difference between two sets of distances, pair by pair.
 
     Attributes:
         outcome: ``about equal`` where the interval lies within the margin; else ``smaller`` or
@@ -63,13 +63,15 @@ def distance_shift(
         seed: Seed of the interval and of the test.
     """
     shared = [name for name in before if name in after]
-    moved = [round(after[name] - before[name], 6) for name in shared]
-    summary = aggregate([Score("difference", "scored", value) for value in moved], seed)
+    differences = [round(after[name] - before[name], 6) for name in shared]
+    summary = aggregate([Score("difference", "scored", value) for value in differences], seed)
     low, high = summary.low, summary.high
-    if len(moved) > 1 and len(set(moved)) == 1:
-        low = high = moved[0]
+    if len(differences) > 1 and len(set(differences)) == 1:
+        low = high = differences[0]
     try:
-        compared = compare_rows(_scored(before), _scored(after), seed=seed)[_DISTANCE]
+        compared = compare_rows(_distance_scores(before), _distance_scores(after), seed=seed)[
+            _DISTANCE
+        ]
     except MeasureError:
         return DistanceShift("undecided", 0, None, None, None, None, margin)
     outcome: BaselineOutcome = "undecided"
@@ -84,10 +86,10 @@ def distance_shift(
     elif summary.mean and compared.p is not None and compared.p <= _LEVEL:
         outcome = "smaller" if summary.mean < 0 else "larger"
     rare = outcome in ("smaller", "larger") and compared.verdict == "no change proven"
-    more = _more_pairs(moved, margin) if outcome == "undecided" and not reason else None
+    more = _more_pairs(differences, margin) if outcome == "undecided" and not reason else None
     return DistanceShift(
         outcome,
-        len(moved),
+        len(differences),
         summary.mean,
         low,
         high,
@@ -99,17 +101,17 @@ def distance_shift(
     )
 
 
-def _more_pairs(moved: Sequence[float], margin: float) -> int | None:
-    """How many more pairs of this spread would put the interval within the margin."""
-    if len(moved) < 2:
+def _more_pairs(differences: Sequence[float], margin: float) -> int | None:
+    """Estimate how many more pairs of this spread put the interval within the margin."""
+    if len(differences) < 2:
         return None
-    mean = sum(moved) / len(moved)
+    mean = sum(differences) / len(differences)
     room = _SETTLED * (margin - abs(mean))
     if room <= 0:
         return None
-    spread = math.sqrt(sum((value - mean) ** 2 for value in moved) / (len(moved) - 1))
-    return max(1, math.ceil((1.96 * spread / room) ** 2) - len(moved))
+    spread = math.sqrt(sum((value - mean) ** 2 for value in differences) / (len(differences) - 1))
+    return max(1, math.ceil((1.96 * spread / room) ** 2) - len(differences))
 
 
-def _scored(distances: Mapping[str, float]) -> dict[str, tuple[Score, ...]]:
+def _distance_scores(distances: Mapping[str, float]) -> dict[str, tuple[Score, ...]]:
     return {name: (Score(_DISTANCE, "scored", value),) for name, value in distances.items()}

@@ -1,4 +1,4 @@
-"""Sets of questions and answers with their vectors and distances, as a run keeps them."""
+"""Sets of questions and answers with their vectors and distances, as stored in a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class KeptPair:
 
 @dataclass(frozen=True, slots=True)
 class DistanceSet:
-    """The distances of one set of answers beside those that mean nothing.
+    """The distances of one set of answers, with the null baselines.
 
     Attributes:
         name: ``baseline``, ``experiment``, ``with_chunk`` or ``without_chunk``.
@@ -104,17 +104,17 @@ class DistanceSet:
 
 @dataclass(frozen=True, slots=True)
 class BaselineResult:
-    """What comparing answers with a baseline of pairs came to.
+    """The comparison of answers with a baseline of pairs.
 
     Attributes:
         run: Run that holds every pair with its vectors.
-        testset: Where the pairs come from.
+        testset: Testset that holds the pairs.
         embedder: Embedding model of all vectors.
         changed: What the experiment changes of the project, as ``key=value``.
         sets: The baseline first.
         shift: The experiment against the baseline.
-        context: Answers with the chunk against those without it; None where it was not asked.
-        notes: What to know of the numbers.
+        context: Answers with the chunk against those without it; None if it was not requested.
+        notes: Remarks on the numbers.
         name: Name of the experiment's run, empty if it has none.
         started: When it was run, seconds since 1970.
     """
@@ -132,12 +132,12 @@ class BaselineResult:
 
     @property
     def label(self) -> str:
-        """What to call the experiment: its name, else what it changes."""
+        """The experiment's label: its name, or else what it changes."""
         return self.name or ", ".join(self.changed) or "the project as it is"
 
     @property
     def way(self) -> float | None:
-        """How far S_e is from S_b, as a share of the way from S_b to shuffled answers.
+        """Distance of S_e from S_b, as a share of the distance from S_b to shuffled answers.
 
         It has no unit, so that experiments with different embedding models can be compared by it.
         """
@@ -151,33 +151,33 @@ class BaselineResult:
     @property
     def pairs(self) -> tuple[KeptPair, ...]:
         """Every pair of every set."""
-        return tuple(pair for one in self.sets for pair in one.pairs)
+        return tuple(pair for group in self.sets for pair in group.pairs)
 
 
-def kept_pairs(name: str, rows: Sequence[Row], found: QADistances) -> tuple[KeptPair, ...]:
+def kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[KeptPair, ...]:
     """The pairs behind distances, with their texts and vectors."""
     by_id: Mapping[str, Row] = {row.id: row for row in rows}
-    made = []
-    for at, key in enumerate(found.row_ids):
+    pairs = []
+    for at, key in enumerate(distances.row_ids):
         row = by_id[key]
-        made.append(
+        pairs.append(
             KeptPair(
                 name,
                 key,
                 row.user_input,
                 row.said,
                 row.retrieved_contexts,
-                tuple(found.questions[at].round(6).tolist()),
-                tuple(found.answers[at].round(6).tolist()),
-                found.own[at],
+                tuple(distances.questions[at].round(6).tolist()),
+                tuple(distances.answers[at].round(6).tolist()),
+                distances.own[at],
                 _sources(row),
-                found.shuffled[at],
-                found.echoed[at],
-                found.chunk[at] if found.chunk else None,
-                found.ranks[at],
+                distances.shuffled[at],
+                distances.echoed[at],
+                distances.chunk[at] if distances.chunk else None,
+                distances.ranks[at],
             )
         )
-    return tuple(made)
+    return tuple(pairs)
 
 
 def _sources(row: Row) -> tuple[str, ...]:

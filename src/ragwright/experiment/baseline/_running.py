@@ -1,4 +1,4 @@
-"""Answering the questions of a baseline by a project under other settings, and comparing."""
+"""Answer the questions of a baseline by a project under other settings, and compare."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 _MEASURE = "TokenF1"
 _YARDSTICK = "judge."
-"""Settings that measure the experiment and are no part of it."""
+"""Settings that measure the experiment but are no part of it."""
 _INDEXED = ("chunk.", "embed.", "keyword.", "store.")
 
 
 @dataclass(frozen=True, slots=True)
 class Baselining:
-    """How answers are compared with a baseline.
+    """Options of a comparison with a baseline.
 
     Attributes:
         settings: What the experiment changes, as ``key=value``: chunker, embedder, model, prompt.
@@ -66,26 +66,28 @@ def run_baseline(
     with its vectors.
 
     Raises:
-        ConfigError: No embedding model is set, or answers with and without the chunk are asked
-            for and no chat model is set.
+        ConfigError: No embedding model is set, or answers with and without the chunk are requested
+            and no chat model is set.
         TestsetError: Fewer than two rows are pairs.
-        StoppedError: The budget or a key stopped it; what was answered is kept.
+        StoppedError: The budget or a key stopped it; finished answers are stored.
     """
     options = how or Baselining()
-    variant, embedder = _experiment(project, options)
-    rows, notes = _pairs(project, testset)
+    variant, embedder = _experiment_project(project, options)
+    rows, notes = _pair_rows(project, testset)
     build_like(variant, project)
-    baseline = _measured(
+    baseline = _distance_set(
         variant, BASELINE, [given_answer(row) for row in rows.rows], embedder, options
     )
     sets = [baseline]
-    for name, asked in _asked(rows, options):
-        evaluation, summary = evaluate_testset(variant, asked, _MEASURE, _evaluating(options, name))
+    for name, questions in _question_sets(rows, options):
+        evaluation, summary = evaluate_testset(
+            variant, questions, _MEASURE, _evaluating_options(options, name)
+        )
         if summary.reason is not None:  # sets that are cut off cannot be compared
             raise summary.reason
-        found = _answered(variant, name, evaluation, embedder, options)
-        sets.append(replace(found, run=summary.run))
-    whole, baseline = baseline, _same_pairs(variant, rows, sets, embedder, options)
+        answered = _answered_set(variant, name, evaluation, embedder, options)
+        sets.append(replace(answered, run=summary.run))
+    complete, baseline = baseline, _same_pairs(variant, rows, sets, embedder, options)
     sets[0] = baseline
     shift, context = shifts_of(sets, options.margin, options.seed)
     result = BaselineResult(
@@ -96,7 +98,7 @@ def run_baseline(
         tuple(sets),
         shift,
         context,
-        (*notes, *_doubts(sets)),
+        (*notes, *_distance_notes(sets)),
         options.name,
     )
     pinned = {
@@ -105,37 +107,37 @@ def run_baseline(
         "margin": options.margin,
         "seed": options.seed,
     }
-    return keep_baseline(variant.runs, result, whole.pairs, pinned)
+    return keep_baseline(variant.runs, result, complete.pairs, pinned)
 
 
 def forecast_baseline(
     project: Project, testset: str | Testset, how: Baselining | None = None
 ) -> tuple[Forecast, tuple[str, ...]]:
-    """What the answers of :func:`run_baseline` would call and cost, and what is not counted.
+    """Forecast the calls and cost of :func:`run_baseline`, and name what is not counted.
 
     Where the experiment's index is not built yet, the project's own stands in for it.
     """
     options = how or Baselining()
-    variant, _ = _experiment(project, options)
-    rows, _ = _pairs(project, testset)
+    variant, _ = _experiment_project(project, options)
+    rows, _ = _pair_rows(project, testset)
     notes = ["the vectors of questions and answers are not counted"]
     known = variant.store.holds(variant.pair)
     if not known:
-        kept = tuple(text for text in options.settings if not text.startswith(_INDEXED))
-        variant, _ = _experiment(project, replace(options, settings=kept))
+        query_time = tuple(text for text in options.settings if not text.startswith(_INDEXED))
+        variant, _ = _experiment_project(project, replace(options, settings=query_time))
         notes.append("the experiment's index is not built: its vectors are not counted either")
-    found: Forecast | None = None
-    for name, asked in _asked(rows, options):
-        part = forecast_testset(variant, asked, _MEASURE, _evaluating(options, name))
-        found = part if found is None else found + part
-    assert found is not None
-    return found, tuple(notes)
+    total: Forecast | None = None
+    for name, questions in _question_sets(rows, options):
+        part = forecast_testset(variant, questions, _MEASURE, _evaluating_options(options, name))
+        total = part if total is None else total + part
+    assert total is not None
+    return total, tuple(notes)
 
 
-def _experiment(project: Project, how: Baselining) -> tuple[Project, str]:
+def _experiment_project(project: Project, options: Baselining) -> tuple[Project, str]:
     """The project under the experiment's settings, and its embedding model."""
-    given = (*project.session.overrides, *how.settings)
-    settings = load_settings(project.folder.file, given)
+    overrides = (*project.session.overrides, *options.settings)
+    settings = load_settings(project.folder.file, overrides)
     embedder = settings.judge.embedder or settings.embed.model
     if not embedder:
         raise ConfigError(
@@ -144,7 +146,7 @@ def _experiment(project: Project, how: Baselining) -> tuple[Project, str]:
             hint="set embed.model (or judge.embedder, for the distances alone), for example "
             "--set embed.model=st:FOLDER",
         )
-    if how.context and settings.answer.model == ExtractiveReranker.name:
+    if options.context and settings.answer.model == ExtractiveReranker.name:
         raise ConfigError(
             "answers without the chunk need a chat model, and none is set",
             where=str(project.folder.file),
@@ -153,7 +155,7 @@ def _experiment(project: Project, how: Baselining) -> tuple[Project, str]:
     return project.variant(settings), embedder
 
 
-def _pairs(project: Project, testset: str | Testset) -> tuple[Testset, tuple[str, ...]]:
+def _pair_rows(project: Project, testset: str | Testset) -> tuple[Testset, tuple[str, ...]]:
     """The rows that are pairs, and a note on those that are not."""
     if isinstance(testset, str):
         testset = project_testset(project.folder, testset, purpose=BASELINE)
@@ -167,35 +169,38 @@ def _pairs(project: Project, testset: str | Testset) -> tuple[Testset, tuple[str
             "reference_contexts",
         )
     rows = _with_sources(project, rows)
-    left = len(testset.rows) - len(rows)
-    notes = (f"left out: {counted(left, 'row')} without a reference answer",) if left else ()
+    left_out = len(testset.rows) - len(rows)
+    notes = (
+        (f"left out: {counted(left_out, 'row')} without a reference answer",) if left_out else ()
+    )
     return replace(testset, rows=rows), (*testset.notes, *notes)
 
 
 def _with_sources(project: Project, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Rows with the documents that hold their chunk, so that these can be forgotten."""
-    bare = [row for row in rows if not (row.reference_spans or row.reference_ids)]
-    places: dict[str, dict[str, int]] = {
-        " ".join(text.split()): {} for row in bare for text in row.reference_contexts
+    """Add the documents that hold each row's chunk, so that these can be forgotten."""
+    without_sources = [row for row in rows if not (row.reference_spans or row.reference_ids)]
+    holders: dict[str, dict[str, int]] = {
+        " ".join(text.split()): {} for row in without_sources for text in row.reference_contexts
     }
-    for document in project.documents() if places else ():
+    for document in project.documents() if holders else ():
         flat = " ".join(document.text.split())
-        for text, found in places.items():
+        for text, ids in holders.items():
             if text in flat:
-                found[document.id] = 1
-    held = {
-        row.id: {k: 1 for text in row.reference_contexts for k in places[" ".join(text.split())]}
-        for row in bare
+                ids[document.id] = 1
+    ids_by_row = {
+        row.id: {k: 1 for text in row.reference_contexts for k in holders[" ".join(text.split())]}
+        for row in without_sources
     }
     return tuple(
-        replace(row, reference_ids=held[row.id]) if held.get(row.id) else row for row in rows
+        replace(row, reference_ids=ids_by_row[row.id]) if ids_by_row.get(row.id) else row
+        for row in rows
     )
 
 
-def _asked(rows: Testset, how: Baselining) -> list[tuple[str, Testset]]:
-    """The sets to be answered: by the project, and from the chunk and without it."""
-    found = [("experiment", rows)]
-    if how.context:
+def _question_sets(rows: Testset, options: Baselining) -> list[tuple[str, Testset]]:
+    """Return the sets to answer: by the project, and from the chunk and without it."""
+    sets = [("experiment", rows)]
+    if options.context:
         known = tuple(row for row in rows.rows if gold_texts(row))
         if not known:
             raise TestsetError(
@@ -204,81 +209,81 @@ def _asked(rows: Testset, how: Baselining) -> list[tuple[str, Testset]]:
                 hint="add reference_contexts to the rows, or leave --context out",
             )
         for name, suite in (("with_chunk", "chunk"), ("without_chunk", CLOSED_BOOK)):
-            carried = tuple(_carrying(row, suite) for row in known)
-            found.append((name, replace(rows, rows=carried, notes=())))
-    return found
+            with_passages = tuple(_with_suite_passages(row, suite) for row in known)
+            sets.append((name, replace(rows, rows=with_passages, notes=())))
+    return sets
 
 
-def _carrying(row: Row, suite: str) -> Row:
-    given = () if suite == CLOSED_BOOK else gold_texts(row)
-    return replace(row, retrieved_contexts=given, metadata={**row.metadata, "suite": suite})
+def _with_suite_passages(row: Row, suite: str) -> Row:
+    passages = () if suite == CLOSED_BOOK else gold_texts(row)
+    return replace(row, retrieved_contexts=passages, metadata={**row.metadata, "suite": suite})
 
 
-def _evaluating(how: Baselining, name: str) -> Evaluating:
-    called = how.name if name == "experiment" else ""
-    return Evaluating(resume=how.resume, seed=how.seed, answers=True, name=called)
+def _evaluating_options(options: Baselining, name: str) -> Evaluating:
+    run_name = options.name if name == "experiment" else ""
+    return Evaluating(resume=options.resume, seed=options.seed, answers=True, name=run_name)
 
 
-def _answered(
-    project: Project, name: str, evaluation: Evaluation, embedder: str, how: Baselining
+def _answered_set(
+    project: Project, name: str, evaluation: Evaluation, embedder: str, options: Baselining
 ) -> DistanceSet:
     rows = [result.row for result in evaluation.results if result.row is not None]
     declined = [row for row in rows if row.metadata.get("abstained")]
-    found = _measured(
-        project, name, [row for row in rows if not row.metadata.get("abstained")], embedder, how
+    distances = _distance_set(
+        project, name, [row for row in rows if not row.metadata.get("abstained")], embedder, options
     )
-    return replace(found, asked=len(evaluation.results), abstained=len(declined))
+    return replace(distances, asked=len(evaluation.results), abstained=len(declined))
 
 
-def _measured(
-    project: Project, name: str, rows: Sequence[Row], embedder: str, how: Baselining
+def _distance_set(
+    project: Project, name: str, rows: Sequence[Row], embedder: str, options: Baselining
 ) -> DistanceSet:
     """Distances of rows that have a response, with their null baselines."""
     if sum(bool(row.said) for row in rows) < 2:
         return DistanceSet(name, len(rows), 0, None)
     setup = MeasureSetup(embedder=embedder)
-    found = project.runner.run(qa_distances(rows, setup, how.seed, most=None))
-    return DistanceSet(name, len(rows), 0, found, kept_pairs(name, rows, found))
+    distances = project.runner.run(qa_distances(rows, setup, options.seed, most=None))
+    return DistanceSet(name, len(rows), 0, distances, kept_pairs(name, rows, distances))
 
 
 def _same_pairs(
-    project: Project, rows: Testset, sets: Sequence[DistanceSet], embedder: str, how: Baselining
+    project: Project, rows: Testset, sets: Sequence[DistanceSet], embedder: str, options: Baselining
 ) -> DistanceSet:
-    """The baseline over the pairs that the experiment answered, as both sets must be compared."""
+    """Restrict the baseline to the pairs that the experiment answered."""
     baseline, experiment = sets[0], sets[1]
     if len(experiment.own) < 2 or len(experiment.own) == len(baseline.own):
         return baseline
     shared = [given_answer(row) for row in rows.rows if row.id in experiment.own]
-    found = _measured(project, BASELINE, shared, embedder, how)
-    return replace(found, asked=baseline.asked)
+    answered = _distance_set(project, BASELINE, shared, embedder, options)
+    return replace(answered, asked=baseline.asked)
 
 
-def _doubts(sets: Sequence[DistanceSet]) -> list[str]:
-    """What speaks against reading a set's distances as quality."""
+def _distance_notes(sets: Sequence[DistanceSet]) -> list[str]:
+    """Return reasons not to read a set's distances as quality."""
     notes = []
     own = sets[0].mean
-    for one in sets:
-        if len({pair.answer for pair in one.pairs}) == 1:
-            notes.append(f"{one.name}: every answer is the same text, so its ranks say nothing")
-        if one.distances is not None and one.mean is not None and own is not None:
-            echoed = one.distances.echoed
-            if one.mean - sum(echoed) / len(echoed) < own - one.mean:
+    for group in sets:
+        if len({pair.answer for pair in group.pairs}) == 1:
+            notes.append(f"{group.name}: every answer is the same text, so its ranks say nothing")
+        if group.distances is not None and group.mean is not None and own is not None:
+            echoed = group.distances.echoed
+            if group.mean - sum(echoed) / len(echoed) < own - group.mean:
                 notes.append(
-                    f"{one.name}: the distances are closer to those of the echoed questions than "
+                    f"{group.name}: the distances are closer to those of the echoed questions than "
                     "to those of the pairs: the answers repeat the questions' words"
                 )
-        if one.name == BASELINE:
-            if len(one.pairs) < one.asked:
+        if group.name == BASELINE:
+            if len(group.pairs) < group.asked:
                 notes.append(
-                    f"S_b and S_e are both over the {len(one.pairs)} of {one.asked} pairs that the "
-                    "experiment answered"
+                    f"S_b and S_e are both over the {len(group.pairs)} of {group.asked} pairs "
+                    "that the experiment answered"
                 )
             continue
-        lost = one.asked - one.abstained - len(one.pairs)
-        if one.abstained or lost:
+        lost = group.asked - group.abstained - len(group.pairs)
+        if group.abstained or lost:
             failed = f" and {lost} without an answer" if lost else ""
             notes.append(
-                f"{one.name}: {one.abstained} of {one.asked} questions were declined{failed}; they "
-                "have no distance and are not compared"
+                f"{group.name}: {group.abstained} of {group.asked} questions were "
+                f"declined{failed}; they have no distance and are not compared"
             )
     return notes

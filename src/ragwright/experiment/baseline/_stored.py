@@ -1,4 +1,4 @@
-"""Baselines as the run store keeps them: written once, read by reports and comparisons."""
+"""Baselines in the run store: written once, read by reports and comparisons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ._pairs import BaselineResult, DistanceSet, KeptPair
 _T = TypeVar("_T")
 
 _MARGIN = 0.1
-"""Margin of runs that do not name theirs: it was the default when they were written."""
+"""Margin of runs that do not store theirs: it was the default when they were written."""
 
 _OLDER = (
     "this run was stored before echoed questions and random chunks were kept with it; shuffled "
@@ -31,35 +31,35 @@ _TUPLES = ("passages", "question_vector", "answer_vector")
 
 
 def keep_baseline(
-    runs: Runs, found: BaselineResult, whole: Sequence[KeptPair], pinned: Mapping[str, Any]
+    runs: Runs, result: BaselineResult, all_pairs: Sequence[KeptPair], pinned: Mapping[str, Any]
 ) -> BaselineResult:
     """Store a result as a run of its own, and return it with that run's id.
 
     Args:
         runs: The run store.
-        found: What was measured.
-        whole: Every given pair, also those that the experiment did not answer.
+        result: The measured result.
+        all_pairs: Every given pair, also those that the experiment did not answer.
         pinned: Further facts of the run's manifest.
     """
     manifest = {
-        "testset": found.testset,
-        "embedder": found.embedder,
-        "changed": list(found.changed),
-        "notes": list(found.notes),
-        "name": found.name,
-        "asked": {one.name: [one.asked, one.abstained] for one in found.sets},
-        "runs": {one.name: one.run for one in found.sets if one.run},
+        "testset": result.testset,
+        "embedder": result.embedder,
+        "changed": list(result.changed),
+        "notes": list(result.notes),
+        "name": result.name,
+        "asked": {group.name: [group.asked, group.abstained] for group in result.sets},
+        "runs": {group.name: group.run for group in result.sets if group.run},
         **pinned,
     }
     run = runs.start(BASELINE, manifest)
-    compared = {pair.id: pair for pair in found.sets[0].pairs}
-    bare = [compared.get(pair.id) or _without_baselines(pair) for pair in whole]
-    pairs = [*bare, *(pair for one in found.sets[1:] for pair in one.pairs)]
-    for at, pair in enumerate(pairs):
-        row = RunRow(at, f"{pair.set}/{pair.id}", "done", pair.body())
+    compared = {pair.id: pair for pair in result.sets[0].pairs}
+    baseline = [compared.get(pair.id) or _without_null_baselines(pair) for pair in all_pairs]
+    pairs = [*baseline, *(pair for group in result.sets[1:] for pair in group.pairs)]
+    for position, pair in enumerate(pairs):
+        row = RunRow(position, f"{pair.set}/{pair.id}", "done", pair.body())
         runs.append(run, row, sources=pair.sources)
     runs.finish(run, "complete")
-    return replace(found, run=run, started=runs.get(run).started)
+    return replace(result, run=run, started=runs.get(run).started)
 
 
 def stored_baseline(runs: Runs, name: str) -> BaselineResult:
@@ -75,7 +75,7 @@ def stored_baseline(runs: Runs, name: str) -> BaselineResult:
     for row in runs.rows(run.id):
         pair = _pair_of(row.body)
         by_set.setdefault(pair.set, []).append(pair)
-    names = [BASELINE, *(one for one in by_set if one != BASELINE)]
+    names = [BASELINE, *(set_name for set_name in by_set if set_name != BASELINE)]
     if len(names) < 2 or BASELINE not in by_set:
         raise StoreError(
             f"the baseline {run.id} has no answers that can be compared",
@@ -86,7 +86,7 @@ def stored_baseline(runs: Runs, name: str) -> BaselineResult:
         by_set[BASELINE] = [pair for pair in by_set[BASELINE] if pair.id in answered]
     manifest = run.manifest
     seed = int(manifest.get("seed", 0))
-    sets = [_set_of(one, by_set[one], manifest, seed) for one in names]
+    sets = [_set_of(set_name, by_set[set_name], manifest, seed) for set_name in names]
     shift, context = shifts_of(sets, float(manifest.get("margin", _MARGIN)), seed)
     notes = tuple(manifest.get("notes", ()))
     complete = all(pair.echoed is not None for pairs in by_set.values() for pair in pairs)
@@ -111,24 +111,24 @@ def stored_baselines(runs: Runs, most: int | None = None) -> tuple[BaselineResul
         runs: The run store.
         most: Read only this many, the newest ones; None for all.
     """
-    found: list[BaselineResult] = []
+    results: list[BaselineResult] = []
     for run in reversed(baseline_runs(runs)):
-        if most is not None and len(found) == most:
+        if most is not None and len(results) == most:
             break
         try:
-            found.append(stored_baseline(runs, run.id))
+            results.append(stored_baseline(runs, run.id))
         except StoreError:  # all its pairs are forgotten
             continue
-    return tuple(found)
+    return tuple(results)
 
 
 def known_baselines(runs: Runs) -> tuple[KnownRun, ...]:
-    """Every stored baseline as a line of a list, newest first."""
+    """Return every stored baseline as an entry of a list, newest first."""
     return tuple(known_run(run) for run in reversed(baseline_runs(runs)))
 
 
 def list_baselines(folder: str | Path) -> tuple[KnownRun, ...]:
-    """As :func:`known_baselines`, of a project folder."""
+    """Like :func:`known_baselines`, for a project folder."""
     with Project.open(ProjectFolder(Path(folder)).root) as project:
         return known_baselines(project.runs)
 
@@ -161,14 +161,14 @@ def shifts_of(
         own, other = (sum(values) / len(values) for values in (known.own, known.shuffled))
         margin = share * (other - own)
     shift = distance_shift(sets[0].own, sets[1].own, margin, seed=seed)
-    by_name = {one.name: one.own for one in sets}
+    by_name = {group.name: group.own for group in sets}
     if not {"with_chunk", "without_chunk"} <= by_name.keys():
         return shift, None
     context = distance_shift(by_name["without_chunk"], by_name["with_chunk"], margin, seed=seed)
     return shift, context
 
 
-def _without_baselines(pair: KeptPair) -> KeptPair:
+def _without_null_baselines(pair: KeptPair) -> KeptPair:
     """A pair that the experiment did not answer: its null baselines are those of another set."""
     return replace(pair, shuffled=None, echoed=None, random_chunk=None, rank=None)
 
@@ -181,10 +181,10 @@ def _pair_of(body: Mapping[str, Any]) -> KeptPair:
 def _set_of(
     name: str, pairs: Sequence[KeptPair], manifest: Mapping[str, Any], seed: int
 ) -> DistanceSet:
-    asked, abstained = manifest.get("asked", {}).get(name, (len(pairs), 0))
+    questions, abstained = manifest.get("asked", {}).get(name, (len(pairs), 0))
     run = str(manifest.get("runs", {}).get(name, ""))
-    found = _distances_of(pairs, seed) if len(pairs) > 1 else None
-    return DistanceSet(name, asked, abstained, found, tuple(pairs), run)
+    distances = _distances_of(pairs, seed) if len(pairs) > 1 else None
+    return DistanceSet(name, questions, abstained, distances, tuple(pairs), run)
 
 
 def _distances_of(pairs: Sequence[KeptPair], seed: int) -> QADistances:
@@ -196,17 +196,17 @@ def _distances_of(pairs: Sequence[KeptPair], seed: int) -> QADistances:
     return QADistances(
         ids,
         tuple(pair.distance for pair in pairs),
-        _known(pair.shuffled for pair in pairs),
-        _known(pair.echoed for pair in pairs),
-        _known(pair.random_chunk for pair in pairs),
-        _known(pair.rank for pair in pairs),
+        _all_or_none(pair.shuffled for pair in pairs),
+        _all_or_none(pair.echoed for pair in pairs),
+        _all_or_none(pair.random_chunk for pair in pairs),
+        _all_or_none(pair.rank for pair in pairs),
         questions,
         answers,
     )
 
 
-def _known(values: Iterable[_T | None]) -> tuple[_T, ...]:
+def _all_or_none(values: Iterable[_T | None]) -> tuple[_T, ...]:
     """The values if all are known, else none."""
-    listed = tuple(values)
-    known = tuple(value for value in listed if value is not None)
-    return known if len(known) == len(listed) else ()
+    all_values = tuple(values)
+    known = tuple(value for value in all_values if value is not None)
+    return known if len(known) == len(all_values) else ()

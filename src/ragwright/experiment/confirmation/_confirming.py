@@ -1,6 +1,4 @@
-"""Confirming: the best trials of a sweep against the current settings, on rows that chose
-nothing.
-"""
+"""Confirming: the best trials of a sweep against the current settings, on held-out rows."""
 
 from __future__ import annotations
 
@@ -47,11 +45,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Confirming:
-    """How to confirm.
+    """Options of a confirmation.
 
     Attributes:
         top: How many of the best trials are confirmed together.
-        clusters: What rows share that are not independent: empty or ``document`` for gold
+        clusters: What dependent rows have in common: empty or ``document`` for gold
             documents, ``row`` for rows that stand for themselves, else a column.
     """
 
@@ -61,13 +59,13 @@ class Confirming:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """What confirming came to.
+    """The outcome of :func:`confirm`.
 
     Attributes:
-        run: Run that holds it.
-        study: What was swept.
-        verdict: What the two splits say.
-        again: True where it was confirmed before and is only shown again.
+        run: Run that holds the result.
+        study: The swept study.
+        verdict: The result on both splits.
+        again: True if it was confirmed before and the stored result is shown.
         overrides: Values of ``--set`` that were taken from the sweep.
     """
 
@@ -80,7 +78,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class _Swept:
-    """A stored sweep, as far as confirming needs it."""
+    """The parts of a stored sweep that confirming needs."""
 
     run: Run
     study: Study
@@ -91,8 +89,8 @@ class _Swept:
     @property
     def board(self) -> tuple[TrialResult, ...]:
         """Candidates with a value, best first."""
-        found = leaderboard(self.trials, [self.objective])
-        return tuple(trial for trial in found if trial.number)
+        ranked = leaderboard(self.trials, [self.objective])
+        return tuple(trial for trial in ranked if trial.number)
 
     @property
     def incumbent(self) -> TrialResult:
@@ -102,8 +100,7 @@ class _Swept:
 
 @at_work("confirm")
 def confirm(project: Project, name: str, how: Confirming | None = None) -> Confirmed:
-    """Compare the best trials of a stored sweep with the current settings, on the confirm
-    split.
+    """Compare the best trials of a stored sweep with the current settings, on the confirm split.
 
     Values of ``--set`` are those of the sweep, unless the project was opened with its own.
 
@@ -117,14 +114,14 @@ def confirm(project: Project, name: str, how: Confirming | None = None) -> Confi
     """
     swept = stored_sweep(project, name)
     own, project = project, as_swept(project, swept.run.id)
-    found = _confirmed(project, swept, how or Confirming())
-    return found if project is own else replace(found, overrides=project.session.overrides)
+    confirmed = _confirmed_once(project, swept, how or Confirming())
+    return confirmed if project is own else replace(confirmed, overrides=project.session.overrides)
 
 
 def forecast_confirm(project: Project, name: str, how: Confirming | None = None) -> Forecast:
-    """What :func:`confirm` would call and cost; no result is shown and no opening is logged.
+    """Forecast the calls and cost of :func:`confirm`; show no result and log no opening.
 
-    Nothing where no candidate leads, or where the trials were confirmed before.
+    The forecast is empty if no candidate leads, or if the trials were confirmed before.
 
     Raises:
         StoreError: There is no such sweep.
@@ -133,26 +130,26 @@ def forecast_confirm(project: Project, name: str, how: Confirming | None = None)
     swept = stored_sweep(project, name)
     project, options = as_swept(project, swept.run.id), how or Confirming()
     selection, _ = _chosen_on_tune(project, swept, options)
-    found = project.runner.forecast([])
+    forecast = project.runner.forecast([])
     if selection.difference <= 0:
-        return found
-    chosen = _chosen(swept, selection.best, options.top)
-    work = _Opening(project, swept, chosen, options.clusters)
-    if project.runs.complete(CONFIRM, work.manifest) is not None:
-        return found
-    testset = _unseen(work.rehearsed(), study_rows(project, swept.study))
-    for one in (swept.incumbent, *chosen):
-        trial = Trial(one.number, one.values)
+        return forecast
+    chosen = _leading_trials(swept, selection.best, options.top)
+    opening = _Opening(project, swept, chosen, options.clusters)
+    if project.runs.complete(CONFIRM, opening.manifest) is not None:
+        return forecast
+    testset = _held_out_rows(opening.rehearsed(), study_rows(project, swept.study))
+    for candidate in (swept.incumbent, *chosen):
+        trial = Trial(candidate.number, candidate.values)
         variant = variant_of(project, swept.study, trial)
         plan = trial_plan(trial, variant, testset, swept.measures, trial_how(swept.study))
-        found += variant.runner.forecast(make for _, make in plan.job.items)
-    return found
+        forecast += variant.runner.forecast(make for _, make in plan.job.items)
+    return forecast
 
 
 def _chosen_on_tune(
     project: Project, swept: _Swept, options: Confirming
 ) -> tuple[Selection, Sequence[RowResult]]:
-    """The choice on the tune split, and the rows of the current settings there.
+    """Return the choice on the tune split, and the rows of the current settings there.
 
     Raises:
         StudyError: The project has changed since the sweep.
@@ -169,44 +166,49 @@ def _chosen_on_tune(
             hint="run the sweep again (paid replies are reused), undo the change, or name "
             "the values of --set that the sweep was run with",
         )
-    incumbent = _results(project, swept.incumbent)
+    incumbent = _trial_rows(project, swept.incumbent)
     clusters = clusters_of_results(incumbent, options.clusters) or None
-    return _selection(project, swept, incumbent, clusters), incumbent
+    return _tune_selection(project, swept, incumbent, clusters), incumbent
 
 
-def _confirmed(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
+def _confirmed_once(project: Project, swept: _Swept, options: Confirming) -> Confirmed:
     rows = study_rows(project, swept.study)
     selection, incumbent = _chosen_on_tune(project, swept, options)
     clusters = clusters_of_results(incumbent, options.clusters) or None
     if selection.difference <= 0:
         return Confirmed("", swept.study, StudyVerdict(selection))
-    chosen = _chosen(swept, selection.best, options.top)
-    work = _Opening(project, swept, chosen, options.clusters)
-    done = project.runs.complete(CONFIRM, work.manifest)
-    if done is not None:
+    chosen = _leading_trials(swept, selection.best, options.top)
+    opening = _Opening(project, swept, chosen, options.clusters)
+    finished_run = project.runs.complete(CONFIRM, opening.manifest)
+    if finished_run is not None:
         return Confirmed(
-            done, swept.study, stored_verdict(project.runs, done, selection), again=True
+            finished_run,
+            swept.study,
+            stored_verdict(project.runs, finished_run, selection),
+            again=True,
         )
-    picked = _compared(
-        swept, chosen, [incumbent, *(_results(project, trial) for trial in chosen)], clusters
+    tune_comparisons = _comparisons(
+        swept, chosen, [incumbent, *(_trial_rows(project, trial) for trial in chosen)], clusters
     )
-    run, found, testset, openings = work.open(picked, rows)
-    return Confirmed(run, swept.study, StudyVerdict(selection, found, openings, testset.notes))
+    run, confirmations, testset, openings = opening.open(tune_comparisons, rows)
+    return Confirmed(
+        run, swept.study, StudyVerdict(selection, confirmations, openings, testset.notes)
+    )
 
 
-def _selection(
+def _tune_selection(
     project: Project,
     swept: _Swept,
     incumbent: Sequence[RowResult],
     clusters: Mapping[str, Hashable] | None,
 ) -> Selection:
-    """The choice on the tune split, one trial's rows in memory at a time."""
+    """Choose on the tune split, with one trial's rows in memory at a time."""
     name = swept.objective.name
     dropped = [trial for trial in swept.trials if trial.state == "dropped" and trial.run]
     tried = sorted((*swept.board, *dropped), key=lambda trial: trial.number)
     return selection_of(
         objective_scores(incumbent, name),
-        {trial.id: objective_scores(_results(project, trial), name) for trial in tried},
+        {trial.id: objective_scores(_trial_rows(project, trial), name) for trial in tried},
         swept.objective,
         seed=swept.study.options.seed,
         clusters=clusters,
@@ -215,16 +217,16 @@ def _selection(
 
 
 class _Opening:
-    """The confirm split about to be opened for some trials."""
+    """The opening of the confirm split for some trials."""
 
     def __init__(
         self, project: Project, swept: _Swept, chosen: Sequence[TrialResult], clusters: str
     ) -> None:
-        self._bench = project
+        self._project = project
         self._swept = swept
         self._chosen = chosen
-        named = ", ".join(trial.id for trial in chosen)
-        self._purpose = f"confirm {swept.study.name}: {named}"
+        trial_ids = ", ".join(trial.id for trial in chosen)
+        self._purpose = f"confirm {swept.study.name}: {trial_ids}"
         self.manifest = {
             "sweep": swept.run.id,
             "trials": [trial.id for trial in chosen],
@@ -235,7 +237,7 @@ class _Opening:
     def _load(self, *, rehearsal: bool) -> Testset:
         options = self._swept.study.options
         testset = project_testset(
-            self._bench.folder,
+            self._project.folder,
             options.testset,
             CONFIRM,
             purpose=self._purpose,
@@ -244,40 +246,42 @@ class _Opening:
         return testset.asked_for(options.personas)
 
     def rehearsed(self) -> Testset:
-        """The rows of the confirm split, for a forecast: the opening is not logged."""
+        """Return the rows of the confirm split for a forecast; the opening is not logged."""
         return self._load(rehearsal=True)
 
     def open(
         self, picked: Sequence[Confirmation], tune: Testset
     ) -> tuple[str, tuple[Confirmation, ...], Testset, int]:
-        """Run the trials on the confirm split and store what it says.
+        """Run the trials on the confirm split and store the result.
 
-        An interrupted one continues with the logged opening.
+        An interrupted run continues with the logged opening.
         """
-        project, swept = self._bench, self._swept
+        project, swept = self._project, self._swept
         run = project.runs.unfinished(CONFIRM, self.manifest)
         testset = self._load(rehearsal=run is not None)
         run = run or project.runs.start(CONFIRM, self.manifest)
-        testset = _with_earlier_looks(project, _unseen(testset, tune))
-        trials = [Trial(one.number, one.values) for one in (swept.incumbent, *self._chosen)]
+        testset = _with_earlier_openings(project, _held_out_rows(testset, tune))
+        trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self._chosen)]
         fresh = run_trials(project, swept.study, trials, testset, swept.measures)
         clusters = clusters_of_results(fresh[0], str(self.manifest["clusters"]))
-        held = _compared(swept, self._chosen, fresh, clusters or None)
-        both = [replace(a, confirmed=b.tune) for a, b in zip(picked, held, strict=True)]
+        confirm_comparisons = _comparisons(swept, self._chosen, fresh, clusters or None)
+        both = [
+            replace(a, confirmed=b.tune) for a, b in zip(picked, confirm_comparisons, strict=True)
+        ]
         log = project.folder.openings
         openings = len(Openings.touching(log, testset.name, testset.opened))
-        found = settled(both, swept.objective, openings)
+        confirmations = settled(both, swept.objective, openings)
         if clusters.note:
             testset = replace(testset, notes=(*testset.notes, clusters.note))
-        for at, one in enumerate(found):
-            body = confirmation_body(one) | {"openings": openings, "notes": list(testset.notes)}
-            project.runs.append(run, RunRow(at, one.trial, "done", body))
+        for position, trial in enumerate(confirmations):
+            body = confirmation_body(trial) | {"openings": openings, "notes": list(testset.notes)}
+            project.runs.append(run, RunRow(position, trial.trial, "done", body))
         project.runs.finish(run, "complete")
-        return run, found, testset, openings
+        return run, confirmations, testset, openings
 
 
-def _unseen(testset: Testset, tune: Testset) -> Testset:
-    """The rows of a confirm split that were not used in the choice.
+def _held_out_rows(testset: Testset, tune: Testset) -> Testset:
+    """Return the rows of a confirm split that were not used in the choice.
 
     Splits may change with a testset: rows that the sweep has used are left out, with a note.
 
@@ -286,24 +290,24 @@ def _unseen(testset: Testset, tune: Testset) -> Testset:
     """
     ids = {row.id for row in tune.rows}
     questions = {row.user_input for row in tune.rows}
-    kept = tuple(
+    fresh = tuple(
         row for row in testset.rows if row.id not in ids and row.user_input not in questions
     )
-    if len(kept) == len(testset.rows):
+    if len(fresh) == len(testset.rows):
         return testset
-    seen = f"{len(testset.rows) - len(kept)} of {len(testset.rows)} rows of the confirm split"
-    if not kept:
+    used = f"{len(testset.rows) - len(fresh)} of {len(testset.rows)} rows of the confirm split"
+    if not fresh:
         raise TestsetError(
-            f"{seen} were also used to choose the winner",
+            f"{used} were also used to choose the winner",
             where=testset.name,
             hint="add new questions and confirm on those",
         )
-    note = f"{seen} were also used to choose the winner: left out"
-    return replace(testset, rows=kept, notes=(*testset.notes, note))
+    note = f"{used} were also used to choose the winner: left out"
+    return replace(testset, rows=fresh, notes=(*testset.notes, note))
 
 
-def _with_earlier_looks(project: Project, testset: Testset) -> Testset:
-    """The testset, with a note on evaluations that read rows of it as part of the whole."""
+def _with_earlier_openings(project: Project, testset: Testset) -> Testset:
+    """Add a note on evaluations that read rows of the testset as part of the whole."""
     ids = {row.id for row in testset.rows}
     read = [
         run.id
@@ -319,13 +323,13 @@ def _with_earlier_looks(project: Project, testset: Testset) -> Testset:
     return replace(testset, notes=(*testset.notes, note))
 
 
-def _compared(
+def _comparisons(
     swept: _Swept,
     chosen: Sequence[TrialResult],
     results: Sequence[Sequence[RowResult]],
     clusters: Mapping[str, Hashable] | None,
 ) -> list[Confirmation]:
-    """Trials against the incumbent, whose results come first, on one split."""
+    """Compare trials with the incumbent, whose results come first, on one split."""
     seed = swept.study.options.seed
     return [
         Confirmation(
@@ -339,7 +343,7 @@ def _compared(
 
 
 def stored_sweep(project: Project, name: str) -> _Swept:
-    """A stored sweep: ``latest``, its name, the beginning of one, or the name of its study.
+    """Read a stored sweep: ``latest``, its name, the beginning of one, or its study's name.
 
     Raises:
         StoreError: No sweep, or several, match.
@@ -349,15 +353,15 @@ def stored_sweep(project: Project, name: str) -> _Swept:
     if not runs:
         raise StoreError("no sweep is stored", hint="run `ragwright sweep STUDY`")
     if name == "latest":  # not the sweep of an ablation, which lists its points
-        found = [run for run in runs if not run.manifest["study"].get("points")][-1:]
+        matches = [run for run in runs if not run.manifest["study"].get("points")][-1:]
     else:
-        found = [run for run in runs if run.id.startswith(name)]
-        found = found or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
-    if len(found) != 1:
-        near = ", ".join(run.id for run in runs[-5:])
-        what = f"{len(found)} sweeps begin with" if found else "unknown sweep"
-        raise StoreError(f"{what} {name!r}", hint=f"the last sweeps: {near}")
-    run = found[0]
+        matches = [run for run in runs if run.id.startswith(name)]
+        matches = matches or [r for r in runs if r.manifest["study"]["name"] == name][-1:]
+    if len(matches) != 1:
+        latest = ", ".join(run.id for run in runs[-5:])
+        problem = f"{len(matches)} sweeps begin with" if matches else "unknown sweep"
+        raise StoreError(f"{problem} {name!r}", hint=f"the last sweeps: {latest}")
+    run = matches[0]
     study = stored_study(run.manifest["study"])
     measures = parse_measures(run.manifest["measures"])
     [objective, *_] = objectives_of(run.manifest["objectives"], measures)
@@ -379,13 +383,13 @@ def _first_judge(study: Study, trial: TrialResult) -> bool:
     )
 
 
-def _results(project: Project, trial: TrialResult) -> Sequence[RowResult]:
-    """A trial's rows of the tune split."""
+def _trial_rows(project: Project, trial: TrialResult) -> Sequence[RowResult]:
+    """Read a trial's rows of the tune split."""
     return stored_evaluation(project.runs, trial.run).results
 
 
-def _chosen(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
-    """The leading trial row by row, and the next of the leaderboard."""
+def _leading_trials(swept: _Swept, best: str, top: int) -> tuple[TrialResult, ...]:
+    """Return the leading trial row by row, and the next of the leaderboard."""
     first = [trial for trial in swept.board if trial.id == best]
     return tuple([*first, *(trial for trial in swept.board if trial.id != best)][:top])
 
@@ -397,27 +401,27 @@ def run_trials(
     testset: Testset,
     measures: Sequence[Measure],
 ) -> list[Sequence[RowResult]]:
-    """Results of a study's trials on other rows, in the order of the trials.
+    """Run a study's trials on other rows; return their results in the order of the trials.
 
     Raises:
         StoppedError: The budget or the user stopped it; finished rows are kept.
     """
-    found: list[Sequence[RowResult]] = []
+    results: list[Sequence[RowResult]] = []
     for trial in trials:
         variant = variant_of(project, study, trial)
         build_like(variant, project)
         plan = trial_plan(trial, variant, testset, measures, trial_how(study))
         [summary] = run_jobs(variant.runner, project.runs, [plan.job])
-        taken = configuration_of(variant.folder, variant.settings)
-        keep_configuration(project.runs, summary.run, taken)
+        configuration = configuration_of(variant.folder, variant.settings)
+        keep_configuration(project.runs, summary.run, configuration)
         if summary.reason is not None:
             raise summary.reason
-        found.append(stored_evaluation(project.runs, summary.run).results)
-    return found
+        results.append(stored_evaluation(project.runs, summary.run).results)
+    return results
 
 
 def stored_verdict(runs: Runs, run: str, selection: Selection) -> StudyVerdict:
-    """The result of a stored run of the kind ``confirm``, with the choice behind it."""
+    """Return the result of a stored run of the kind ``confirm``, with its selection."""
     bodies = [dict(row.body) for row in runs.rows(run)]
     openings = max((body.pop("openings") for body in bodies), default=0)
     notes = tuple(dict.fromkeys(note for body in bodies for note in body.pop("notes")))

@@ -61,7 +61,7 @@ class StudyVerdict:
     @property
     def text(self) -> str:
         """The verdict as text, the most important first."""
-        return " ".join([_sentence(self), *_doubts(self)])
+        return " ".join([_verdict_sentence(self), *_verdict_doubts(self)])
 
 
 def compared(
@@ -72,23 +72,23 @@ def compared(
     seed: int = 0,
     clusters: Mapping[str, Hashable] | None = None,
 ) -> Comparison:
-    """Another system compared with the incumbent by an objective, row by row."""
+    """Compare another system with the incumbent by an objective, row by row."""
     sides = [
         {row: (score,) for row, score in objective_scores(rows, objective.name).items()}
         for rows in (incumbent, other)
     ]
     # for facts, and rubrics without a file, the objective knows the direction
     scale = scale_of(objective) or MeasureScale(0.0, None, objective.higher_is_better)
-    [found] = compare_rows(
+    [comparison] = compare_rows(
         *sides, seed=seed, clusters=clusters, scales={objective.name: scale}
     ).measures
-    return found
+    return comparison
 
 
 def settled(
     confirmations: Sequence[Confirmation], objective: Objective, openings: int
 ) -> tuple[Confirmation, ...]:
-    """Confirmations with their p-values corrected and their outcomes.
+    """Return confirmations with corrected p-values and their outcomes.
 
     Every opening of a split is another chance of a false positive, so p is multiplied by their
     number (Bonferroni); then Holm's correction over the trials confirmed together.
@@ -96,23 +96,23 @@ def settled(
     raw = [None if c.confirmed is None else c.confirmed.deciding.p_verdict for c in confirmations]
     corrected = holm([1.0 if p is None else min(1.0, p * max(1, openings)) for p in raw])
     return tuple(
-        replace(one, p=p, outcome=_outcome(one, p, objective))
-        for one, p in zip(confirmations, corrected, strict=True)
+        replace(confirmation, p=p, outcome=_outcome(confirmation, p, objective))
+        for confirmation, p in zip(confirmations, corrected, strict=True)
     )
 
 
-def _outcome(one: Confirmation, p: float, objective: Objective) -> ConfirmationOutcome:
-    """The comparison's verdict, if it remains after the correction of its p."""
-    found = one.confirmed
-    if found is None:
+def _outcome(confirmation: Confirmation, p: float, objective: Objective) -> ConfirmationOutcome:
+    """Return the comparison's verdict, if it survives the correction of its p."""
+    comparison = confirmation.confirmed
+    if comparison is None:
         return "not confirmed"
-    if p > LEVEL or found.verdict == "no change proven":
+    if p > LEVEL or comparison.verdict == "no change proven":
         return "no change proven"
-    ahead = (found.deciding.difference or 0.0) > 0
+    ahead = (comparison.deciding.difference or 0.0) > 0
     return "better" if ahead == objective.higher_is_better else "worse"
 
 
-def _sentence(verdict: StudyVerdict) -> str:
+def _verdict_sentence(verdict: StudyVerdict) -> str:
     chosen = verdict.selection
     if chosen.difference == 0:
         return (
@@ -132,59 +132,65 @@ def _sentence(verdict: StudyVerdict) -> str:
             f"{chosen.optimism:.4f} ({p_text(chosen.p)}, corrected for the choice)."
         )
     first = verdict.confirmations[0]
-    found = None if first.confirmed is None else first.confirmed.deciding
-    if found is None or found.difference is None:
+    comparison = None if first.confirmed is None else first.confirmed.deciding
+    if comparison is None or comparison.difference is None:
         return f"{first.trial}: no question of the confirm split has a score under both settings."
-    span = "" if found.low is None else f" (95 % interval {found.low:+.4f} to {found.high:+.4f})"
-    seen = f"{found.difference:+.4f} {first.objective}{span} on {found.n} held-out questions"
+    span = (
+        ""
+        if comparison.low is None
+        else f" (95 % interval {comparison.low:+.4f} to {comparison.high:+.4f})"
+    )
+    difference = (
+        f"{comparison.difference:+.4f} {first.objective}{span} on {comparison.n} held-out questions"
+    )
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} than the current settings: {seen}."
-    outlook = found.outlook("question")
-    return f"No change proven for {first.trial}: {seen}{outlook and f'; {outlook}'}."
+        return f"{first.trial} is {first.outcome} than the current settings: {difference}."
+    outlook = comparison.outlook("question")
+    return f"No change proven for {first.trial}: {difference}{outlook and f'; {outlook}'}."
 
 
-def _doubts(verdict: StudyVerdict) -> list[str]:
-    found = []
-    for one in verdict.confirmations:
-        held = None if one.confirmed is None else one.confirmed.deciding
+def _verdict_doubts(verdict: StudyVerdict) -> list[str]:
+    sentences = []
+    for confirmation in verdict.confirmations:
+        held = None if confirmation.confirmed is None else confirmation.confirmed.deciding
         if held is not None and held.doubt:
-            found.append(f"{one.trial} on the confirm split: {held.doubt}.")
+            sentences.append(f"{confirmation.trial} on the confirm split: {held.doubt}.")
         elif held is not None and held.lost:
-            found.append(
-                f"{one.trial} on the confirm split: "
+            sentences.append(
+                f"{confirmation.trial} on the confirm split: "
                 f"{counted(held.lost, 'question lacks', 'questions lack')} a score under "
                 "one of the two settings and are not compared."
             )
     chosen = verdict.selection
     if chosen.lost:
-        found.append(
+        sentences.append(
             "On the tune split, "
             f"{counted(chosen.lost, 'question lacks', 'questions lack')} a score under "
             f"{chosen.best} or the "
             "current settings: in the choice they count as the worst value."
         )
     if chosen.left_out:
-        found.append(
+        sentences.append(
             "On the tune split, "
             f"{counted(chosen.left_out, 'question lacks', 'questions lack')} a score under "
             f"{chosen.best} or "
             "the current settings: they are left out, since the scale has no worst value."
         )
     if verdict.openings > 1:
-        found.append(
+        sentences.append(
             f"The confirm split has been opened {verdict.openings} times. Each time makes it less "
             "independent; p is corrected for this."
         )
-    return found
+    return sentences
 
 
-def confirmation_body(one: Confirmation) -> dict[str, Any]:
-    """A confirmation as JSON-able values."""
-    return asdict(one)
+def confirmation_body(confirmation: Confirmation) -> dict[str, Any]:
+    """Return a confirmation as JSON-able values."""
+    return asdict(confirmation)
 
 
 def confirmation_of(body: Mapping[str, Any]) -> Confirmation:
-    """The confirmation from the values of :func:`confirmation_body`."""
+    """Rebuild the confirmation from the values of :func:`confirmation_body`."""
     confirmed = body["confirmed"]
     return Confirmation(
         **{

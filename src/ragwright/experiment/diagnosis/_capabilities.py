@@ -30,7 +30,7 @@ class CurvePoint:
 
     Attributes:
         dose: The dose.
-        n: Rows with a value; ``questions``, how many questions they are of.
+        n: Rows with a value; ``questions`` is the number of their questions.
         without: Rows without a value, by state.
         mean: Mean of the values, with its 95 % interval ``low`` to ``high``: exact for shares
             (Clopper and Pearson 1934), a bootstrap over questions if a question has several rows or
@@ -63,10 +63,10 @@ class Curve:
 
     Attributes:
         suite: Name of the suite.
-        quantity: What is measured: ``accuracy``, ``share of parts``, ``rejection rate``, ….
+        quantity: The measured quantity: ``accuracy``, ``share of parts``, ``rejection rate``, ….
         measure: The measure behind it, as a text that parses.
-        dose_name: What the doses count.
-        among: Questions: ``all``, or ``known``, those answered right without passages.
+        dose_name: Name of the dose's unit.
+        among: The questions: ``all``, or ``known``, those answered right without passages.
         points: By rising dose.
         change: Difference between the largest and the smallest dose, paired by question, with
             its 95 % interval ``change_low`` to ``change_high``.
@@ -124,9 +124,11 @@ def capability_curves(
     if accuracy and not any(
         score.measure == accuracy for result, _ in rows for score in result.scores
     ):
-        named = ", ".join(summary.measure for summary in evaluation.summaries)
+        measures = ", ".join(summary.measure for summary in evaluation.summaries)
         raise TestsetError(
-            f"the run has no scores of {accuracy}", where=evaluation.name, hint=f"it has: {named}"
+            f"the run has no scores of {accuracy}",
+            where=evaluation.name,
+            hint=f"it has: {measures}",
         )
     lost: dict[tuple[str, str], Counter[str]] = {}
     for result in evaluation.results:
@@ -138,7 +140,7 @@ def capability_curves(
 
 @dataclass(frozen=True, slots=True)
 class _Quantity:
-    """A quantity read from every row of a suite: its name, its measure, and how."""
+    """A quantity read from every row of a suite: its name, measure and reader."""
 
     name: str
     measure: str
@@ -163,35 +165,40 @@ class _Curves:
             self.by_suite.setdefault(str(row.metadata["suite"]), []).append((result, row))
         self.named, self.setup, self.seed, self.lost = accuracy, setup, seed, lost
         controls = self.by_suite.pop(CLOSED_BOOK, [])
-        self.controls = {_asked(row): (result, row) for result, row in controls}
+        self.controls = {_control_key(row): (result, row) for result, row in controls}
 
     def all(self) -> tuple[Curve, ...]:
-        """Every curve, the suites in the order of the field."""
-        found: list[Curve] = []
+        """Return every curve, the suites in canonical order."""
+        curves: list[Curve] = []
         for suite in (*_DOSES, *(name for name in self.by_suite if name not in _DOSES)):
             if suite in self.by_suite:
-                found += self._suite(suite, self.by_suite[suite])
-        return tuple(found)
+                curves += self._suite(suite, self.by_suite[suite])
+        return tuple(curves)
 
     def _suite(self, suite: str, rows: Sequence[_Pair]) -> list[Curve]:
         accuracy = _Quantity("accuracy", self.named or ACCURACY, self._accuracy, True)
-        found = []
+        curves = []
         if suite == "rejection":
             rejected = _Quantity("rejection rate", "RejectionRate", self._rejected)
-            found.append(self._curve(suite, rejected, rows))
+            curves.append(self._curve(suite, rejected, rows))
         if suite == "counterfactual":
-            found += [self._curve(suite, quantity, rows) for quantity in self._errors("all")]
-            known = [pair for pair in rows if self._known(pair[1])]
+            curves += [
+                self._curve(suite, quantity, rows) for quantity in self._error_quantities("all")
+            ]
+            known = [pair for pair in rows if self._is_known_without(pair[1])]
             if known and len(known) < len(rows):
-                found += [self._curve(suite, one, known) for one in self._errors("known")]
-        found.append(self._curve(suite, accuracy, rows))
-        if not self.named and any(len(_gold(row).parts) > 1 for _, row in rows):
-            parts = _Quantity("share of parts", ACCURACY, _parts, True)
-            found.append(self._curve(suite, parts, rows))
-        return found
+                curves += [
+                    self._curve(suite, quantity, known)
+                    for quantity in self._error_quantities("known")
+                ]
+        curves.append(self._curve(suite, accuracy, rows))
+        if not self.named and any(len(_gold_or_empty(row).parts) > 1 for _, row in rows):
+            parts = _Quantity("share of parts", ACCURACY, _share_of_parts, True)
+            curves.append(self._curve(suite, parts, rows))
+        return curves
 
-    def _errors(self, among: str) -> tuple[_Quantity, ...]:
-        """Detection (at dose 0: false alarms), correction, and the false answer taken over."""
+    def _error_quantities(self, among: str) -> tuple[_Quantity, ...]:
+        """Error detection (at dose 0: false alarms), correction, and false answers repeated."""
         return (
             _Quantity("errors reported", "ErrorDetection", self._detected, among=among),
             _Quantity(
@@ -200,28 +207,30 @@ class _Curves:
                 self._corrected,
                 among=among,
             ),
-            _Quantity("false answer given", ACCURACY, _fooled, among=among),
+            _Quantity("false answer given", ACCURACY, _false_answer_given, among=among),
         )
 
-    def _curve(self, suite: str, what: _Quantity, rows: Sequence[_Pair]) -> Curve:
+    def _curve(self, suite: str, quantity: _Quantity, rows: Sequence[_Pair]) -> Curve:
         by_dose: dict[float, list[tuple[Row, Score]]] = {}
         for result, row in rows:
-            score = replace(what.reading(result, row), measure=what.measure)
-            by_dose.setdefault(_dose(row), []).append((row, score))
+            score = replace(quantity.reading(result, row), measure=quantity.measure)
+            by_dose.setdefault(_dose_of(row), []).append((row, score))
         points = []
         for dose in sorted(by_dose):
             # Failed rows are stored without metadata; their ids identify them.
-            lost = self.lost.get((suite, f"{dose:g}"), {}) if what.among == "all" else {}
+            lost = self.lost.get((suite, f"{dose:g}"), {}) if quantity.among == "all" else {}
             point = self._point(dose, by_dose[dose], lost)
-            if what.controlled and self.controls:
-                point = self._controlled(point, by_dose[dose], what)
+            if quantity.controlled and self.controls:
+                point = self._with_control(point, by_dose[dose], quantity)
             points.append(point)
         dose_name = _DOSES.get(suite, "dose")
-        curve = Curve(suite, what.name, what.measure, dose_name, what.among, tuple(points))
+        curve = Curve(
+            suite, quantity.name, quantity.measure, dose_name, quantity.among, tuple(points)
+        )
         if len(by_dose) < 2:
             return curve
         first, last = (
-            {_base(row): (score,) for row, score in by_dose[end]}
+            {_base_question(row): (score,) for row, score in by_dose[end]}
             for end in (min(by_dose), max(by_dose))
         )
         change, low, high, _ = self._difference(first, last)
@@ -230,35 +239,37 @@ class _Curves:
     def _point(
         self, dose: float, pairs: Sequence[tuple[Row, Score]], lost: Mapping[str, int]
     ) -> CurvePoint:
-        bases = [_base(row) for row, _ in pairs]
-        found = aggregate((score for _, score in pairs), self.seed, clusters=bases)
-        scored = {_base(row) for row, score in pairs if score.value is not None}
+        bases = [_base_question(row) for row, _ in pairs]
+        summary = aggregate((score for _, score in pairs), self.seed, clusters=bases)
+        scored = {_base_question(row) for row, score in pairs if score.value is not None}
         return CurvePoint(
             dose,
-            found.n,
+            summary.n,
             len(scored),
-            dict(Counter({s: n for s, n in found.states.items() if s != "scored"}) + Counter(lost)),
-            found.mean,
-            found.low,
-            found.high,
+            dict(
+                Counter({s: n for s, n in summary.states.items() if s != "scored"}) + Counter(lost)
+            ),
+            summary.mean,
+            summary.low,
+            summary.high,
             sum(marked(row, "abstained") is True for row, _ in pairs) / len(pairs),
         )
 
-    def _controlled(
+    def _with_control(
         self,
         point: CurvePoint,
         pairs: Sequence[tuple[Row, Score]],
-        what: _Quantity,
+        quantity: _Quantity,
     ) -> CurvePoint:
-        """The point beside the same questions without passages."""
+        """Add the values of the same questions without passages."""
         with_, without = {}, {}
         for row, score in pairs:
-            control = self.controls.get(_asked(row))
+            control = self.controls.get(_control_key(row))
             if control is not None:
                 with_[row.id] = (score,)
-                without[row.id] = (replace(what.reading(*control), measure=what.measure),)
+                without[row.id] = (replace(quantity.reading(*control), measure=quantity.measure),)
         above, low, high, mean = self._difference(
-            without, with_, {row.id: _base(row) for row, _ in pairs}
+            without, with_, {row.id: _base_question(row) for row, _ in pairs}
         )
         return replace(
             point, closed_book=mean, above=above, above_low=low, above_high=high, paired=len(with_)
@@ -270,80 +281,82 @@ class _Curves:
         b: Mapping[str, tuple[Score, ...]],
         clusters: Mapping[str, str] | None = None,
     ) -> tuple[float | None, float | None, float | None, float | None]:
-        """Difference b - a on the rows of both with its interval, and the mean of a."""
+        """Return the difference b - a on shared rows with its interval, and the mean of a."""
         if not a.keys() & b.keys():
             return None, None, None, None
-        found = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
-        return found.difference, found.low, found.high, found.mean_a
+        comparison = compare_rows(a, b, seed=self.seed, clusters=clusters).measures[0]
+        return comparison.difference, comparison.low, comparison.high, comparison.mean_a
 
-    def _known(self, row: Row) -> bool:
+    def _is_known_without(self, row: Row) -> bool:
         """True if the model answers the question right without passages."""
-        control = self.controls.get(_asked(row))
+        control = self.controls.get(_control_key(row))
         return control is not None and self._accuracy(*control).value == 1.0
 
     def _accuracy(self, result: RowResult, row: Row) -> Score:
         if not self.named:
-            found = _parts(result, row)
-            value = None if found.value is None else float(found.value == 1.0)
-            return replace(found, value=value)
+            share = _share_of_parts(result, row)
+            value = None if share.value is None else float(share.value == 1.0)
+            return replace(share, value=value)
         return next(score for score in result.scores if score.measure == self.named)
 
     def _rejected(self, result: RowResult, row: Row) -> Score:
-        return self._stored(result, row, "RejectionRate")
+        return self._stored_score(result, row, "RejectionRate")
 
     def _corrected(self, result: RowResult, row: Row) -> Score:
-        return self._stored(result, row, "ErrorCorrection")
+        return self._stored_score(result, row, "ErrorCorrection")
 
     def _detected(self, result: RowResult, row: Row) -> Score:
         if row.metadata.get("falsified") is True:
-            return self._stored(result, row, "ErrorDetection")
-        # At dose 0 nothing is false: what is reported there is a false alarm, counted alike.
-        asked = replace(row, metadata={**row.metadata, "falsified": True})
-        return self._taken(asked, "ErrorDetection")
+            return self._stored_score(result, row, "ErrorDetection")
+        # At dose 0 nothing is false: a report there is a false alarm, counted alike.
+        row_at_zero = replace(row, metadata={**row.metadata, "falsified": True})
+        return self._computed_score(row_at_zero, "ErrorDetection")
 
-    def _stored(self, result: RowResult, row: Row, measure: str) -> Score:
-        """The score in the run, computed now if missing."""
-        kept = (score for score in result.scores if score.measure == measure)
-        return next(kept, None) or self._taken(row, measure)
+    def _stored_score(self, result: RowResult, row: Row, measure: str) -> Score:
+        """Return the score of the run; compute it if missing."""
+        stored = (score for score in result.scores if score.measure == measure)
+        return next(stored, None) or self._computed_score(row, measure)
 
-    def _taken(self, row: Row, measure: str) -> Score:
+    def _computed_score(self, row: Row, measure: str) -> Score:
         [[score]] = score_rows((row,), (parse_measure(measure),), self.setup)
         return score
 
 
-def _gold(row: Row) -> GoldAnswer:
+def _gold_or_empty(row: Row) -> GoldAnswer:
     return gold_answer(row) or GoldAnswer(((),))
 
 
-def _parts(result: RowResult, row: Row) -> Score:
-    """Share of the gold answer's parts in an answer, 0 if it abstained."""
+def _share_of_parts(result: RowResult, row: Row) -> Score:
+    """Score the share of the gold answer's parts in an answer; 0 if it abstained."""
     if row.response is None:
         return Score(ACCURACY, "not_applicable", reason="the row has no answer")
     if marked(row, "abstained"):
         return Score(ACCURACY, "scored", 0.0)
-    held = _gold(row).held(row.said)
-    return Score(ACCURACY, "scored", sum(held) / len(held))
+    held_parts = _gold_or_empty(row).held(row.said)
+    return Score(ACCURACY, "scored", sum(held_parts) / len(held_parts))
 
 
-def _fooled(result: RowResult, row: Row) -> Score:
-    """1 if the answer is the false one: it contains that and not the true one."""
+def _false_answer_given(result: RowResult, row: Row) -> Score:
+    """Score 1 if the answer is the false one: it contains that and not the true one."""
     fake = row.metadata.get("fake")
     if not isinstance(fake, tuple) or not fake or row.response is None:
         return Score(ACCURACY, "not_applicable", reason="no false answer is known")
-    said = GoldAnswer((fake,), _gold(row).language).held(row.said)
-    return Score(ACCURACY, "scored", float(all(said) and not all(_gold(row).held(row.said))))
+    false_parts = GoldAnswer((fake,), _gold_or_empty(row).language).held(row.said)
+    return Score(
+        ACCURACY, "scored", float(all(false_parts) and not all(_gold_or_empty(row).held(row.said)))
+    )
 
 
-def _asked(row: Row) -> tuple[str, str]:
-    """Key shared by a row and its control."""
+def _control_key(row: Row) -> tuple[str, str]:
+    """Return the key shared by a row and its control."""
     return row.user_input, row.persona_name
 
 
-def _base(row: Row) -> str:
+def _base_question(row: Row) -> str:
     return str(row.metadata.get("base", row.id))
 
 
-def _dose(row: Row) -> float:
+def _dose_of(row: Row) -> float:
     dose = row.metadata.get("dose")
     if isinstance(dose, bool) or not isinstance(dose, int | float):
         raise TestsetError(

@@ -1,4 +1,4 @@
-"""Personas by generators on one testset: a stored, resumable run."""
+"""Comparison of personas and generators on one testset, as a stored, resumable run."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from ._generators import (
 
 @dataclass(frozen=True, slots=True)
 class GridOptions(RunOptions):
-    """Settings of the comparison.
+    """Options of the comparison.
 
     Attributes:
-        personas: Personas for which every question is answered; those of the rows if empty.
-        generators: Chat models that answer; the configured one if empty.
+        personas: Personas for which every question is answered; if empty, those of the rows.
+        generators: Chat models that answer; if empty, the configured one.
     """
 
     personas: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class GridOptions(RunOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _GridWork:
     measures: Sequence[Measure]
     manifest: Mapping[str, Any]
     items: Sequence[tuple[str, Callable[[], Flow[GridRow]]]]
@@ -63,7 +63,7 @@ def compare_generators(
         PromptError: There is no such persona.
         TestsetError: The testset cannot be measured.
     """
-    work = _work(project, testset, measures, how)
+    work = _grid_work(project, testset, measures, how)
     job = Job(
         kind="readers",
         manifest=work.manifest,
@@ -75,52 +75,61 @@ def compare_generators(
     stored = list(project.runs.rows(summary.run))
     rows = [read_of(row.body) for row in stored if row.state == "done"]
     if not rows:
-        why = next((str(row.body.get("what", row.state)) for row in stored), "no rows")
+        reason = next((str(row.body.get("what", row.state)) for row in stored), "no rows")
         raise TestsetError(
-            "no question was answered", where=testset.name, hint=f"the first one: {why}"
+            "no question was answered", where=testset.name, hint=f"the first one: {reason}"
         )
-    found = grid_of(rows, work.measures, seed=how.seed)
-    lost = len(stored) - len(rows)
-    notes = (f"{lost} of {len(stored)} answers failed and are left out",) if lost else ()
-    silent = tuple(name for name in how.generators if name not in found.generators)
-    best = {} if silent else found.best
-    notes = (*work.notes, *found.notes, *notes)
-    return replace(found, best=best, notes=notes, silent=silent), summary
+    grid = grid_of(rows, work.measures, seed=how.seed)
+    failed = len(stored) - len(rows)
+    notes = (f"{failed} of {len(stored)} answers failed and are left out",) if failed else ()
+    silent = tuple(name for name in how.generators if name not in grid.generators)
+    best = {} if silent else grid.best
+    notes = (*work.notes, *grid.notes, *notes)
+    return replace(grid, best=best, notes=notes, silent=silent), summary
 
 
 def forecast_generators(
     project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
 ) -> Forecast:
     """Calls and cost of the comparison."""
-    return project.runner.forecast(make for _, make in _work(project, testset, measures, how).items)
+    return project.runner.forecast(
+        make for _, make in _grid_work(project, testset, measures, how).items
+    )
 
 
-def _work(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
-) -> _Work:
-    rows, wanted, base = planned(project, testset, measures, Evaluating(answers=True))
-    readings = readings_of(rows.rows, how.personas, how.generators)
+def _grid_work(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: GridOptions
+) -> _GridWork:
+    rows, wanted_measures, base = planned(project, testset, measures, Evaluating(answers=True))
+    readings = readings_of(rows.rows, options.personas, options.generators)
     personas = list(dict.fromkeys(reading.row.persona_name for reading in readings))
-    if len(personas) < 2 and len(how.generators) < 2:
+    if len(personas) < 2 and len(options.generators) < 2:
         raise ConfigError(
             "one persona and one generator: there is nothing to compare",
             where="--personas, --compare-models",
             hint="give two or more personas or generators",
         )
-    known = {name: project.persona(name) for name in personas}
+    persona_by_name = {name: project.persona(name) for name in personas}
     plan = project.plan(stream=False)
-    asked, setup = (project.target(), plan), judging(project)
+    pipeline, setup = (project.target(), plan), judging(project)
     manifest = {
         **base.manifest,
         **answering_settings(project, personas, plan),
-        "readers": [asdict(known[name]) for name in personas],
-        "generators": list(how.generators),
+        "readers": [asdict(persona_by_name[name]) for name in personas],
+        "generators": list(options.generators),
     }
     items = [
         (
             reading.key,
-            partial(read_row, reading, known[reading.row.persona_name], asked, wanted, setup),
+            partial(
+                read_row,
+                reading,
+                persona_by_name[reading.row.persona_name],
+                pipeline,
+                wanted_measures,
+                setup,
+            ),
         )
         for reading in readings
     ]
-    return _Work(wanted, manifest, items, (*rows.notes, *questions_of(rows.rows)[1]))
+    return _GridWork(wanted_measures, manifest, items, (*rows.notes, *questions_of(rows.rows)[1]))

@@ -1,4 +1,4 @@
-"""Diagnosing a project: stored, resumable runs of rows with every oracle."""
+"""Diagnoses of a project: stored, resumable runs of rows with every oracle."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ._oracles import DiagnosedRow, DiagnosisCase, Stage, diagnosed_row, pool_de
 
 _FRONT = ("filter", "retrieve", "rerank", "truncate")
 _WIDE = 0.5
-"""Share of the index above which a pool is uninformative, since chance finds gold too."""
+"""Share of the index above which a pool says little, since chance finds gold too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosing(RunOptions):
-    """Settings of a diagnosis.
+    """Options of a diagnosis.
 
     Attributes:
-        stages: Stages that get their oracle; by default all that the rows and measures allow.
+        stages: Stages that get an oracle; by default all that the rows and measures allow.
         by: Fields to slice by: ``persona_name``, or columns.
         closed_book: Also ask without passages.
-        cluster: What rows share that are not independent; see ``clusters_of_results``.
+        cluster: What dependent rows have in common; see ``clusters_of_results``.
     """
 
     stages: tuple[Stage, ...] = ()
@@ -42,8 +42,8 @@ class Diagnosing(RunOptions):
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """The work: rows, measures, and one flow per row."""
+class _DiagnosisWork:
+    """The rows, measures and flows of a diagnosis."""
 
     testset: Testset
     measures: Sequence[Measure]
@@ -56,7 +56,7 @@ class _Work:
 def run_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
 ) -> tuple[Diagnosis, RunSummary]:
-    """Answer every row as the project does and with each oracle, and find where points are lost.
+    """Answer every row as the project does and with each oracle, and locate lost points.
 
     Rows are stored as they end, as a run of the kind ``diagnose``. Replies are shared with every
     other run, and an oracle that changes nothing on a row makes no calls.
@@ -66,7 +66,7 @@ def run_diagnosis(
         ConfigError: A stage is unknown, or the offline model would have to answer without passages.
         MeasureError: A measure is unknown, or its model is not set.
     """
-    work = _planned(project, testset, measures, how)
+    work = _diagnosis_work(project, testset, measures, how)
     job = Job(
         kind="diagnose",
         manifest=work.manifest,
@@ -75,77 +75,77 @@ def run_diagnosis(
         sources=lambda row: row.documents,
     )
     summary = named_run(project.runner, project.runs, job, how)
-    rows, errors = _stored(project.runs, summary.run)
+    rows, errors = _diagnosed_rows(project.runs, summary.run)
     parts: dict[str, Any] = {"seed": how.seed, "cluster": how.cluster}
-    found = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
+    diagnosis = diagnosis_of(rows, work.measures, work.stages, name=testset.name, **parts)
     for field in how.by:
-        found = diagnosis_by(found, field, work.measures, work.stages, **parts)
-    notes = [*work.testset.notes, *found.notes, *_notes(project, work, errors)]
-    notes += _unseen(found, work, project.settings.retrieve)
-    return replace(found, notes=tuple(notes)), summary
+        diagnosis = diagnosis_by(diagnosis, field, work.measures, work.stages, **parts)
+    notes = [*work.testset.notes, *diagnosis.notes, *_diagnosis_notes(project, work, errors)]
+    notes += _shallow_measures_note(diagnosis, work, project.settings.retrieve)
+    return replace(diagnosis, notes=tuple(notes)), summary
 
 
 def forecast_diagnosis(
     project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
 ) -> Forecast:
-    """Calls and cost of a diagnosis."""
-    work = _planned(project, testset, measures, how)
+    """Forecast the calls and cost of a diagnosis."""
+    work = _diagnosis_work(project, testset, measures, how)
     return project.runner.forecast(make for _, make in work.items)
 
 
-def _planned(
-    project: Project, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing
-) -> _Work:
-    stages = _stages(how.stages, testset)
-    if how.closed_book and project.settings.answer.model == ExtractiveReranker.name:
+def _diagnosis_work(
+    project: Project, testset: Testset, measures: str | Sequence[Measure], options: Diagnosing
+) -> _DiagnosisWork:
+    stages = _checked_stages(options.stages, testset)
+    if options.closed_book and project.settings.answer.model == ExtractiveReranker.name:
         raise ConfigError(
             "the offline model quotes passages: it has no answer without them",
             where="--closed-book",
             hint="set a chat model: answer.model",
         )
-    rows, wanted, base = planned(project, testset, measures, Evaluating(answers=True))
+    rows, wanted_measures, base = planned(project, testset, measures, Evaluating(answers=True))
     plan = project.plan(stream=False)
     setup = judging(project)
     case = DiagnosisCase(
         project.target(),
         plan,
         project.persona,
-        wanted,
+        wanted_measures,
         setup,
         stages,
-        how.closed_book,
-        _asks(project, plan.retrieve),
+        options.closed_book,
+        _needs_replies(project, plan.retrieve),
     )
-    manifest = {**base.manifest, "stages": list(stages), "closed_book": how.closed_book}
+    manifest = {**base.manifest, "stages": list(stages), "closed_book": options.closed_book}
     items = [(row.id, partial(diagnosed_row, row, case)) for row in rows.rows]
-    return _Work(rows, wanted, stages, manifest, items)
+    return _DiagnosisWork(rows, wanted_measures, stages, manifest, items)
 
 
-def _asks(project: Project, options: RetrieveOptions) -> bool:
+def _needs_replies(project: Project, options: RetrieveOptions) -> bool:
     """True if the result depends on a reply that a dry run does not have."""
-    written = {*options.query.methods} - {"glossary"}
-    judged = options.iterate.method == "model" or options.route.method == "model"
-    searched = project.settings.embed.model if options.search != "keyword" else ""
-    reranked = options.rerank.model.removeprefix("embed:")
-    models = [name for name in (searched, reranked) if name]
+    rewriting = {*options.query.methods} - {"glossary"}
+    model_decides = options.iterate.method == "model" or options.route.method == "model"
+    embedder = project.settings.embed.model if options.search != "keyword" else ""
+    reranker = options.rerank.model.removeprefix("embed:")
+    models = [name for name in (embedder, reranker) if name]
     remote = [
         name
         for name in models
         if name != ExtractiveReranker.name and not project.models.is_local(name)
     ]
-    return bool(written or judged or remote)
+    return bool(rewriting or model_decides or remote)
 
 
-def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
-    """The requested stages, from the front, if the rows have their gold."""
-    unknown = [stage for stage in asked if stage not in stage_names()]
+def _checked_stages(requested: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
+    """Return the requested stages, from the front; refuse those whose gold is missing."""
+    unknown = [stage for stage in requested if stage not in stage_names()]
     if unknown:
         raise ConfigError(
             f"unknown stage {unknown[0]!r}",
             where="--stages",
             hint=f"one of {', '.join(stage_names())}",
         )
-    stages = tuple(stage for stage in stage_names() if not asked or stage in asked)
+    stages = tuple(stage for stage in stage_names() if not requested or stage in requested)
     if any(stage in _FRONT for stage in stages) and not any(map(has_gold, testset.rows)):
         raise TestsetError(
             f"none of the {len(testset.rows)} rows has gold for retrieval",
@@ -153,8 +153,8 @@ def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
             hint="give rows reference_spans ({document_id, start, end, text}) or reference_ids "
             "(document ids); or use --stages generate,judge, which only need gold answers",
         )
-    behind = [stage for stage in stages if stage not in _FRONT]
-    if behind == list(stages) and not any(row.reference.strip() for row in testset.rows):
+    answer_stages = [stage for stage in stages if stage not in _FRONT]
+    if answer_stages == list(stages) and not any(row.reference.strip() for row in testset.rows):
         raise TestsetError(
             f"none of the {len(testset.rows)} rows has a gold answer",
             where=testset.name,
@@ -163,23 +163,23 @@ def _stages(asked: tuple[Stage, ...], testset: Testset) -> tuple[Stage, ...]:
     return stages
 
 
-def _stored(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:
-    """The rows of a run, and why the others have none."""
+def _diagnosed_rows(runs: Runs, run: str) -> tuple[list[DiagnosedRow], list[str]]:
+    """Read the rows of a run, and the reasons of those without a result."""
     rows, errors = [], []
     for row in runs.rows(run):
         if row.state == "done":
             rows.append(diagnosed_of(row.body))
         else:
-            told = row.body.get("what", "not reached")
-            errors.append(f"row {row.id} {row.state}: {told}")
+            reason = row.body.get("what", "not reached")
+            errors.append(f"row {row.id} {row.state}: {reason}")
     return rows, errors
 
 
-def _notes(project: Project, work: _Work, errors: Sequence[str]) -> list[str]:
+def _diagnosis_notes(project: Project, work: _DiagnosisWork, errors: Sequence[str]) -> list[str]:
     notes = []
     if errors:
-        more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-        notes.append(f"left out: {errors[0]}{more}")
+        rest = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+        notes.append(f"left out: {errors[0]}{rest}")
     without = sum(not has_gold(row) for row in work.testset.rows)
     if without:
         notes.append(
@@ -200,9 +200,11 @@ def _notes(project: Project, work: _Work, errors: Sequence[str]) -> list[str]:
     return notes
 
 
-def _unseen(found: Diagnosis, work: _Work, options: RetrieveOptions) -> list[str]:
-    """A note if rows are lost to the cut but no measure looks beyond it."""
-    lost, top_k, depth = found.losses.get("truncate", 0), options.top_k, pool_depth(options)
+def _shallow_measures_note(
+    diagnosis: Diagnosis, work: _DiagnosisWork, options: RetrieveOptions
+) -> list[str]:
+    """Add a note if rows are lost to the cut but no measure looks beyond it."""
+    lost, top_k, depth = diagnosis.losses.get("truncate", 0), options.top_k, pool_depth(options)
     shallow = [str(m) for m in work.measures if m.cutoff is not None and m.cutoff <= top_k]
     if not lost or not shallow or options.context_tokens is not None:
         return []

@@ -1,4 +1,4 @@
-"""Results of oracles: points a stage loses, rows it loses first, and the stage to work on.
+"""Results of oracles: points that stages lose, rows they lose first, and the stage to work on.
 
 Every number is a paired difference over the rows, positive is better; all stages and
 measures are tested together (Holm 1979).
@@ -35,7 +35,7 @@ LOST_RULE = (
     f"context, at generate if its answer is wrong ({RIGHT_RULE}), or at judge if the judge puts a "
     "right answer into the lower half of its scale"
 )
-"""What counts as lost, for the verdict and the table of rows."""
+"""Definition of a lost row, for the verdict and the table of rows."""
 
 KNOWN = "known without passages"
 """Name of the share of rows that are right without passages."""
@@ -50,7 +50,7 @@ class StagePoints:
         measure: Text of the measure.
         plain: Mean without oracles, on the compared rows.
         recovered: The oracle compared with no oracle, on all rows.
-        first: The same if only rows first lost at this stage get the oracle.
+        first: The same comparison if only rows first lost at this stage get the oracle.
         rows: Number of these rows; ``first.wins`` of them gain by it.
         scale: Width of the measure's scale, None if unbounded.
         beyond: Points that the oracle adds on rows where nothing is lost, over all rows;
@@ -74,16 +74,14 @@ class StagePoints:
 
     @property
     def weight(self) -> float:
-        """Points on rows it loses first, as a share of the scale, so that measures are
-        comparable.
-        """
+        """Points on rows it loses first, as a share of the scale: comparable between measures."""
         points = self.first.difference or 0.0
         return points / self.scale if self.scale else points
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Where a pipeline loses points.
+    """The places where a pipeline loses points.
 
     Attributes:
         name: The testset.
@@ -96,7 +94,7 @@ class Diagnosis:
         context: The answer compared with the same question without passages, if requested.
         known: Share of rows that are right without passages.
         notes: What the reader should know.
-        parts: ``field = value`` -> the same for the rows that have it.
+        parts: ``field = value`` -> the diagnosis of the rows with that value.
     """
 
     name: str
@@ -134,25 +132,28 @@ def diagnosis_of(
     the worst value, as the row has an answer. Rows that share gold documents or a question are not
     independent observations; ``cluster`` is as for :func:`clusters_of_results`.
     """
-    shared = clusters_of_results([row.plain for row in rows], cluster)
-    clusters = shared or None
-    points = _points(rows, (measures, stages), seed, clusters)
+    row_clusters = clusters_of_results([row.plain for row in rows], cluster)
+    clusters = row_clusters or None
+    points = _stage_points(rows, (measures, stages), seed, clusters)
     losses = Counter(row.lost for row in rows)
     by_stage: dict[Lost, int] = {lost: losses[lost] for lost in (*LOSSES, "") if losses[lost]}
-    stage, verdict = _verdict(points, by_stage, rows)
-    context, known = _closed_book(rows, measures, seed, clusters)
-    silent = sum(row.plain.row is not None and _abstained(row) for row in rows)
+    stage, verdict = _diagnosis_verdict(points, by_stage, rows)
+    context, known = _closed_book_effect(rows, measures, seed, clusters)
+    abstentions = sum(row.plain.row is not None and _row_abstained(row) for row in rows)
     notes: tuple[str, ...] = (
-        (f"{counted(silent, 'answer abstains', 'answers abstain')}: they count as the worst value",)
-        if silent
+        (
+            f"{counted(abstentions, 'answer abstains', 'answers abstain')}: they count as the "
+            "worst value",
+        )
+        if abstentions
         else ()
     )
-    notes += (shared.note,) if shared.note else ()
+    notes += (row_clusters.note,) if row_clusters.note else ()
     return Diagnosis(name, verdict, stage, points, by_stage, tuple(rows), context, known, notes)
 
 
 def diagnosis_by(
-    found: Diagnosis,
+    diagnosis: Diagnosis,
     by: str,
     measures: Sequence[Measure],
     stages: Sequence[Stage] = STAGES,
@@ -160,19 +161,19 @@ def diagnosis_by(
     seed: int = 0,
     cluster: str = "",
 ) -> Diagnosis:
-    """The diagnosis with one of each value of a field: ``persona_name``, or a column."""
-    groups = grouped(found.rows, [row.plain.row for row in found.rows], by)
+    """Add the diagnosis of each value of a field: ``persona_name``, or a column."""
+    groups = grouped(diagnosis.rows, [row.plain.row for row in diagnosis.rows], by)
     parts = {
         f"{by} = {value}": diagnosis_of(
             groups[value], measures, stages, name=value, seed=seed, cluster=cluster
         )
         for value in sorted(groups)
     }
-    return replace(found, parts={**found.parts, **parts})
+    return replace(diagnosis, parts={**diagnosis.parts, **parts})
 
 
 def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
-    """A diagnosed row as JSON-able values, for the run store."""
+    """Return a diagnosed row as JSON-able values, for the run store."""
     return {
         "plain": result_body(row.plain),
         "lost": row.lost,
@@ -186,7 +187,7 @@ def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
 
 
 def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
-    """The row from the values of :func:`diagnosed_body`."""
+    """Rebuild the row from the values of :func:`diagnosed_body`."""
     return DiagnosedRow(
         result_of(body["plain"]),
         body["lost"],
@@ -202,69 +203,76 @@ def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:
     )
 
 
-def _points(
+def _stage_points(
     rows: Sequence[DiagnosedRow],
-    taken: tuple[Sequence[Measure], Sequence[Stage]],
+    axes: tuple[Sequence[Measure], Sequence[Stage]],
     seed: int,
     clusters: Mapping[str, Hashable] | None,
 ) -> tuple[StagePoints, ...]:
-    """Every valid pair of stage and measure; all of them are one family of tests."""
-    measures, stages = taken
-    keys = [(stage, at) for stage in stages for at, m in enumerate(measures) if _goes(stage, m)]
+    """Measure every valid pair of stage and measure; all of them are one family of tests."""
+    measures, stages = axes
+    keys = [
+        (stage, index)
+        for stage in stages
+        for index, m in enumerate(measures)
+        if _can_lose(stage, m)
+    ]
     plain: dict[str, list[Score]] = {}
-    whole: dict[str, list[Score]] = {}
+    perfect: dict[str, list[Score]] = {}
     first: dict[str, list[Score]] = {}
     credited: Counter[tuple[Stage, int]] = Counter()
     beyond: dict[tuple[Stage, int], list[float]] = {}
     for row in rows:
         sides: tuple[list[Score], list[Score], list[Score]] = ([], [], [])
-        for stage, at in keys:
-            measure = measures[at]
+        for stage, index in keys:
+            measure = measures[index]
             name = f"{stage} {measure}"
-            before = _good(row.plain.scores[at], measure, name)
-            # Without gold for the measure, an oracle has nothing to put right.
-            oracle = before if before.no_gold else row.oracles[stage][at]
-            after = _good(oracle, measure, name)
+            before = _upward_score(row.plain.scores[index], measure, name)
+            # Without gold for the measure, an oracle changes nothing.
+            oracle = before if before.no_gold else row.oracles[stage][index]
+            after = _upward_score(oracle, measure, name)
             own = stage == row.lost
-            credited[stage, at] += own
+            credited[stage, index] += own
             if row.lost == "" and before.value is not None and after.value is not None:
-                beyond.setdefault((stage, at), []).append(after.value - before.value)
+                beyond.setdefault((stage, index), []).append(after.value - before.value)
             # A row is compared if it has a score on both sides.
-            kept = before if after.value is not None or before.value is None else after
-            for side, score in zip(sides, (kept, after, after if own else kept), strict=True):
+            unchanged = before if after.value is not None or before.value is None else after
+            for side, score in zip(
+                sides, (unchanged, after, after if own else unchanged), strict=True
+            ):
                 side.append(score)
-        for table, scores in zip((plain, whole, first), sides, strict=True):
+        for table, scores in zip((plain, perfect, first), sides, strict=True):
             table[row.plain.row_id] = scores
     if not keys or not rows:
         return ()
-    scales = {f"{stage} {measures[at]}": grown(measures[at]) for stage, at in keys}
-    recovered = compare_rows(plain, whole, seed=seed, clusters=clusters, scales=scales)
+    scales = {f"{stage} {measures[index]}": grown(measures[index]) for stage, index in keys}
+    recovered = compare_rows(plain, perfect, seed=seed, clusters=clusters, scales=scales)
     own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
-    found = []
-    for stage, at in keys:
-        measure, name = measures[at], f"{stage} {measures[at]}"
+    points = []
+    for stage, index in keys:
+        measure, name = measures[index], f"{stage} {measures[index]}"
         mean = recovered[name].mean_a
         upward = measure.definition.higher_is_better
         definition = measure.definition
-        wide = None if definition.high is None else definition.high - definition.low
-        found.append(
+        width = None if definition.high is None else definition.high - definition.low
+        points.append(
             StagePoints(
                 stage,
                 str(measure),
                 mean if mean is None or upward else -mean,
                 named(recovered[name], str(measure)),
                 named(own_points[name], str(measure)),
-                credited[stage, at],
-                wide,
-                math.fsum(beyond.get((stage, at), ())) / len(rows),
-                sum(gain > 0 for gain in beyond.get((stage, at), ())),
+                credited[stage, index],
+                width,
+                math.fsum(beyond.get((stage, index), ())) / len(rows),
+                sum(gain > 0 for gain in beyond.get((stage, index), ())),
             )
         )
-    return tuple(found)
+    return tuple(points)
 
 
 def grown(measure: Measure) -> MeasureScale | None:
-    """The scale with higher values better: inverted if lower is better."""
+    """Return the scale with higher values better: inverted if lower is better."""
     scale = measure.known_scale
     if scale is None or scale.higher_is_better:
         return scale
@@ -272,7 +280,7 @@ def grown(measure: Measure) -> MeasureScale | None:
 
 
 def named(comparison: Comparison, measure: str) -> Comparison:
-    """A comparison under a measure's name; infinite bounds become None."""
+    """Rename a comparison to a measure; infinite bounds become None."""
     endless: dict[str, Any] = {
         field.name: None
         for field in fields(comparison)
@@ -281,15 +289,15 @@ def named(comparison: Comparison, measure: str) -> Comparison:
     return replace(comparison, measure=measure, scale=None, **endless)
 
 
-def _goes(stage: Stage, measure: Measure) -> bool:
+def _can_lose(stage: Stage, measure: Measure) -> bool:
     """True if a stage can lose points of a measure."""
     if stage == "judge":
         return is_judged(measure)
     return stage in FRONT or measure.definition.kind not in RANKING
 
 
-def _good(score: Score, measure: Measure, name: str) -> Score:
-    """A score with higher values better; an abstention is the worst value."""
+def _upward_score(score: Score, measure: Measure, name: str) -> Score:
+    """Turn a score so that higher is better; an abstention is the worst value."""
     definition = measure.definition
     upward = definition.higher_is_better
     worst = definition.low if upward else definition.high
@@ -301,89 +309,93 @@ def _good(score: Score, measure: Measure, name: str) -> Score:
     return Score(name, "scored", value if upward else -value)
 
 
-def _verdict(
+def _diagnosis_verdict(
     points: Sequence[StagePoints], losses: Mapping[Lost, int], rows: Sequence[DiagnosedRow]
 ) -> tuple[Stage | None, tuple[str, ...]]:
-    """The stage to work on, and the verdict."""
-    proven = [one for one in points if one.proven and one.weight > 0]
-    said: list[str] = []
+    """Return the stage to work on, and the verdict."""
+    proven = [loss for loss in points if loss.proven and loss.weight > 0]
+    sentences: list[str] = []
     best: dict[Stage, StagePoints] = {}
-    for one in sorted(proven, key=lambda one: -round(one.weight, 6)):
-        best.setdefault(one.stage, one)
+    for loss in sorted(proven, key=lambda loss: -round(loss.weight, 6)):
+        best.setdefault(loss.stage, loss)
     order = list(best.values())
     if order:
-        said.append(f"Work on {order[0].stage} first: {_told(order[0], rows)}")
-        said += [f"Then {one.stage}: {_told(one, rows)}" for one in order[1:]]
+        sentences.append(f"Work on {order[0].stage} first: {_loss_text(order[0], rows)}")
+        sentences += [f"Then {loss.stage}: {_loss_text(loss, rows)}" for loss in order[1:]]
     else:
-        said.append("No stage is proven to lose points.")
-        said += _largest(points, len(rows))
-        least = [one.first.smallest for one in points if one.first.smallest]
+        sentences.append("No stage is proven to lose points.")
+        sentences += _largest_unproven(points, len(rows))
+        least = [loss.first.smallest for loss in points if loss.first.smallest]
         if least:
-            said.append(
+            sentences.append(
                 f"With {counted(len(rows), 'row')}, only differences of about "
                 f"{min(least):.3f} or more can be proven."
             )
-    said += _beyond(points, len(rows))
+    sentences += _gains_beyond(points, len(rows))
     for lost, count in losses.items():
         if lost in _BEFORE:
-            said.append(f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}.")
-    return (order[0].stage if order else None), tuple(said)
+            sentences.append(
+                f"{count} of {len(rows)} rows are lost before any stage: {_BEFORE[lost]}."
+            )
+    return (order[0].stage if order else None), tuple(sentences)
 
 
-def _beyond(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
-    """What rows that count as right could still gain by a measure."""
-    gains = [one for one in points if round(one.beyond, 6) > 0]
+def _gains_beyond(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
+    """Describe what rows that count as right could still gain by a measure."""
+    gains = [loss for loss in points if round(loss.beyond, 6) > 0]
     if gains:
-        one = max(gains, key=lambda one: one.beyond / (one.scale or 1.0))
+        loss = max(gains, key=lambda loss: loss.beyond / (loss.scale or 1.0))
         yield (
-            f"{one.beyond_rows} of {rows} rows lose nothing and could still gain: a perfect "
-            f"{one.stage} would add {one.beyond:.3f} points of {one.measure}, which asks for more "
+            f"{loss.beyond_rows} of {rows} rows lose nothing and could still gain: a perfect "
+            f"{loss.stage} would add {loss.beyond:.3f} points of {loss.measure}, which asks for "
+            "more "
             "than the rule of what is lost."
         )
 
 
-def _largest(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
-    """The largest loss that is not proven, and why it is not."""
-    lost = [one for one in points if one.weight > 0]
+def _largest_unproven(points: Sequence[StagePoints], rows: int) -> Iterator[str]:
+    """Describe the largest loss that is not proven, and the reason."""
+    lost = [loss for loss in points if loss.weight > 0]
     if lost:
-        one = max(lost, key=lambda one: round(one.weight, 6))
-        c = one.first
+        loss = max(lost, key=lambda loss: round(loss.weight, 6))
+        c = loss.first
         p = "" if c.p_holm is None else f" ({p_text(c.p_holm)})"
-        why = f": {c.doubt}" if c.doubt else ""
+        doubt = f": {c.doubt}" if c.doubt else ""
         yield (
-            f"The largest loss seen is at {one.stage}: {c.difference:.3f} points of {one.measure}, "
-            f"on {c.wins} of {rows} rows{p}. It is not proven{why}."
+            f"The largest loss seen is at {loss.stage}: {c.difference:.3f} points of "
+            f"{loss.measure}, "
+            f"on {c.wins} of {rows} rows{p}. It is not proven{doubt}."
         )
 
 
-def _told(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
-    """The loss of a proven stage as text."""
-    c = one.first
+def _loss_text(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
+    """Describe the loss of a proven stage."""
+    c = loss.first
     points = f"{c.difference:.3f}" if c.difference is not None else "?"
     span = f" ({c.low:.3f} to {c.high:.3f})" if c.low is not None and c.high is not None else ""
     p = f", {p_text(c.p_holm)}" if c.p_holm is not None else ""
     return (
-        f"{REASONS[one.stage]}{_from_where(one, rows)}. A perfect stage would recover "
-        f"{points}{span} points of {one.measure} on the rows it loses first, on {c.wins} of "
+        f"{REASONS[loss.stage]}{_median_ranks(loss, rows)}. A perfect stage would recover "
+        f"{points}{span} points of {loss.measure} on the rows it loses first, on {c.wins} of "
         f"{len(rows)} "
         f"rows: proven{p}."
     )
 
 
-def _from_where(one: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
-    """Ranks of the gold that a cut or a reranker lost, if it is on most rows."""
-    stage = one.stage
+def _median_ranks(loss: StagePoints, rows: Sequence[DiagnosedRow]) -> str:
+    """Describe the ranks of gold that a cut or a reranker lost, if it is on most rows."""
+    stage = loss.stage
     lost = [row for row in rows if row.lost == stage]
-    if stage not in ("rerank", "truncate") or 2 * len(lost) < one.first.wins:
+    if stage not in ("rerank", "truncate") or 2 * len(lost) < loss.first.wins:
         return ""
     places = [place for row in lost for place in row.gold if not place.shown]
-    found = [place.found for place in places if place.found]
-    after = [place.ordered for place in places if place.ordered]
-    if not found or not after:
+    ranks = [place.found for place in places if place.found]
+    reranked = [place.ordered for place in places if place.ordered]
+    if not ranks or not reranked:
         return ""
     if stage == "truncate":
-        return f" (in the median at rank {median(after):g} of the candidates)"
-    return f" (in the median from rank {median(found):g} to rank {median(after):g})"
+        return f" (in the median at rank {median(reranked):g} of the candidates)"
+    return f" (in the median from rank {median(ranks):g} to rank {median(reranked):g})"
 
 
 _BEFORE: Mapping[Lost, str] = {
@@ -402,29 +414,33 @@ REASONS: Mapping[Stage, str] = {
 """Description of the loss of each stage."""
 
 
-def _closed_book(
+def _closed_book_effect(
     rows: Sequence[DiagnosedRow],
     measures: Sequence[Measure],
     seed: int,
     clusters: Mapping[str, Hashable] | None,
 ) -> tuple[Comparisons | None, Summary | None]:
-    """The effect of the passages, and the share of rows that need none."""
-    asked = [row for row in rows if row.closed_book]
-    if not asked:
+    """Return the effect of the passages, and the share of rows that need none."""
+    with_control = [row for row in rows if row.closed_book]
+    if not with_control:
         return None, None
-    taken = [at for at, m in enumerate(measures) if m.definition.kind not in RANKING]
-    without = {row.plain.row_id: [row.closed_book[at] for at in taken] for row in asked}
-    with_ = {row.plain.row_id: [row.plain.scores[at] for at in taken] for row in asked}
-    scales = {str(measures[at]): measures[at].known_scale for at in taken}
-    how: dict[str, Any] = {"seed": seed, "clusters": clusters, "scales": scales}
-    context = compare_rows(without, with_, **how) if taken else None
-    judged = [row for row in asked if row.known is not None]
+    indexes = [index for index, m in enumerate(measures) if m.definition.kind not in RANKING]
+    without = {
+        row.plain.row_id: [row.closed_book[index] for index in indexes] for row in with_control
+    }
+    with_ = {
+        row.plain.row_id: [row.plain.scores[index] for index in indexes] for row in with_control
+    }
+    scales = {str(measures[index]): measures[index].known_scale for index in indexes}
+    options: dict[str, Any] = {"seed": seed, "clusters": clusters, "scales": scales}
+    context = compare_rows(without, with_, **options) if indexes else None
+    judged = [row for row in with_control if row.known is not None]
     shares = [Score(KNOWN, "scored", float(bool(row.known))) for row in judged]
     groups = None if clusters is None else [clusters[row.plain.row_id] for row in judged]
     return context, aggregate(shares, seed, clusters=groups) if shares else None
 
 
-def _abstained(row: DiagnosedRow) -> bool:
+def _row_abstained(row: DiagnosedRow) -> bool:
     return row.plain.row is not None and bool(marked(row.plain.row, "abstained"))
 
 
@@ -432,17 +448,19 @@ T = TypeVar("T")
 
 
 def grouped(items: Sequence[T], rows: Sequence[Row | None], by: str) -> dict[str, list[T]]:
-    """Items by the values of their rows in a field; ``""`` for those without one.
+    """Group items by the values of their rows in a field; ``""`` for those without one.
 
     Raises:
         TestsetError: No row has the field.
     """
     groups: dict[str, list[T]] = {}
     for item, row in zip(items, rows, strict=True):
-        found: MetaValue = ""
+        field_value: MetaValue = ""
         if row is not None:
-            found = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
-        for value in found if isinstance(found, tuple) and found else (str(found),):
+            field_value = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
+        for value in (
+            field_value if isinstance(field_value, tuple) and field_value else (str(field_value),)
+        ):
             groups.setdefault(value, []).append(item)
     if not groups.keys() - {""}:
         columns = dict.fromkeys(name for row in rows if row is not None for name in row.metadata)

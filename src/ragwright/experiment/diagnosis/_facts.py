@@ -1,4 +1,4 @@
-"""Facts of a gold answer in an answer: content words and numbers."""
+"""Facts of a gold answer: content words and numbers that an answer should contain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SHORT_WORDS = 5
 """A gold answer with at most this many words must occur literally in the answer."""
 
 RIGHT_SHARE = 0.5
-"""Share of the facts of a longer one from which an answer is right."""
+"""Least share of a longer gold answer's facts in a right answer."""
 
 
 RIGHT_RULE = (
@@ -20,36 +20,36 @@ RIGHT_RULE = (
 
 
 def facts_of(text: str, language: str = "en") -> frozenset[str]:
-    """The facts of a text: its content words and numbers, as stems."""
+    """Return the facts of a text: its content words and numbers, as stems."""
     return frozenset(content_words(text, language))
 
 
 def facts_kept(reference: str, response: str, language: str = "en") -> float | None:
-    """Share of a gold answer's facts in an answer, 0 to 1; None without facts."""
-    due = facts_of(reference, language)
-    return len(due & facts_of(response, language)) / len(due) if due else None
+    """Return the share of a gold answer's facts in an answer, 0 to 1; None without facts."""
+    facts = facts_of(reference, language)
+    return len(facts & facts_of(response, language)) / len(facts) if facts else None
 
 
 def is_right(row: Row, response: str, language: str = "en") -> bool | None:
     """True if an answer is right by the gold answers; None for a row without one.
 
-    A gold answer of up to 5 words must occur in it in sequence (as in ``Contains``), of a longer
-    one at least half of its content words and numbers. With several accepted ones any one is
-    enough.
+    A gold answer of up to 5 words must occur in it in sequence (as in ``Contains``); of a longer
+    one, at least half of the content words and numbers must occur. If several gold answers are
+    accepted, one is enough.
     """
-    own = row.metadata.get("language")
-    language = own if isinstance(own, str) and own else language
-    said = answer_words(response, language)
+    row_language = row.metadata.get("language")
+    language = row_language if isinstance(row_language, str) and row_language else language
+    response_words = answer_words(response, language)
     verdicts = []
-    for reference in _references(row.reference, row.metadata.get("references")):
-        due = answer_words(reference, language)
-        if len(due) <= SHORT_WORDS:
-            verdicts.append(stands_in(due, said))
+    for reference in _nonempty_references(row.reference, row.metadata.get("references")):
+        reference_words = answer_words(reference, language)
+        if len(reference_words) <= SHORT_WORDS:
+            verdicts.append(stands_in(reference_words, response_words))
         else:
             verdicts.append((facts_kept(reference, response, language) or 0.0) >= RIGHT_SHARE)
     return any(verdicts) if verdicts else None
 
 
-def _references(first: str, more: MetaValue | None) -> tuple[str, ...]:
-    found = (first, *more) if isinstance(more, tuple) else (first,)
-    return tuple(text for text in found if text.strip())
+def _nonempty_references(first: str, more: MetaValue | None) -> tuple[str, ...]:
+    texts = (first, *more) if isinstance(more, tuple) else (first,)
+    return tuple(text for text in texts if text.strip())

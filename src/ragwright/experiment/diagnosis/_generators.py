@@ -1,7 +1,7 @@
-"""The best generator for each persona, and whether facts are lost for some personas.
+"""The best generator for each persona, and facts that are lost for some personas.
 
-The same questions are answered for every persona by every generator; all pairs are
-compared row by row, and a generator is called the best only if each other one is proven worse.
+The same questions are answered for every persona by every generator; all pairs are compared row by
+row, and a generator is called the best only if every other one is proven worse.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class GridQuestion:
         row: The row as asked and scored.
         question: Key shared with the same question for other personas.
         generator: Chat model; empty for the configured one.
-        gold: The gold answer whose facts are counted: of all personas the one with the most.
+        gold: The gold answer whose facts are counted: the one with the most, of all personas.
     """
 
     row: Row
@@ -87,7 +87,7 @@ class GridComparison:
 
 @dataclass(frozen=True, slots=True)
 class PersonaModelGrid:
-    """Personas by generators.
+    """Comparison of generators and personas, every pair of them.
 
     Attributes:
         personas: In order; likewise ``generators`` and ``measures``.
@@ -96,7 +96,7 @@ class PersonaModelGrid:
         best: Persona -> the generator proven better than all others.
         facts: Every two personas by each generator: facts kept, on the same questions.
         kept: (persona, generator, name of the share) -> mean share of facts kept.
-        silent: Generators that gave no answer at all; then none is called the best.
+        silent: Generators that gave no answer; if there are any, none is called the best.
     """
 
     personas: tuple[str, ...]
@@ -114,13 +114,13 @@ class PersonaModelGrid:
 def readings_of(
     rows: Iterable[Row], personas: Sequence[str] = (), generators: Sequence[str] = ()
 ) -> list[GridQuestion]:
-    """Every question for every persona by every generator, in the order of the rows.
+    """Return every question for every persona by every generator, in the order of the rows.
 
     A question that has a row for a persona is scored against that row's gold; for other personas
     its first row is used. Without ``personas`` the rows' own are used. Rows with the same words but
     other gold for the same persona are other questions.
     """
-    found = []
+    readings = []
     for question in questions_of(rows)[0]:
         golds = [row.reference for row in question.own.values()]
         gold = max(golds, key=lambda text: len(facts_of(text)))
@@ -128,29 +128,29 @@ def readings_of(
             row = question.row_for(persona)
             if row is not None:
                 name = question.first.id
-                found += [GridQuestion(row, name, model, gold) for model in generators or ("",)]
-    return found
+                readings += [GridQuestion(row, name, model, gold) for model in generators or ("",)]
+    return readings
 
 
 def read_row(
     reading: GridQuestion,
     persona: Persona,
-    asked: tuple[Target, AskPlan],
+    pipeline: tuple[Target, AskPlan],
     measures: Sequence[Measure],
     setup: MeasureSetup,
 ) -> Flow[GridRow]:
     """Ask, score, and count the facts kept; raises errors of asking."""
-    target, plan = asked
+    target, plan = pipeline
     reader = replace(persona, model=reading.generator) if reading.generator else persona
-    [made] = yield from ask(reading.row.user_input, [reader], target, plan)
-    row = answered_by(reading.row, made)
+    [answer] = yield from ask(reading.row.user_input, [reader], target, plan)
+    row = answered_by(reading.row, answer)
     scores = yield from score_row(row, measures, setup)
-    response = "" if made.abstained else row.response or ""
-    kept = facts_kept(reading.gold, response, setup.language)
+    response = "" if answer.abstained else row.response or ""
+    share = facts_kept(reading.gold, response, setup.language)
     facts = [
         Score(FACTS, "not_applicable", reason="the row has no gold answer")
-        if kept is None
-        else Score(FACTS, "scored", round(kept, 6))
+        if share is None
+        else Score(FACTS, "scored", round(share, 6))
     ]
     if setup.model and any(measure.name == "Claims" for measure in measures):
         facts.append((yield from _judged_facts(reading, row, response, setup)))
@@ -159,7 +159,7 @@ def read_row(
         row.retrieved_context_ids,
         scores,
         row,
-        Made(made.prompt, made.usage, notes=made.notes),
+        Made(answer.prompt, answer.usage, notes=answer.notes),
     )
     name = reading.row.persona_name
     return GridRow(reading.question, name, reading.generator, result, tuple(facts))
@@ -168,16 +168,16 @@ def read_row(
 def _judged_facts(
     reading: GridQuestion, row: Row, response: str, setup: MeasureSetup
 ) -> Flow[Score]:
-    """Claims of the gold answer, checked against the answer in place of passages."""
+    """Check the claims of the gold answer against the answer in place of passages."""
     if not response.strip():
         return Score(JUDGED_FACTS, "scored", 0.0)
-    turned = replace(
+    swapped = replace(
         row,
         response=reading.gold,
         retrieved_contexts=(response,),
         metadata={**row.metadata, "abstained": False},
     )
-    [score] = yield from score_row(turned, [parse_measure("Claims")], setup)
+    [score] = yield from score_row(swapped, [parse_measure("Claims")], setup)
     return replace(score, measure=JUDGED_FACTS)
 
 
@@ -189,45 +189,59 @@ def grid_of(
     An abstention has no score and is left out of the means; in comparisons it is the worst value.
     Questions that share gold documents are not independent observations.
     """
-    clusters = _clusters(rows)
+    clusters = _question_clusters(rows)
     personas = tuple(dict.fromkeys(row.persona for row in rows))
     generators = tuple(dict.fromkeys(row.generator for row in rows))
-    at = {(row.persona, row.generator, row.question): row for row in rows}
+    cell_rows = {(row.persona, row.generator, row.question): row for row in rows}
     cells: dict[tuple[str, str, str], Summary] = {}
-    kept: dict[tuple[str, str, str], Summary] = {}
+    facts_kept_means: dict[tuple[str, str, str], Summary] = {}
     for persona in personas:
         for generator in generators:
             own = [r for r in rows if (r.persona, r.generator) == (persona, generator)]
             groups = None if clusters is None else [clusters[row.question] for row in own]
-            for place, measure in enumerate(measures):
-                scores = [row.result.scores[place] for row in own]
-                found = aggregate(scores, seed, clusters=groups)
-                cells[persona, generator, str(measure)] = found
-            for place, score in enumerate(own[0].facts if own else ()):
-                shares = [row.facts[place] for row in own]
-                kept[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
+            for index, measure in enumerate(measures):
+                scores = [row.result.scores[index] for row in own]
+                summary = aggregate(scores, seed, clusters=groups)
+                cells[persona, generator, str(measure)] = summary
+            for index, score in enumerate(own[0].facts if own else ()):
+                shares = [row.facts[index] for row in own]
+                facts_kept_means[persona, generator, score.measure] = aggregate(
+                    shares, seed, clusters=groups
+                )
     first = measures[0]
-    pairs = _pairs(
+    pairs = _paired_comparisons(
         [
-            (persona, a, b, _side(at, persona, a, first), _side(at, persona, b, first))
+            (
+                persona,
+                a,
+                b,
+                _scores_by_question(cell_rows, persona, a, first),
+                _scores_by_question(cell_rows, persona, b, first),
+            )
             for persona in personas
             for a, b in combinations(generators, 2)
         ],
         grown(first),
         (seed, clusters),
     )
-    facts = _pairs(
+    facts = _paired_comparisons(
         [
-            (generator, a, b, _facts(at, a, generator), _facts(at, b, generator))
+            (
+                generator,
+                a,
+                b,
+                _facts_by_question(cell_rows, a, generator),
+                _facts_by_question(cell_rows, b, generator),
+            )
             for generator in generators
             for a, b in combinations(personas, 2)
         ],
         MeasureScale(0, 1),
         (seed, clusters),
     )
-    silent = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
+    abstentions = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
     note = (
-        f"{counted(silent, 'answer abstains', 'answers abstain')}: left out of means, the "
+        f"{counted(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
         "worst value in comparisons, no fact kept"
     )
     return PersonaModelGrid(
@@ -236,15 +250,15 @@ def grid_of(
         tuple(map(str, measures)),
         cells,
         pairs,
-        _best(personas, generators, pairs),
+        _best_by_persona(personas, generators, pairs),
         facts,
-        kept,
-        (note,) if silent else (),
+        facts_kept_means,
+        (note,) if abstentions else (),
     )
 
 
 def read_body(row: GridRow) -> dict[str, Any]:
-    """A reading as JSON-able values, for the run store."""
+    """Return a reading as JSON-able values, for the run store."""
     return {
         "question": row.question,
         "persona": row.persona,
@@ -255,7 +269,7 @@ def read_body(row: GridRow) -> dict[str, Any]:
 
 
 def read_of(body: Mapping[str, Any]) -> GridRow:
-    """The reading from the values of :func:`read_body`."""
+    """Rebuild the reading from the values of :func:`read_body`."""
     facts = tuple(Score(**score) for score in body["facts"])
     result = result_of(body["result"])
     return GridRow(body["question"], body["persona"], body["generator"], result, facts)
@@ -265,73 +279,80 @@ def _abstained(row: Row) -> bool:
     return bool(marked(row, "abstained"))
 
 
-def _clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
+def _question_clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None:
     """Question -> cluster, None if questions are independent."""
     return clusters_of_results([replace(row.result, row_id=row.question) for row in rows]) or None
 
 
-_Side = Mapping[str, Score]
+_ScoresByQuestion = Mapping[str, Score]
 
 
-def _side(
-    at: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str, measure: Measure
-) -> _Side:
+def _scores_by_question(
+    cell_rows: Mapping[tuple[str, str, str], GridRow],
+    persona: str,
+    generator: str,
+    measure: Measure,
+) -> _ScoresByQuestion:
     """Question -> score with higher values better; an abstention is the worst value."""
     definition = measure.definition
     upward = definition.higher_is_better
     worst = definition.low if upward else definition.high
-    found = {}
-    for (who, model, question), row in at.items():
-        if (who, model) == (persona, generator):
+    scores = {}
+    for (row_persona, model, question), row in cell_rows.items():
+        if (row_persona, model) == (persona, generator):
             score = row.result.scores[0]
             silent = score.state == "abstained" and not score.unanswerable
             value = worst if silent else score.value
             if value is not None:
-                found[question] = Score(str(measure), "scored", value if upward else -value)
-    return found
+                scores[question] = Score(str(measure), "scored", value if upward else -value)
+    return scores
 
 
-def _facts(at: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str) -> _Side:
+def _facts_by_question(
+    cell_rows: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str
+) -> _ScoresByQuestion:
     """Question -> share of facts kept, judged if available."""
     return {
         question: row.facts[-1]
-        for (who, model, question), row in at.items()
-        if (who, model) == (persona, generator) and row.facts and row.facts[-1].value is not None
+        for (row_persona, model, question), row in cell_rows.items()
+        if (row_persona, model) == (persona, generator)
+        and row.facts
+        and row.facts[-1].value is not None
     }
 
 
-def _pairs(
-    sides: Sequence[tuple[str, str, str, _Side, _Side]],
+def _paired_comparisons(
+    sides: Sequence[tuple[str, str, str, _ScoresByQuestion, _ScoresByQuestion]],
     scale: MeasureScale | None,
-    how: tuple[int, Mapping[str, Hashable] | None],
+    seed_and_clusters: tuple[int, Mapping[str, Hashable] | None],
 ) -> tuple[GridComparison, ...]:
-    """Compare every pair; all pairs are one family of tests. ``how`` is seed and clusters."""
-    seed, clusters = how
+    """Compare every pair, as one family of tests; all take the same seed and clusters."""
+    seed, clusters = seed_and_clusters
     tables: tuple[dict[str, list[Score]], dict[str, list[Score]]] = ({}, {})
-    made = []
-    for place, (within, a, b, *both) in enumerate(sides):
-        shared = both[0].keys() & both[1].keys()
+    pairs = []
+    for index, (within, a, b, *tables_of_pair) in enumerate(sides):
+        shared = tables_of_pair[0].keys() & tables_of_pair[1].keys()
         if not shared:
             continue
-        made.append((within, a, b, str(place), next(iter(both[0].values())).measure))
+        pairs.append((within, a, b, str(index), next(iter(tables_of_pair[0].values())).measure))
         for question in sorted(shared):
-            for table, side in zip(tables, both, strict=True):
-                score = replace(side[question], measure=str(place))
+            for table, side in zip(tables, tables_of_pair, strict=True):
+                score = replace(side[question], measure=str(index))
                 table.setdefault(question, []).append(score)
-    if not made:
+    if not pairs:
         return ()
-    scales = {key: scale for *_, key, _ in made}
-    found = compare_rows(*tables, seed=seed, clusters=clusters, scales=scales)
+    scales = {key: scale for *_, key, _ in pairs}
+    comparisons = compare_rows(*tables, seed=seed, clusters=clusters, scales=scales)
     return tuple(
-        GridComparison(within, a, b, named(found[key], measure))
-        for within, a, b, key, measure in made
+        GridComparison(within, a, b, named(comparisons[key], measure))
+        for within, a, b, key, measure in pairs
     )
 
 
-def _best(
+def _best_by_persona(
     personas: Sequence[str], generators: Sequence[str], pairs: Sequence[GridComparison]
 ) -> dict[str, str]:
-    """The generator of each persona that beats all others, if there is one."""
+    """Return the generator of each persona that beats all others, if there is one."""
     beaten: dict[str, dict[str, set[str]]] = {}
     for pair in pairs:
         if pair.comparison.verdict == "no change proven":
@@ -339,9 +360,9 @@ def _best(
         better = pair.comparison.verdict == "better"
         winner, loser = (pair.b, pair.a) if better else (pair.a, pair.b)
         beaten.setdefault(pair.within, {}).setdefault(winner, set()).add(loser)
-    found = {}
+    best = {}
     for persona in personas:
         for winner, losers in beaten.get(persona, {}).items():
             if losers == set(generators) - {winner}:
-                found[persona] = winner
-    return found
+                best[persona] = winner
+    return best

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ...core import Filter, Hit, Row, Span
 from ...flow import Flow, Search, SearchReply, lookup, send
 from ...retrieve import Target
-from ...testsets import chunk_span, chunks_of, covers, graded_documents
+from ...testsets import best_chunk, chunks_of, covers, graded_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +34,13 @@ class GoldPiece:
         return self.span is None or covers(Span(hit.start, hit.end), self.span)
 
     def rank_in(self, hits: Iterable[Hit]) -> int | None:
-        """Rank of the first of these passages that holds it, from 1; None if none does."""
+        """Return the rank of the first of these passages that holds it, from 1; else None."""
         return next((rank for rank, hit in enumerate(hits, 1) if self.held_by(hit)), None)
 
 
 @dataclass(frozen=True, slots=True)
 class GoldPlace:
-    """How far a piece of gold got.
+    """The ranks of a piece of gold at every stage of a search.
 
     Attributes:
         document_id: Its document; ``start`` and ``end`` its characters, None for the whole.
@@ -67,49 +67,41 @@ def has_gold(row: Row) -> bool:
 
 
 def gold_pieces(row: Row, target: Target, filters: Sequence[Filter]) -> Flow[tuple[GoldPiece, ...]]:
-    """Every piece of a row's gold with the chunk that has most of it; makes no paid calls.
+    """Find the chunk with most of each piece of a row's gold; makes no paid calls.
 
     Spans are used if there are any, else documents; a whole document is represented by the chunk
     that keyword search ranks first for the question.
     """
     spans = list(dict.fromkeys((s.document_id, s.start, s.end) for s in row.reference_spans))
     documents = dict.fromkeys(document for document, _, _ in spans) or graded_documents(row)
-    found: dict[str, tuple[list[str], frozenset[str]]] = {}
+    chunks_by_document: dict[str, tuple[list[str], frozenset[str]]] = {}
     for document in documents:
         chunks = yield from chunks_of(target, document)
-        left = chunks if not filters else (yield from chunks_of(target, document, filters))
-        found[document] = chunks, frozenset(left)
+        allowed = chunks if not filters else (yield from chunks_of(target, document, filters))
+        chunks_by_document[document] = chunks, frozenset(allowed)
     places: list[tuple[str, Span | None, str]] = []
     for document, start, end in spans:
         span = Span(start, end)
-        places.append((document, span, _best_chunk(found[document][0], document, span)))
+        places.append((document, span, best_chunk(chunks_by_document[document][0], document, span)))
     if not spans:
         for document in documents:
-            best = yield from _nearest_chunk(row.user_input, target, document, found[document][0])
+            best = yield from _nearest_chunk(
+                row.user_input, target, document, chunks_by_document[document][0]
+            )
             places.append((document, None, best))
     keys = list(dict.fromkeys(key for _, _, key in places if key))
     stored = (yield from lookup(target.snapshot, keys)).hits if keys else ()
     hits = dict(zip(keys, stored, strict=True))
     return tuple(
-        GoldPiece(document, span, hits.get(key), key in found[document][1])
+        GoldPiece(document, span, hits.get(key), key in chunks_by_document[document][1])
         for document, span, key in places
     )
-
-
-def _best_chunk(ids: Sequence[str], document: str, span: Span) -> str:
-    """The chunk with most of a span, empty if none holds half of it."""
-    best, most = "", 0
-    for key in ids:
-        here = chunk_span(key, document)
-        if here.overlap(span) > most:
-            best, most = key, here.overlap(span)
-    return best if 2 * most >= span.length else ""
 
 
 def _nearest_chunk(question: str, target: Target, document: str, ids: Sequence[str]) -> Flow[str]:
     if len(ids) < 2:
         return ids[0] if ids else ""
-    only = (Filter("document_id", (document,)),)
-    request = Search(target.snapshot, "keyword", 1, text=question, filters=only)
+    filters = (Filter("document_id", (document,)),)
+    request = Search(target.snapshot, "keyword", 1, text=question, filters=filters)
     reply = yield from send(request, SearchReply)
     return reply.candidates[0][0] if reply.candidates else ids[0]

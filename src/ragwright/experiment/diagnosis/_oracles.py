@@ -41,9 +41,9 @@ FRONT: frozenset[str] = frozenset({"filter", "retrieve", "rerank", "truncate"})
 RANKING = frozenset({"retrieval", "span"})
 """Kinds of measures of retrieval, independent of the answer."""
 
-_UNBOUND = 10**9
+_NO_LIMIT = 10**9
 _UNJUDGED = frozenset({"QuestionSimilarity"})
-"""Measures that use a chat model, but have no best score given by it."""
+"""Measures that use a chat model without a best score given by it."""
 
 
 def stage_names() -> tuple[Stage, ...]:
@@ -83,11 +83,11 @@ class DiagnosedRow:
     Attributes:
         plain: The row as answered and scored.
         lost: The stage that first loses it.
-        gold: How far each piece of its gold got.
-        right: Whether the answer is right by the gold answer; None without one.
+        gold: The ranks of each piece of its gold at every stage.
+        right: True if the answer is right by the gold answer; None without one.
         oracles: Stage -> scores with its oracle, in the order of the measures.
-        closed_book: Scores of the answer without passages, if requested; ``known``
-            says whether that one is right.
+        closed_book: Scores of the answer without passages, if requested; ``known`` is True if that
+            answer is right.
         documents: Every document shown to the plain answer, an oracle or a judge.
     """
 
@@ -102,13 +102,13 @@ class DiagnosedRow:
 
 
 def pool_depth(options: RetrieveOptions) -> int:
-    """Number of candidates that count as found: those that a reranker reads, or would read."""
+    """Count the candidates that count as found: those that a reranker reads, or would read."""
     if options.context_tokens is not None:
         return options.pool  # as many as fit; any of them may be kept
-    wide = max(
+    depth = max(
         options.rerank.candidates, options.top_k, select_depth(options.top_k, options.select)
     )
-    return min(wide, max(options.pool, options.top_k))
+    return min(depth, max(options.pool, options.top_k))
 
 
 def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
@@ -120,34 +120,39 @@ def diagnosed_row(row: Row, case: DiagnosisCase) -> Flow[DiagnosedRow]:
     persona = case.persona(row.persona_name)
     pieces = yield from gold_pieces(row, case.target, case.plan.retrieve.filters)
     watch = Watched(pool_depth(case.plan.retrieve))
-    made = yield from _answered(row, persona, case, case.plan, watch)
-    answered = answered_by(row, made)
+    plain_answer = yield from _answer_with(row, persona, case, case.plan, watch)
+    answered = answered_by(row, plain_answer)
     scores = yield from score_row(answered, case.measures, case.setup)
-    found = _Found(row, persona, case, pieces, watch, made, answered, scores)
+    plain = _AnsweredRow(row, persona, case, pieces, watch, plain_answer, answered, scores)
     names: list[Stage | Literal["closed_book"]] = [*case.stages]
     names += ["closed_book"] if case.closed_book else []
-    outcomes = yield from gather([_ORACLES[name](found) for name in names], settle=True)
-    told = dict(zip(names, (settled(outcome) for outcome in outcomes), strict=True))
-    shown = [made, *(one.made for one in told.values() if one.made is not None)]
-    documents = [hit.document_id for answer in shown for hit in answer.hits]
+    outcomes = yield from gather([_ORACLES[name](plain) for name in names], settle=True)
+    by_oracle = dict(zip(names, (settled(outcome) for outcome in outcomes), strict=True))
+    answers = [
+        plain_answer,
+        *(scored.answer for scored in by_oracle.values() if scored.answer is not None),
+    ]
+    documents = [hit.document_id for answer in answers for hit in answer.hits]
     documents += [piece.document_id for piece in pieces]
-    closed = told.pop("closed_book", None)
-    right = found.right(made)
-    kept = Made(made.prompt, made.usage, notes=made.notes)
+    closed_book = by_oracle.pop("closed_book", None)
+    right = plain.right(plain_answer)
+    answer_record = Made(plain_answer.prompt, plain_answer.usage, notes=plain_answer.notes)
     return DiagnosedRow(
-        RowResult(row.id, answered.retrieved_context_ids, scores, answered, kept),
-        _lost(found, right),
-        tuple(_place(piece, found) for piece in pieces),
+        RowResult(row.id, answered.retrieved_context_ids, scores, answered, answer_record),
+        _first_loss(plain, right),
+        tuple(_gold_place(piece, plain) for piece in pieces),
         right,
-        {stage: told[stage].scores for stage in case.stages},
-        () if closed is None else closed.scores,
-        None if closed is None or closed.made is None else found.right(closed.made),
+        {stage: by_oracle[stage].scores for stage in case.stages},
+        () if closed_book is None else closed_book.scores,
+        None
+        if closed_book is None or closed_book.answer is None
+        else plain.right(closed_book.answer),
         tuple(dict.fromkeys(documents)),
     )
 
 
 class Watched(StageHooks):
-    """Records the candidates, and their order after the reranker."""
+    """Hooks that record the candidates, and their order after the reranker."""
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
@@ -156,60 +161,60 @@ class Watched(StageHooks):
 
     def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Record the candidates of all rounds."""
-        self.pool = _joined(self.pool, hits)
+        self.pool = _append_new(self.pool, hits)
         return hits
 
     def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
         """Record their order in all rounds."""
-        self.order = _joined(self.order, hits)
+        self.order = _append_new(self.order, hits)
         return hits
 
 
-class _Added(StageHooks):
-    """A perfect search: gold that the pool lacks is put at its head."""
+class _GoldAdded(StageHooks):
+    """Hooks of a perfect search: gold that the pool lacks goes to its head."""
 
     def __init__(self, depth: int, chunks: Sequence[Hit]) -> None:
         self.depth = depth
         self._chunks = chunks
 
     def pooled(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """Missing gold, then the candidates."""
-        held = {hit.chunk_id for hit in hits}
-        new = [chunk for chunk in self._chunks if chunk.chunk_id not in held]
+        """Return missing gold, then the candidates."""
+        ids = {hit.chunk_id for hit in hits}
+        new = [chunk for chunk in self._chunks if chunk.chunk_id not in ids]
         score, rung = (hits[0].score, hits[0].rung) if hits else (1.0, None)
-        return _ranked((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
+        return _with_ranks((*(replace(chunk, score=score, rung=rung) for chunk in new), *hits))
 
 
-class _First(StageHooks):
-    """A perfect reranker: gold first, the rest in its order."""
+class _GoldFirst(StageHooks):
+    """Hooks of a perfect reranker: gold first, the rest in its order."""
 
     def __init__(self, depth: int, pieces: Sequence[GoldPiece]) -> None:
         self.depth = depth
         self._pieces = pieces
 
     def ordered(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """The first passage of each piece of gold, then all others."""
+        """Return the first passage of each piece of gold, then all others."""
         gold = _gold_of(hits, self._pieces)
-        held = {hit.chunk_id for hit in gold}
-        return _ranked((*gold, *(hit for hit in hits if hit.chunk_id not in held)))
+        ids = {hit.chunk_id for hit in gold}
+        return _with_ranks((*gold, *(hit for hit in hits if hit.chunk_id not in ids)))
 
 
-class _PutBack(StageHooks):
-    """A perfect cut: the gold it left out is added after what it keeps."""
+class _GoldPutBack(StageHooks):
+    """Hooks of a perfect cut: gold that was left out follows what is kept."""
 
     def __init__(self, depth: int, hits: Sequence[Hit]) -> None:
         self.depth = depth
         self._hits = hits
 
     def kept(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """The kept hits, then the gold that was cut."""
-        held = {hit.chunk_id for hit in hits}
-        back = [hit for hit in self._hits if hit.chunk_id not in held]
-        return _ranked((*hits, *back)) if back else hits
+        """Return the kept hits, then the gold that was cut."""
+        ids = {hit.chunk_id for hit in hits}
+        missing = [hit for hit in self._hits if hit.chunk_id not in ids]
+        return _with_ranks((*hits, *missing)) if missing else hits
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _AnsweredRow:
     """A row as answered, and the recorded stages."""
 
     row: Row
@@ -217,190 +222,196 @@ class _Found:
     case: DiagnosisCase
     pieces: tuple[GoldPiece, ...]
     watch: Watched
-    made: Answer
+    answer: Answer
     answered: Row
     scores: tuple[Score, ...]
 
-    def right(self, made: Answer) -> bool | None:
+    def right(self, answer: Answer) -> bool | None:
         """True if an answer is right; abstentions are not."""
-        response = answered_by(self.row, made).response or ""
-        found = is_right(self.row, response, self.case.setup.language)
-        return found and not made.abstained if found is not None else None
+        response = answered_by(self.row, answer).response or ""
+        verdict = is_right(self.row, response, self.case.setup.language)
+        return verdict and not answer.abstained if verdict is not None else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _OracleScores:
     """Scores with an oracle, and the answer if it changed."""
 
     scores: tuple[Score, ...]
-    made: Answer | None = None
+    answer: Answer | None = None
 
 
-def _answered(
+def _answer_with(
     row: Row, persona: Persona, case: DiagnosisCase, plan: AskPlan, between: StageHooks
 ) -> Flow[Answer]:
-    [made] = yield from ask(row.user_input, [persona], case.target, replace(plan, between=between))
-    return made
+    [answer] = yield from ask(
+        row.user_input, [persona], case.target, replace(plan, between=between)
+    )
+    return answer
 
 
-def _again(found: _Found, plan: AskPlan, between: StageHooks) -> Flow[_Told]:
-    """The row answered again under another plan, and scored."""
-    case = found.case
-    made = yield from _answered(found.row, found.persona, case, plan, between)
-    scores = yield from score_row(answered_by(found.row, made), case.measures, case.setup)
-    return _Told(scores, made)
+def _answer_again(plain: _AnsweredRow, plan: AskPlan, between: StageHooks) -> Flow[_OracleScores]:
+    """Answer the row again under another plan, and score it."""
+    case = plain.case
+    answer = yield from _answer_with(plain.row, plain.persona, case, plan, between)
+    scores = yield from score_row(answered_by(plain.row, answer), case.measures, case.setup)
+    return _OracleScores(scores, answer)
 
 
-def _needed(found: _Found, lost: bool) -> Flow[bool]:
-    """True if an oracle changes anything; in a dry run that cannot know, its declared estimate."""
-    if not found.case.asks:
+def _changes_anything(plain: _AnsweredRow, lost: bool) -> Flow[bool]:
+    """True if an oracle changes anything; a dry run that cannot know takes the estimate."""
+    if not plain.case.asks:
         return lost
-    taken = yield from branch(0, int(lost), 1)
-    return lost if taken is None else bool(taken)
+    branched = yield from branch(0, int(lost), 1)
+    return lost if branched is None else bool(branched)
 
 
-def _as_it_is(found: _Found) -> Flow[_Told]:
-    """The scores of the plain answer, for a stage that does not lose this row."""
+def _plain_scores(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Return the scores of the plain answer, for a stage that does not lose this row."""
     yield from ()
-    return _Told(found.scores)
+    return _OracleScores(plain.scores)
 
 
-def _none(found: _Found, reason: str) -> Flow[_Told]:
+def _not_applicable(plain: _AnsweredRow, reason: str) -> Flow[_OracleScores]:
     yield from ()
-    measures = found.case.measures
-    return _Told(tuple(Score(str(m), "not_applicable", reason=reason) for m in measures))
+    measures = plain.case.measures
+    return _OracleScores(tuple(Score(str(m), "not_applicable", reason=reason) for m in measures))
 
 
-def _filter(found: _Found) -> Flow[_Told]:
-    """The hard filters lifted, if they exclude gold."""
-    plan = found.case.plan
-    if not found.pieces:
-        return (yield from _none(found, "the row has no gold for retrieval"))
-    if all(piece.reachable or piece.chunk is None for piece in found.pieces):
-        return (yield from _as_it_is(found))  # known without calling a model
-    free = replace(plan, retrieve=replace(plan.retrieve, filters=()))
-    return (yield from _again(found, free, Watched(found.watch.depth)))
+def _filter_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Lift the hard filters, if they exclude gold."""
+    plan = plain.case.plan
+    if not plain.pieces:
+        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
+    if all(piece.reachable or piece.chunk is None for piece in plain.pieces):
+        return (yield from _plain_scores(plain))  # known without calling a model
+    unfiltered = replace(plan, retrieve=replace(plan.retrieve, filters=()))
+    return (yield from _answer_again(plain, unfiltered, Watched(plain.watch.depth)))
 
 
-def _retrieve(found: _Found) -> Flow[_Told]:
-    """The gold that the filters allow but the search missed, added to the pool."""
-    if not found.pieces:
-        return (yield from _none(found, "the row has no gold for retrieval"))
+def _retrieve_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Add the gold that the filters allow but the search missed to the pool."""
+    if not plain.pieces:
+        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
     missed = [
         piece.chunk
-        for piece in found.pieces
-        if piece.chunk is not None and piece.reachable and not piece.rank_in(found.watch.pool)
+        for piece in plain.pieces
+        if piece.chunk is not None and piece.reachable and not piece.rank_in(plain.watch.pool)
     ]
-    lost = bool(missed) and found.made.route == "index"
-    if not (yield from _needed(found, lost)):
-        return (yield from _as_it_is(found))
-    added = _Added(found.watch.depth, _once(missed))
-    return (yield from _again(found, found.case.plan, added))
+    lost = bool(missed) and plain.answer.route == "index"
+    if not (yield from _changes_anything(plain, lost)):
+        return (yield from _plain_scores(plain))
+    added = _GoldAdded(plain.watch.depth, _unique_hits(missed))
+    return (yield from _answer_again(plain, plain.case.plan, added))
 
 
-def _rerank(found: _Found) -> Flow[_Told]:
-    """The pool as it is, gold first."""
-    if not found.pieces:
-        return (yield from _none(found, "the row has no gold for retrieval"))
-    order = found.watch.order
-    gold = _gold_of(order, found.pieces)
-    if not (yield from _needed(found, order[: len(gold)] != gold)):
-        return (yield from _as_it_is(found))
-    first = _First(found.watch.depth, found.pieces)
-    return (yield from _again(found, found.case.plan, first))
+def _rerank_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Put gold first in the pool."""
+    if not plain.pieces:
+        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
+    order = plain.watch.order
+    gold = _gold_of(order, plain.pieces)
+    if not (yield from _changes_anything(plain, order[: len(gold)] != gold)):
+        return (yield from _plain_scores(plain))
+    first = _GoldFirst(plain.watch.depth, plain.pieces)
+    return (yield from _answer_again(plain, plain.case.plan, first))
 
 
-def _truncate(found: _Found) -> Flow[_Told]:
-    """The gold of the pool that was cut, put back; the context may exceed its limit for it."""
-    if not found.pieces:
-        return (yield from _none(found, "the row has no gold for retrieval"))
-    cut = [piece for piece in found.pieces if piece.rank_in(found.made.hits) is None]
-    back = _gold_of(found.watch.order, cut)
-    if not (yield from _needed(found, bool(back))):
-        return (yield from _as_it_is(found))
-    plan = found.case.plan
-    wide = replace(plan.setup.options, context_tokens=_UNBOUND)
-    wider = replace(plan, setup=replace(plan.setup, options=wide))
-    return (yield from _again(found, wider, _PutBack(found.watch.depth, back)))
+def _truncate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Put back the gold of the pool that was cut; the context may exceed its limit for it."""
+    if not plain.pieces:
+        return (yield from _not_applicable(plain, "the row has no gold for retrieval"))
+    cut = [piece for piece in plain.pieces if piece.rank_in(plain.answer.hits) is None]
+    cut_hits = _gold_of(plain.watch.order, cut)
+    if not (yield from _changes_anything(plain, bool(cut_hits))):
+        return (yield from _plain_scores(plain))
+    plan = plain.case.plan
+    unlimited = replace(plan.setup.options, context_tokens=_NO_LIMIT)
+    unlimited_plan = replace(plan, setup=replace(plan.setup, options=unlimited))
+    return (
+        yield from _answer_again(plain, unlimited_plan, _GoldPutBack(plain.watch.depth, cut_hits))
+    )
 
 
-def _generate(found: _Found) -> Flow[_Told]:
-    """The gold answer in place of the generated one."""
-    reference = found.row.reference
+def _generate_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Replace the generated answer by the gold answer."""
+    reference = plain.row.reference
     if not reference.strip():
-        return (yield from _none(found, "the row has no gold answer"))
-    told = _saying(found.answered, reference)
-    scores = yield from score_row(told, found.case.measures, found.case.setup)
-    return _Told(
+        return (yield from _not_applicable(plain, "the row has no gold answer"))
+    gold_row = _with_response(plain.answered, reference)
+    scores = yield from score_row(gold_row, plain.case.measures, plain.case.setup)
+    return _OracleScores(
         tuple(
             Score(score.measure, "not_applicable", reason="no answer is scored")
             if measure.definition.kind in RANKING
             else score
-            for measure, score in zip(found.case.measures, scores, strict=True)
+            for measure, score in zip(plain.case.measures, scores, strict=True)
         )
     )
 
 
-def _judge(found: _Found) -> Flow[_Told]:
-    """The points that the judge deducts from the gold answer with gold passages, added back.
+def _judge_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Add back the points that the judge deducts from the gold answer with gold passages.
 
-    For this input a judge must give the top score; any deduction is its own error.
+    For this input a judge must give the top score; any deduction is the judge's error.
     """
-    row, case = found.row, found.case
-    gold = _once([piece.chunk for piece in found.pieces if piece.chunk is not None])
+    row, case = plain.row, plain.case
+    gold = _unique_hits([piece.chunk for piece in plain.pieces if piece.chunk is not None])
     contexts = tuple(hit.text for hit in gold) or row.reference_contexts
     judged = [measure for measure in case.measures if is_judged(measure)]
     if not judged or not row.reference.strip():
         reason = "the row has no gold answer" if judged else "nothing is judged"
-        return (yield from _none(found, reason))
-    shown = replace(_saying(found.answered, row.reference), retrieved_contexts=contexts)
-    control = yield from score_row(shown, judged, case.setup)
+        return (yield from _not_applicable(plain, reason))
+    gold_row = replace(_with_response(plain.answered, row.reference), retrieved_contexts=contexts)
+    control = yield from score_row(gold_row, judged, case.setup)
     by_measure = dict(zip(map(str, judged), control, strict=True))
-    scores = zip(case.measures, found.scores, strict=True)
-    return _Told(tuple(_given_back(m, plain, by_measure.get(str(m))) for m, plain in scores))
+    scores = zip(case.measures, plain.scores, strict=True)
+    return _OracleScores(
+        tuple(_with_deduction_returned(m, score, by_measure.get(str(m))) for m, score in scores)
+    )
 
 
-def _given_back(measure: Measure, plain: Score, control: Score | None) -> Score:
-    """A judged score plus the deduction from the gold answer; at most the top of the scale."""
+def _with_deduction_returned(measure: Measure, plain: Score, control: Score | None) -> Score:
+    """Add the deduction from the gold answer to a judged score, up to the top of the scale."""
     if control is None:
         return Score(str(measure), "not_applicable", reason="this score is not given by a judge")
     top = measure.definition.high
     if control.value is None or plain.value is None or top is None:
-        why = control if control.value is None else plain
-        reason = why.reason or "the scale has no top"
-        state = "not_applicable" if why.state == "scored" else why.state
+        missing = control if control.value is None else plain
+        reason = missing.reason or "the scale has no top"
+        state = "not_applicable" if missing.state == "scored" else missing.state
         return Score(str(measure), state, reason=reason)
     error = top - control.value
     detail = f"the judge gives the gold answer {control.value:g} of {top:g}: {control.detail}"
     return Score(str(measure), "scored", min(top, plain.value + error), detail=detail)
 
 
-def _closed_book(found: _Found) -> Flow[_Told]:
-    """The same question without passages."""
-    plan = found.case.plan
-    closed = replace(plan.setup.options, closed_book=True)
-    without = replace(plan, setup=replace(plan.setup, options=closed))
-    told = yield from _again(found, without, Watched(found.watch.depth))
-    scores = zip(found.case.measures, told.scores, strict=True)
-    return _Told(
+def _closed_book_oracle(plain: _AnsweredRow) -> Flow[_OracleScores]:
+    """Ask the same question without passages."""
+    plan = plain.case.plan
+    options = replace(plan.setup.options, closed_book=True)
+    without = replace(plan, setup=replace(plan.setup, options=options))
+    outcome = yield from _answer_again(plain, without, Watched(plain.watch.depth))
+    scores = zip(plain.case.measures, outcome.scores, strict=True)
+    return _OracleScores(
         tuple(
             Score(str(measure), "not_applicable", reason="the measure needs passages")
             if measure.definition.kind in RANKING
             else score
             for measure, score in scores
         ),
-        told.made,
+        outcome.answer,
     )
 
 
-_ORACLES: Mapping[str, Callable[[_Found], Flow[_Told]]] = {
-    "filter": _filter,
-    "retrieve": _retrieve,
-    "rerank": _rerank,
-    "truncate": _truncate,
-    "generate": _generate,
-    "judge": _judge,
-    "closed_book": _closed_book,
+_ORACLES: Mapping[str, Callable[[_AnsweredRow], Flow[_OracleScores]]] = {
+    "filter": _filter_oracle,
+    "retrieve": _retrieve_oracle,
+    "rerank": _rerank_oracle,
+    "truncate": _truncate_oracle,
+    "generate": _generate_oracle,
+    "judge": _judge_oracle,
+    "closed_book": _closed_book_oracle,
 }
 
 
@@ -411,38 +422,42 @@ def is_judged(measure: Measure) -> bool:
     return judged and definition.high is not None
 
 
-def _saying(row: Row, response: str) -> Row:
-    """The row with another, existing answer."""
+def _with_response(row: Row, response: str) -> Row:
+    """Return the row with another answer that does not abstain."""
     return replace(row, response=response, metadata={**row.metadata, "abstained": False})
 
 
-def _lost(found: _Found, right: bool | None) -> Lost:
-    """The first stage that loses anything on a row."""
-    lost = {_piece_lost(piece, found) for piece in found.pieces}
+def _first_loss(plain: _AnsweredRow, right: bool | None) -> Lost:
+    """Return the first stage that loses anything on a row."""
+    lost = {_piece_lost(piece, plain) for piece in plain.pieces}
     for stage in LOSSES:
         if stage in lost:
             return stage
     if right is False:
         return "generate"
-    if right and any(_is_low(m, s) for m, s in zip(found.case.measures, found.scores, strict=True)):
+    if right and any(_is_low(m, s) for m, s in zip(plain.case.measures, plain.scores, strict=True)):
         return "judge"
     return ""
 
 
-def _piece_lost(piece: GoldPiece, found: _Found) -> Lost:
-    shown = len(found.made.hits)
-    if piece.rank_in(found.made.hits):
+def _piece_lost(piece: GoldPiece, plain: _AnsweredRow) -> Lost:
+    context_size = len(plain.answer.hits)
+    if piece.rank_in(plain.answer.hits):
         return ""
     if piece.chunk is None:
         return "index"
-    if found.made.route != "index":
+    if plain.answer.route != "index":
         return "route"
     if not piece.reachable:
         return "filter"
-    rank, after = piece.rank_in(found.watch.pool), piece.rank_in(found.watch.order)
+    rank, reranked_rank = piece.rank_in(plain.watch.pool), piece.rank_in(plain.watch.order)
     if rank is None:
         return "retrieve"
-    return "rerank" if rank <= shown and (after is None or after > shown) else "truncate"
+    return (
+        "rerank"
+        if rank <= context_size and (reranked_rank is None or reranked_rank > context_size)
+        else "truncate"
+    )
 
 
 def _is_low(measure: Measure, score: Score) -> bool:
@@ -453,36 +468,36 @@ def _is_low(measure: Measure, score: Score) -> bool:
     return score.value < (definition.low + definition.high) / 2
 
 
-def _place(piece: GoldPiece, found: _Found) -> GoldPlace:
+def _gold_place(piece: GoldPiece, plain: _AnsweredRow) -> GoldPlace:
     return GoldPlace(
         piece.document_id,
         None if piece.span is None else piece.span.start,
         None if piece.span is None else piece.span.end,
         piece.chunk is not None,
         piece.reachable,
-        piece.rank_in(found.watch.pool),
-        piece.rank_in(found.watch.order),
-        piece.rank_in(found.made.hits),
+        piece.rank_in(plain.watch.pool),
+        piece.rank_in(plain.watch.order),
+        piece.rank_in(plain.answer.hits),
     )
 
 
 def _gold_of(hits: Sequence[Hit], pieces: Sequence[GoldPiece]) -> tuple[Hit, ...]:
-    """The first passage of each piece of gold, in their order."""
+    """Return the first passage of each piece of gold, in their order."""
     ranks = {rank for piece in pieces if (rank := piece.rank_in(hits))}
     return tuple(hits[rank - 1] for rank in sorted(ranks))
 
 
-def _joined(known: tuple[Hit, ...], hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    held = {hit.chunk_id for hit in known}
-    return (*known, *(hit for hit in hits if hit.chunk_id not in held)) if known else hits
+def _append_new(known: tuple[Hit, ...], hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    ids = {hit.chunk_id for hit in known}
+    return (*known, *(hit for hit in hits if hit.chunk_id not in ids)) if known else hits
 
 
-def _once(hits: Sequence[Hit]) -> list[Hit]:
+def _unique_hits(hits: Sequence[Hit]) -> list[Hit]:
     return list({hit.chunk_id: hit for hit in hits}.values())
 
 
-def _ranked(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-    """Hits in this order, with ranks and decreasing scores, which later stages read."""
+def _with_ranks(hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+    """Give hits ranks in this order, and decreasing scores, which later stages read."""
     scores = sorted((hit.score for hit in hits), reverse=True)
     return tuple(
         replace(hit, rank=rank, score=score)

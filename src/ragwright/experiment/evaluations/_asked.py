@@ -23,7 +23,7 @@ _OF_AN_ANSWER = frozenset({"abstained", "chunk_score", "model", "retrieved", "ro
 
 
 def unanswered(row: Row) -> Row:
-    """A row without its answer and everything about it: ranking, passages and states.
+    """Return a row without its answer and everything about it: ranking, passages and states.
 
     Only the question with its gold is left, so that a new answer inherits nothing.
     """
@@ -37,69 +37,72 @@ def unanswered(row: Row) -> Row:
     )
 
 
-def answered_by(row: Row, made: Answer) -> Row:
-    """A row with an answer: text, passages with their places, abstention.
+def answered_by(row: Row, answer: Answer) -> Row:
+    """Return a row with an answer: text, passages with their places, abstention.
 
     Resolved citation marks are removed from the text: they are not words of the answer, but text
     measures would count them. ``metadata`` gains ``abstained``, ``retrieved`` (an empty ranking
     then scores 0), ``route``, ``model`` and, if the passages have similarities, ``chunk_score``,
     their mean. Nothing of an earlier answer is kept.
     """
-    row = with_hits(unanswered(row), made.hits)
-    marks = {citation.marker for citation in made.citations}
+    row = with_hits(unanswered(row), answer.hits)
+    marks = {citation.marker for citation in answer.citations}
     metadata: dict[str, MetaValue] = {
         **row.metadata,
-        "abstained": made.abstained,
-        "route": made.route,
-        "model": made.model,
+        "abstained": answer.abstained,
+        "route": answer.route,
+        "model": answer.model,
     }
-    near = avg_chunk_score(made)
-    if near is not None:
-        metadata["chunk_score"] = round(near, 6)
+    mean_similarity = avg_chunk_score(answer)
+    if mean_similarity is not None:
+        metadata["chunk_score"] = round(mean_similarity, 6)
     return replace(
         row,
-        response=_unmarked(made.text, marks),
+        response=_without_marks(answer.text, marks),
         metadata=metadata,
     )
 
 
 def served_reply(reply: ChatReply) -> SystemReply:
-    """A chat reply as that of a system.
+    """Convert a chat reply to that of a system.
 
-    Of a ragwright server the cited passages are known, so their marks are removed from the text,
-    and whether it abstained. It does not say what else it found: without a citation the passages
-    are unknown.
+    A ragwright server names the cited passages, whose marks are removed from the text, and its
+    abstentions. It does not name other passages: without a citation, they are unknown.
     """
-    said = json.loads(reply.extra) if reply.extra else {}
-    listed = said.get("citations")
-    cited = [one for one in listed if _is_citation(one)] if isinstance(listed, list) else []
-    held = {(one["document_id"], one["quote"]): None for one in cited}
+    extra = json.loads(reply.extra) if reply.extra else {}
+    citations = extra.get("citations")
+    cited = (
+        [citation for citation in citations if _is_citation(citation)]
+        if isinstance(citations, list)
+        else []
+    )
+    quotes = {(citation["document_id"], citation["quote"]): None for citation in cited}
     return SystemReply(
-        _unmarked(reply.text, {one["number"] for one in cited}),
-        tuple(quote for _, quote in held),
-        tuple(document for document, _ in held) if held else None,
-        abstained=said.get("abstained") is True,
+        _without_marks(reply.text, {citation["number"] for citation in cited}),
+        tuple(quote for _, quote in quotes),
+        tuple(document for document, _ in quotes) if quotes else None,
+        abstained=extra.get("abstained") is True,
         usage=reply.usage,
     )
 
 
-def _is_citation(said: Any) -> bool:
+def _is_citation(value: Any) -> bool:
     return (
-        isinstance(said, dict)
-        and isinstance(said.get("number"), int)
-        and isinstance(said.get("document_id"), str)
-        and isinstance(said.get("quote"), str)
+        isinstance(value, dict)
+        and isinstance(value.get("number"), int)
+        and isinstance(value.get("document_id"), str)
+        and isinstance(value.get("quote"), str)
     )
 
 
-def _unmarked(text: str, cited: Collection[int]) -> str:
-    """A text without fully resolved marks and the blanks before them."""
-    kept, at = [], 0
+def _without_marks(text: str, cited: Collection[int]) -> str:
+    """Remove fully resolved marks and the blanks before them from a text."""
+    parts, position = [], 0
     for mark in citation_marks(text):
         if all(number in cited for number in mark.numbers):
-            kept.append(text[at : mark.start].rstrip(" \t"))
-            at = mark.end
-    return "".join((*kept, text[at:]))
+            parts.append(text[position : mark.start].rstrip(" \t"))
+            position = mark.end
+    return "".join((*parts, text[position:]))
 
 
 def asked_row(
@@ -109,5 +112,5 @@ def asked_row(
     answer = yield from asking(row.user_input, row.persona_name)
     result = yield from answer_row(answered_by(row, answer), measures, setup)
     hits = tuple((hit.source, hit.page, round(hit.score, 6)) for hit in answer.hits)
-    made = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
-    return replace(result, made=made)
+    record = Made(answer.prompt, answer.usage, notes=answer.notes, hits=hits)
+    return replace(result, made=record)

@@ -1,4 +1,4 @@
-"""Null baselines, which are needed to interpret distances of questions and answers."""
+"""Null baselines, needed to interpret distances of questions and answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DISTANCE = "QADistance"
 def baseline_flows(
     rows: Iterable[Row], measures: Iterable[Measure], setup: MeasureSetup, seed: int = 0
 ) -> tuple[Callable[[], Flow[QADistances]], ...]:
-    """Requests of :func:`with_baselines` after scoring, for a forecast; often none."""
+    """Return the requests of :func:`with_baselines` after scoring, for a forecast; often none."""
     if not setup.embedder or _DISTANCE not in map(str, measures):
         return ()
     used = [row for row in rows if row.user_input.strip() and row.said]
@@ -27,28 +27,28 @@ def baseline_flows(
 def with_baselines(
     evaluation: Evaluation, runner: Runner, setup: MeasureSetup, seed: int = 0
 ) -> Evaluation:
-    """The evaluation with the null baselines of ``QADistance``, if that was measured.
+    """Add the null baselines of ``QADistance`` to an evaluation that measured it.
 
-    If they cannot be computed, a note says why: paid scores are not lost.
+    If they cannot be computed, a note gives the reason: paid scores are not lost.
     """
     names = [summary.measure for summary in evaluation.summaries]
     if _DISTANCE not in names or not setup.embedder:
         return evaluation
-    at = names.index(_DISTANCE)
+    position = names.index(_DISTANCE)
     rows = [
         result.row
         for result in evaluation.results
-        if result.row is not None and result.scores[at].state == "scored"
+        if result.row is not None and result.scores[position].state == "scored"
     ]
     try:
-        found = runner.run(qa_distances(rows, setup, seed))
+        distances = runner.run(qa_distances(rows, setup, seed))
     except RagwrightError as error:
         note = f"{_DISTANCE} has no null baselines: {error.what}"
         return replace(evaluation, notes=(*evaluation.notes, note))
     notes = evaluation.notes
-    if len(found.row_ids) < len(rows):
+    if len(distances.row_ids) < len(rows):
         notes = (
             *notes,
-            f"{_DISTANCE}: its null baselines are those of {len(found.row_ids)} rows, drawn",
+            f"{_DISTANCE}: its null baselines use a sample of {len(distances.row_ids)} rows",
         )
-    return replace(evaluation, baselines=found.baselines(seed), notes=notes)
+    return replace(evaluation, baselines=distances.baselines(seed), notes=notes)

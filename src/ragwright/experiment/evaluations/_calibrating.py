@@ -1,4 +1,4 @@
-"""Calibrating a judge: what it scored against the labels that people gave to the same answers."""
+"""Calibration of a judge: its scores against people's labels of the same answers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from ._review import (
 
 @dataclass(frozen=True, slots=True)
 class Calibrating:
-    """How a judge is calibrated.
+    """Options of a calibration.
 
     Attributes:
-        measure: Measure of the run; empty where the run has only one.
+        measure: Measure of the run; may be empty if the run has only one.
         key: The key of the sheet; by default the one beside the labels.
-        system: The reviewed answers; empty where the run identifies them.
+        system: The reviewed answers; may be empty if the run identifies them.
         column: Column of the labels, in rows instead of a sheet.
-        record: Keep the outcome in `calibrations/`, for gates, and people's grades, for
+        record: Store the outcome in `calibrations/`, for gates, and people's grades, for
             leaderboards.
         seed: Seed of the intervals.
     """
@@ -49,13 +49,13 @@ class Calibrating:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A judge's scores beside people's.
+    """A judge's scores compared with people's.
 
     Attributes:
-        run: Name of the run that it scored.
+        run: Name of the scored run.
         calibration: Agreement, kappa, bias and corrected mean.
-        path: File of the outcome; None where it was not kept, or the run does not name its judge.
-        grades: File of people's grades, with those of this call; None where none were kept.
+        path: File of the outcome; None if it was not stored, or the run does not name its judge.
+        grades: File of people's grades, with those of this call; None if none were stored.
     """
 
     run: str
@@ -72,63 +72,68 @@ def calibrate_run(
     *,
     run: str = "",
 ) -> Calibrated:
-    """Compare the judge's scores of a run with people's labels, and keep the outcome.
+    """Compare the judge's scores of a run with people's labels, and store the outcome.
 
     Args:
         root: Folder of the project.
         evaluation: The run.
         labels: Filled-in sheets, one per person; or files of rows.
         how: Options.
-        run: The run as it was asked for, which may be the name of the reviewed answers.
+        run: The run as the caller named it; may be the name of the reviewed answers.
 
     Raises:
         ConfigError: The measure, the key or the reviewed answers are not clear.
         TestsetError: Labels cannot be read, or are about other answers than those of the run.
     """
-    chosen = how or Calibrating()
-    name = chosen.measure or _only(evaluation)
+    options = how or Calibrating()
+    name = options.measure or _only_measure(evaluation)
     scale = next((s.scale for s in evaluation.summaries if s.measure == name), None)
-    scores = _scores(evaluation, name)
+    scores = _scores_of(evaluation, name)
     rows = [result.row for result in evaluation.results if result.row is not None]
     system = evaluation.name
-    if chosen.column:
-        marks = _of_rows(labels, chosen.column, evaluation, name)
-        given: dict[str, tuple[float, ...]] = {}
+    if options.column:
+        marks = _labels_in_rows(labels, options.column, evaluation, name)
+        labels_by_id: dict[str, tuple[float, ...]] = {}
         for mark in marks:
-            given[mark.row_id] = (*given.get(mark.row_id, ()), mark.value)
+            labels_by_id[mark.row_id] = (*labels_by_id.get(mark.row_id, ()), mark.value)
     else:
-        known = read_key(chosen.key or _key_beside(labels))
-        marks = [mark for path in labels for mark in read_labels(path, known, str(path))]
-        system = chosen.system or _system(run, evaluation, known)
+        review_key = read_key(options.key or _key_beside(labels))
+        marks = [mark for path in labels for mark in read_labels(path, review_key, str(path))]
+        system = options.system or _reviewed_system(run, evaluation, review_key)
         check_labelled(marks, system, rows)
-        given = labels_by_row(marks, system, name)
-    found = calibrate(scores, given, seed=chosen.seed, scale=scale)
+        labels_by_id = labels_by_row(marks, system, name)
+    calibration = calibrate(scores, labels_by_id, seed=options.seed, scale=scale)
     path = grades = None
-    if chosen.record:
-        path = record_calibration(root, evaluation, found, [str(path) for path in labels])
-        grades = record_grades(root, _graded(root, marks, system, rows))
-    return Calibrated(evaluation.name, found, path, grades)
+    if options.record:
+        path = record_calibration(root, evaluation, calibration, [str(path) for path in labels])
+        grades = record_grades(root, _labels_with_hashes(root, marks, system, rows))
+    return Calibrated(evaluation.name, calibration, path, grades)
 
 
-def _graded(root: Path, marks: Iterable[Label], system: str, rows: Iterable[Row]) -> list[Label]:
-    """Labels with the hash of their answer, and people named alike from every folder.
+def _labels_with_hashes(
+    root: Path, marks: Iterable[Label], system: str, rows: Iterable[Row]
+) -> list[Label]:
+    """Add the hash of their answer to labels, and name people alike from every folder.
 
-    A person without a name is known by the path of their sheet, inside the project if it is there.
+    A person without a name is identified by the path of their sheet, relative to the project if it
+    is inside.
     """
     hashes = {row.id: answer_hash(row) for row in rows}
     home = root.resolve()
-    named = []
+    labelled = []
     for mark in marks:
-        shown = mark.shown or (hashes.get(mark.row_id, "") if mark.system == system else "")
+        hash_of_answer = mark.shown or (
+            hashes.get(mark.row_id, "") if mark.system == system else ""
+        )
         path, rater = Path(mark.rater), mark.rater
         if path.is_file():
             path = path.resolve()
             rater = (path.relative_to(home) if path.is_relative_to(home) else path).as_posix()
-        named.append(replace(mark, shown=shown, rater=rater))
-    return named
+        labelled.append(replace(mark, shown=hash_of_answer, rater=rater))
+    return labelled
 
 
-def _scores(evaluation: Evaluation, name: str) -> dict[str, Score]:
+def _scores_of(evaluation: Evaluation, name: str) -> dict[str, Score]:
     """Row id -> score of one measure."""
     scores = {
         result.row_id: score
@@ -145,7 +150,7 @@ def _scores(evaluation: Evaluation, name: str) -> dict[str, Score]:
     return scores
 
 
-def _only(evaluation: Evaluation) -> str:
+def _only_measure(evaluation: Evaluation) -> str:
     names = [summary.measure for summary in evaluation.summaries]
     if len(names) != 1:
         raise ConfigError(
@@ -157,15 +162,17 @@ def _only(evaluation: Evaluation) -> str:
 
 
 def _key_beside(labels: Sequence[Path]) -> Path:
-    """The key of a sheet under its default name; else an error that lists the keys in the
-    folder.
+    """Return the key of a sheet under its default name, or raise an error that lists the folder's
+    keys.
     """
     for path in labels:
-        own = path.with_suffix(".key.json")
-        if own.is_file():
-            return own
-    near = sorted({str(key) for path in labels for key in path.parent.glob("*.key.json")})
-    hint = f"--key {' or '.join(near)}" if near else "--key SHEET.key.json, which `review` wrote"
+        key = path.with_suffix(".key.json")
+        if key.is_file():
+            return key
+    nearby = sorted({str(key) for path in labels for key in path.parent.glob("*.key.json")})
+    hint = (
+        f"--key {' or '.join(nearby)}" if nearby else "--key SHEET.key.json, which `review` wrote"
+    )
     raise ConfigError(
         "the key of the sheet is missing: it maps answers to systems",
         where="--labels",
@@ -173,8 +180,8 @@ def _key_beside(labels: Sequence[Path]) -> Path:
     )
 
 
-def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
-    """The reviewed answers of a run: its own, or those it judged again."""
+def _reviewed_system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
+    """Return the reviewed answers of a run: its own, or those that it judged again."""
     known = list(dict.fromkeys(system for system, _ in key.answers.values()))
     testset = str(evaluation.manifest.get("testset", ""))
     for name in (evaluation.name, testset.removeprefix("run "), run):
@@ -187,44 +194,44 @@ def _system(run: str, evaluation: Evaluation, key: ReviewKey) -> str:
     )
 
 
-def _of_rows(
+def _labels_in_rows(
     paths: Sequence[Path], column: str, evaluation: Evaluation, measure: str
 ) -> list[Label]:
-    """Numbers in a column of rows, one from each file, as labels by a measure.
+    """Read numbers in a column of rows, one from each file, as labels by a measure.
 
-    If there is an answer with a number, it must be the scored one.
+    An answer beside a number must be the scored one.
     """
-    said = {result.row_id: result.row.response for result in evaluation.results if result.row}
-    found = []
+    responses = {result.row_id: result.row.response for result in evaluation.results if result.row}
+    labels = []
     for path in dict.fromkeys(paths):
         for row in iter_rows(path):
             value = row.metadata.get(column)
             if value is None or value == "":
                 continue
-            if row.response is not None and said.get(row.id, row.response) != row.response:
+            if row.response is not None and responses.get(row.id, row.response) != row.response:
                 raise TestsetError(
                     f"{column} of row {row.id!r} is about another answer than the one in the run",
                     where=str(path),
                     hint="score the rows that people labelled",
                 )
-            number = _number(value, column, row.id, path)
-            found.append(Label(evaluation.name, row.id, measure, number, str(path)))
-    if not found:
+            number = _finite_number(value, column, row.id, path)
+            labels.append(Label(evaluation.name, row.id, measure, number, str(path)))
+    if not labels:
         raise TestsetError(
             f"no row has a number under {column!r}",
             where=", ".join(map(str, paths)),
             hint="check the name of the column",
         )
-    return found
+    return labels
 
 
-def _number(value: MetaValue, column: str, row: str, path: Path) -> float:
+def _finite_number(value: MetaValue, column: str, row: str, path: Path) -> float:
     with suppress(ValueError, OverflowError):
         number = float("nan") if isinstance(value, tuple) else float(value)
         if math.isfinite(number):
             return number
-    shown = repr(value)
+    text = repr(value)
     raise TestsetError(
-        f"{column} of row {row!r} is {shown[:40]}{'…' if shown[40:] else ''}, not a number",
+        f"{column} of row {row!r} is {text[:40]}{'…' if text[40:] else ''}, not a number",
         where=str(path),
     )

@@ -1,7 +1,7 @@
-"""Calibrations of judges: files in the project folder, to be kept under version control.
+"""Calibrations of judges: files in the project folder, to keep under version control.
 
-One file per judge: measure, model, settings of the judge, prompts and rubrics together. Another
-model, or another wording of the rubric, makes another judge.
+A judge is a measure with its model, settings, prompts and rubrics, and has one file. Another model,
+or another wording of the rubric, is another judge.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _MEANS = ("judge_mean", "human_mean", "corrected")
 
 
 def record_calibration(
-    root: Path, evaluation: Evaluation, found: Calibration, labels: Sequence[str]
+    root: Path, evaluation: Evaluation, calibration: Calibration, labels: Sequence[str]
 ) -> Path | None:
-    """Add a calibration to the judge's file; returns the file.
+    """Add a calibration to the judge's file; return the file.
 
     None if the evaluation does not identify its judge. Written via a second file, so that a crash
     leaves the old one.
@@ -40,32 +40,34 @@ def record_calibration(
     Raises:
         TestsetError: The existing file cannot be read; nothing is written.
     """
-    identity = judge_identity(evaluation, found.measure)
+    identity = judge_identity(evaluation, calibration.measure)
     if not identity:
         return None
-    path = _path(root, identity)
+    path = _calibration_file(root, identity)
     empty: dict[str, Any] = {"identity": identity, "outcomes": []}
-    body = _read(path) if path.exists() else empty
-    check = judge_check(found)
+    body = _read_calibrations(path) if path.exists() else empty
+    check = judge_check(calibration)
     outcome: dict[str, Any] = {
         "run": evaluation.name,
         "labels": list(labels),
-        "n": found.n,
-        "alpha_level": found.alpha_level,
-        **{name: _rounded(getattr(found, name)) for name in _NUMBERS},
+        "n": calibration.n,
+        "alpha_level": calibration.alpha_level,
+        **{name: _rounded_estimate(getattr(calibration, name)) for name in _NUMBERS},
         "gate": {
             "shape": _SHAPE,
             "kappa": asdict(check.kappa),
             "bias": asdict(check.bias),
-            "judge_mean": found.judge_mean.value,
-            "corrected": asdict(found.corrected),
+            "judge_mean": calibration.judge_mean.value,
+            "corrected": asdict(calibration.corrected),
         },
-        **{name: _rounded(getattr(found, name)) for name in _MEANS},
-        "seed": found.seed,
+        **{name: _rounded_estimate(getattr(calibration, name)) for name in _MEANS},
+        "seed": calibration.seed,
     }
-    kept = [one for one in body["outcomes"] if {**one, "date": ""} != {**outcome, "date": ""}]
+    others = [
+        stored for stored in body["outcomes"] if {**stored, "date": ""} != {**outcome, "date": ""}
+    ]
     outcome = {"date": time.strftime("%Y-%m-%d"), **outcome}
-    body["outcomes"] = [*kept, outcome]
+    body["outcomes"] = [*others, outcome]
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(path, json.dumps(body, ensure_ascii=False, indent=1) + "\n")
     return path
@@ -74,25 +76,28 @@ def record_calibration(
 def judge_checks(
     root: Path, evaluation: Evaluation, measures: Iterable[str]
 ) -> dict[str, JudgeCheck]:
-    """The last calibration of the judge of each measure of an evaluation.
+    """Return the last calibration of the judge of each measure of an evaluation.
 
     Raises:
         TestsetError: A file of calibrations cannot be read.
     """
-    return {measure: _check(root, evaluation, measure) for measure in measures}
+    return {measure: _judge_check(root, evaluation, measure) for measure in measures}
 
 
-def _check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
+def _judge_check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
     identity = judge_identity(evaluation, measure)
     if not identity:
         return JudgeCheck(
             why_not="the file does not name the judge that scored it",
             hint="give a run, or a file of `score -o results.jsonl`",
         )
-    path = _path(root, identity)
+    path = _calibration_file(root, identity)
     if not path.exists():
-        return JudgeCheck(why_not=_why_not(root, identity), hint=_how(evaluation.name, measure))
-    outcomes = _read(path)["outcomes"]
+        return JudgeCheck(
+            why_not=_unchecked_reason(root, identity),
+            hint=_check_commands(evaluation.name, measure),
+        )
+    outcomes = _read_calibrations(path)["outcomes"]
     try:
         last = outcomes[-1]
         gate = last["gate"]
@@ -100,83 +105,88 @@ def _check(root: Path, evaluation: Evaluation, measure: str) -> JudgeCheck:
             return JudgeCheck(
                 why_not=f"its calibration in {path.name} took the median of several people's "
                 "labels, which is biased",
-                hint="calibrate again: " + _again(last, measure),
+                hint="calibrate again: " + _repeat_command(last, measure),
             )
-        check = JudgeCheck(int(last["n"]), _estimate(gate["kappa"]), _estimate(gate["bias"]))
-        if last["run"] == evaluation.name and gate["judge_mean"] == _mean(evaluation, measure):
-            check = replace(check, corrected=_estimate(gate["corrected"]))
+        check = JudgeCheck(int(last["n"]), _estimate_of(gate["kappa"]), _estimate_of(gate["bias"]))
+        if last["run"] == evaluation.name and gate["judge_mean"] == _judge_mean(
+            evaluation, measure
+        ):
+            check = replace(check, corrected=_estimate_of(gate["corrected"]))
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise _unreadable(path) from error
+        raise _unreadable_calibrations(path) from error
     return check
 
 
-def _estimate(said: Mapping[str, Any]) -> Estimate:
-    """A number with its interval from a file; refuses numbers that are not finite."""
-    numbers = {name: said[name] for name in ("value", "low", "high")}
+def _estimate_of(body: Mapping[str, Any]) -> Estimate:
+    """Read a number with its interval; refuse numbers that are not finite."""
+    numbers = {name: body[name] for name in ("value", "low", "high")}
     for number in numbers.values():
         if number is not None and not math.isfinite(number):
             raise ValueError(f"{number} is not a finite number")
     return Estimate(**numbers)
 
 
-def _mean(evaluation: Evaluation, measure: str) -> float | None:
+def _judge_mean(evaluation: Evaluation, measure: str) -> float | None:
     """The judge's mean over all rows of an evaluation."""
     return next((s.mean for s in evaluation.summaries if s.measure == measure), None)
 
 
-def _again(outcome: Mapping[str, Any], measure: str) -> str:
-    """The command that repeats a calibration."""
+def _repeat_command(outcome: Mapping[str, Any], measure: str) -> str:
+    """Return the command that repeats a calibration."""
     labels = " ".join(f"--labels {shlex.quote(str(path))}" for path in outcome["labels"])
     run = shlex.quote(str(outcome["run"]))
     return f"ragwright calibrate {run} --measure {shlex.quote(measure)} {labels}"
 
 
-def _why_not(root: Path, identity: Mapping[str, Any]) -> str:
-    """The reason that this judge was not checked, and the similar judges that were."""
+def _unchecked_reason(root: Path, identity: Mapping[str, Any]) -> str:
+    """Explain that this judge was not checked, and name similar judges that were."""
     measure = identity["measure"]
     model = identity.get("judge", {}).get("model", "unknown")
-    said = f"its judge was never checked against people: {model}"
+    reason = f"its judge was never checked against people: {model}"
     others = []
-    for path in sorted(_folder(root).glob(f"{_slug(measure)}-*.json")):
-        other = _read(path)["identity"]
+    for path in sorted(_calibrations_folder(root).glob(f"{_slug(measure)}-*.json")):
+        other = _read_calibrations(path)["identity"]
         if other.get("measure") == measure:
             others.append(", ".join(differing(identity, other)))
     if others:
-        said += f"; one that differs in {'; one in '.join(others)} was"
-    return said
+        reason += f"; one that differs in {'; one in '.join(others)} was"
+    return reason
 
 
-def _how(run: str, measure: str) -> str:
-    """The commands for checking a judge."""
+def _check_commands(run: str, measure: str) -> str:
+    """Return the commands for checking a judge."""
     return (
         f"ragwright review {run} --measures '{measure}' -o sheet.csv, have the sheet filled in, "
         f"then ragwright calibrate {run} --measure '{measure}' --labels sheet.csv"
     )
 
 
-def _folder(root: Path) -> Path:
+def _calibrations_folder(root: Path) -> Path:
     return ProjectFolder(root).root / "calibrations"
 
 
-def _path(root: Path, identity: Mapping[str, Any]) -> Path:
-    return _folder(root) / f"{_slug(identity['measure'])}-{value_hash(identity)[:10]}.json"
+def _calibration_file(root: Path, identity: Mapping[str, Any]) -> Path:
+    return (
+        _calibrations_folder(root)
+        / f"{_slug(identity['measure'])}-{value_hash(identity)[:10]}.json"
+    )
 
 
 def _slug(measure: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", measure).strip("-")
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_calibrations(path: Path) -> dict[str, Any]:
     try:
         body = json.loads(path.read_text("utf-8"))
         if isinstance(body["identity"], dict) and isinstance(body["outcomes"], list):
             return dict(body)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _unreadable(path) from error
-    raise _unreadable(path)
+        raise _unreadable_calibrations(path) from error
+    raise _unreadable_calibrations(path)
 
 
-def _unreadable(path: Path) -> TestsetError:
+def _unreadable_calibrations(path: Path) -> TestsetError:
     return TestsetError(
         "this is not a record of calibrations",
         where=str(path),
@@ -184,6 +194,9 @@ def _unreadable(path: Path) -> TestsetError:
     )
 
 
-def _rounded(found: Estimate) -> list[float | None]:
-    """Value and both ends as text."""
-    return [None if one is None else round(one, 4) for one in (found.value, found.low, found.high)]
+def _rounded_estimate(estimate: Estimate) -> list[float | None]:
+    """Round the value and both ends."""
+    return [
+        None if number is None else round(number, 4)
+        for number in (estimate.value, estimate.low, estimate.high)
+    ]

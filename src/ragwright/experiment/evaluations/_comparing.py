@@ -1,4 +1,4 @@
-"""Compares two evaluations row by row: clusters, and whether their scores are comparable."""
+"""Comparison of two evaluations row by row: clusters, and the comparability of scores."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ._judges import scored_differently
 from ._results import Evaluation, RowResult
 
 ROW = "row"
-"""The value for independent rows."""
+"""Value of ``by`` for independent rows."""
 
 
 def clusters_of_results(results: Sequence[RowResult], by: str = "") -> Clusters:
-    """Row id -> cluster, from stored results.
+    """Cluster rows by their stored results: row id -> cluster.
 
     Args:
         results: One or several per row; each field is taken from the first result that has it.
@@ -39,31 +39,33 @@ def clusters_of_results(results: Sequence[RowResult], by: str = "") -> Clusters:
     """
     if by == ROW:
         return Clusters({}, ROW)
-    known: dict[str, Mapping[str, tuple[str, ...]]] = {}
+    facts_by_row: dict[str, Mapping[str, tuple[str, ...]]] = {}
     scored: dict[str, bool] = {}
     for result in results:
         facts = shared_by(result.row) if result.row is not None else result.shared
-        known[result.row_id] = {**facts, **known.get(result.row_id, {})}
-        has = any(score.value is not None for score in result.scores)
-        scored[result.row_id] = scored.get(result.row_id, False) or has
-    own = any(PASSAGE in facts for facts in known.values())
-    if by in ("", DOCUMENT) or (by == PASSAGE and not own):
-        known_passages = any(GOLD_PASSAGES in facts for facts in known.values())
-        if (by == DOCUMENT and not any(known.values())) or (by == PASSAGE and not known_passages):
-            raise no_field(next(iter(known), ""), by)
+        facts_by_row[result.row_id] = {**facts, **facts_by_row.get(result.row_id, {})}
+        has_value = any(score.value is not None for score in result.scores)
+        scored[result.row_id] = scored.get(result.row_id, False) or has_value
+    has_column = any(PASSAGE in facts for facts in facts_by_row.values())
+    if by in ("", DOCUMENT) or (by == PASSAGE and not has_column):
+        known_passages = any(GOLD_PASSAGES in facts for facts in facts_by_row.values())
+        if (by == DOCUMENT and not any(facts_by_row.values())) or (
+            by == PASSAGE and not known_passages
+        ):
+            raise no_field(next(iter(facts_by_row), ""), by)
         return clusters_of_gold(
-            {row: facts.get(DOCUMENT, ()) for row, facts in known.items()},
-            {row: "".join(facts.get(QUESTION, ())) for row, facts in known.items()},
-            {row: facts.get(GOLD_PASSAGES, ()) for row, facts in known.items()},
+            {row: facts.get(DOCUMENT, ()) for row, facts in facts_by_row.items()},
+            {row: "".join(facts.get(QUESTION, ())) for row, facts in facts_by_row.items()},
+            {row: facts.get(GOLD_PASSAGES, ()) for row, facts in facts_by_row.items()},
             by,
         )
     clusters: dict[str, Hashable] = {}
-    for row, facts in known.items():
+    for row, facts in facts_by_row.items():
         if by not in facts and scored[row]:
             raise no_field(row, by)
         clusters[row] = facts.get(by, ("row", row))
-    if not any(by in facts for facts in known.values()):
-        raise no_field(next(iter(known), ""), by)
+    if not any(by in facts for facts in facts_by_row.values()):
+        raise no_field(next(iter(facts_by_row), ""), by)
     return Clusters(clusters, by)
 
 
@@ -85,9 +87,9 @@ def compare_evaluations(
         MeasureError: They share no row or no measure.
         TestsetError: A row has different questions in the two evaluations.
     """
-    asked = {result.row_id: result.row.user_input for result in a.results if result.row}
+    questions = {result.row_id: result.row.user_input for result in a.results if result.row}
     for result in b.results:
-        other = asked.get(result.row_id)
+        other = questions.get(result.row_id)
         if result.row and other is not None and other != result.row.user_input:
             raise TestsetError(
                 f"row {result.row_id!r} has different questions in the two runs",

@@ -13,13 +13,13 @@ from ._names import BASELINE
 from ._results import Evaluation, RowResult, evaluation_of
 
 EXPERIMENT = "experiment"
-"""The set of answers that a baseline run is about; `baseline` is the set of the given pairs."""
+"""Name of the set of answers that a baseline run measures; `baseline` holds the given pairs."""
 
 _MEASURE = "QADistance"
 
 
 def distance_evaluation(runs: Runs, run: Run, seed: int = 0, *, of: str = EXPERIMENT) -> Evaluation:
-    """The pairs of one set of a baseline as rows scored by ``QADistance``.
+    """Return the pairs of one set of a baseline as rows scored by ``QADistance``.
 
     Its manifest is that of the run in which the experiment answered, so that the settings of two
     experiments can be compared; the embedding model of the distances is its judge.
@@ -34,15 +34,15 @@ def distance_evaluation(runs: Runs, run: Run, seed: int = 0, *, of: str = EXPERI
             hint="run `ragwright baseline` again",
         )
     groups = clusters_of_results(results)
-    found = evaluation_of(
+    evaluation = evaluation_of(
         results,
         parse_measures(_MEASURE),
         name=run.id,
         seed=seed,
         clusters=groups.values() or None,
     )
-    answered = str(run.manifest.get("runs", {}).get(of, ""))
-    settings: Mapping[str, Any] = runs.get(answered).manifest if runs.holds(answered) else {}
+    answers_run = str(run.manifest.get("runs", {}).get(of, ""))
+    settings: Mapping[str, Any] = runs.get(answers_run).manifest if runs.holds(answers_run) else {}
     judge = {**settings.get("judge", {}), "embedder": run.manifest.get("embedder", "")}
     pinned = {
         "testset": run.manifest.get("testset", ""),
@@ -50,11 +50,13 @@ def distance_evaluation(runs: Runs, run: Run, seed: int = 0, *, of: str = EXPERI
         "measures": [_MEASURE],
         BASELINE: run.id,
     }
-    return Evaluation(run.id, found.summaries, found.results, manifest={**settings, **pinned})
+    return Evaluation(
+        run.id, evaluation.summaries, evaluation.results, manifest={**settings, **pinned}
+    )
 
 
 def distance_row(pair: Mapping[str, Any]) -> RowResult:
-    """A stored pair as a row scored by ``QADistance``."""
+    """Return a stored pair as a row scored by ``QADistance``."""
     row = Row(
         pair["id"],
         pair["question"],

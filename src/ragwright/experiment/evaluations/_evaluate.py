@@ -1,4 +1,4 @@
-"""Evaluation: a flow per row, and a pure function over what they return.
+"""Evaluation: a flow per row, and a pure function that summarises their results.
 
 Retrieval is searched and scored (:func:`retrieval_row`); rows that already hold an answer are
 scored as they are (:func:`answer_row`). Both leave a :class:`RowResult`. Passages become part of a
@@ -36,13 +36,13 @@ from ._clusters import cluster_of, clusters_of_gold, clusters_of_rows, shared_by
 from ._results import Evaluation, RowResult, evaluation_of
 
 Search = Callable[[str], Flow[Sequence[Hit]]]
-"""The hits of a query, best first; a document may occur several times."""
+"""A function that returns the hits of a query, best first; a document may occur several times."""
 
 
 def ranking_search(
     target: Target, options: RetrieveOptions, measures: Sequence[Measure] = ()
 ) -> Search:
-    """A search as deep as the measures look.
+    """Return a search as deep as the measures require.
 
     Fetches ``pool`` hits, not only ``top_k`` of them; the pool is raised to the largest cutoff if
     it is smaller. Where documents are counted, several hits of one document count once, so the
@@ -59,10 +59,10 @@ def ranking_search(
             )
     depth = max((measure.cutoff or 1 for measure in measures), default=1)
     pool = max(options.pool, options.top_k, depth)
-    deep = replace(options, pool=pool, top_k=pool)
+    deep_options = replace(options, pool=pool, top_k=pool)
 
     def search(query: str) -> Flow[Sequence[Hit]]:
-        return (yield from retrieve(query, target, deep)).hits
+        return (yield from retrieve(query, target, deep_options)).hits
 
     return search
 
@@ -80,7 +80,7 @@ def retrieval_row(row: Row, search: Search, measures: Sequence[Measure]) -> Flow
 
 
 def with_hits(row: Row, hits: Sequence[Hit]) -> Row:
-    """A row with the passages of a search: texts, documents, and their places for gold spans.
+    """Add the passages of a search to a row: texts, documents, and their places for gold spans.
 
     ``metadata`` gains ``retrieved``: a search that found nothing then scores 0.
     """
@@ -135,7 +135,7 @@ def retrieval_flows(
 
     A row whose search raises has the state ``errored`` with the reason.
     """
-    return (_settled(row, search, measures) for row in testset.rows)
+    return (_retrieval_row_settled(row, search, measures) for row in testset.rows)
 
 
 def evaluate_retrieval(
@@ -153,7 +153,7 @@ def evaluate_retrieval(
         search: The retrieval to evaluate.
         measures: Measures of rankings.
         seed: Seed of the intervals.
-        limit: Most rows under way at once, None for the runner's default.
+        limit: Most rows in progress at once, None for the runner's default.
     """
     results = yield from gather(retrieval_flows(testset, search, measures), limit)
     return summarise(testset, results, measures, seed=seed)
@@ -171,13 +171,13 @@ def summarise(
     """Summarise the results of a testset; no row is lost.
 
     Args:
-        testset: What was evaluated.
+        testset: The evaluated testset.
         results: At most one per row, in any order.
         measures: Measures of the results, in their order.
         seed: Seed of the intervals.
         errors: Row id -> reason, for rows that failed: state ``errored``. A row with neither
             result nor reason counts as ``skipped``.
-        clusters: What related rows share, see :func:`cluster_of`; by default shared gold documents,
+        clusters: Field that related rows share, see :func:`cluster_of`; by default gold documents,
             see :func:`clusters_of_rows`.
 
     Raises:
@@ -198,9 +198,9 @@ def summarise(
     rows = [
         by_id[row.id]
         if row.id in by_id
-        else _without_value(row, measures, "errored", failed[row.id])
+        else _valueless_result(row, measures, "errored", failed[row.id])
         if row.id in failed
-        else _without_value(row, measures, "skipped", "not evaluated")
+        else _valueless_result(row, measures, "skipped", "not evaluated")
         for row in testset.rows
     ]
     groups = (
@@ -228,7 +228,10 @@ def score_run(
     """
     results = []
     groups = clusters_of_gold(
-        {query: sorted(d for d, grade in of.items() if grade > 0) for query, of in qrels.items()}
+        {
+            query: sorted(d for d, grade in grades.items() if grade > 0)
+            for query, grades in qrels.items()
+        }
     )
     for query, grades in qrels.items():
         ranking = tuple(document for document, _ in run.get(query, ()))
@@ -242,24 +245,28 @@ def score_run(
         notes.append(f"{unanswered} of {len(qrels)} judged queries are not in the run: scored 0")
     if unjudged:
         notes.append(f"{unjudged} of {len(run)} queries of the run are not judged: left out")
-    found = evaluation_of(results, measures, name=name, seed=seed, clusters=groups.values() or None)
-    return replace(found, notes=tuple(notes))
+    evaluation = evaluation_of(
+        results, measures, name=name, seed=seed, clusters=groups.values() or None
+    )
+    return replace(evaluation, notes=tuple(notes))
 
 
-def _settled(row: Row, search: Search, measures: Sequence[Measure]) -> Flow[RowResult]:
-    """One row; errors of its search become the state ``errored`` with the reason."""
+def _retrieval_row_settled(
+    row: Row, search: Search, measures: Sequence[Measure]
+) -> Flow[RowResult]:
+    """Search for one row and score it; an error becomes the state ``errored`` with the reason."""
     try:
         return (yield from retrieval_row(row, search, measures))
     except StoppedError:
         raise
     except Exception as error:
-        return _without_value(row, measures, "errored", f"{type(error).__name__}: {error}")
+        return _valueless_result(row, measures, "errored", f"{type(error).__name__}: {error}")
 
 
-def _without_value(
+def _valueless_result(
     row: Row, measures: Sequence[Measure], state: ScoreState, reason: str
 ) -> RowResult:
-    """A result with the reason of a failure."""
+    """Return a result with the reason of a failure."""
     scores = tuple(Score(str(measure), state, reason=reason) for measure in measures)
     if row.response is None:
         return RowResult(row.id, row.retrieved_context_ids, scores, shared=shared_by(row))

@@ -45,7 +45,7 @@ class EvaluatedProject:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def manifest(self) -> dict[str, Any]:
-        """The pinned state of a run; a run of another state of the index is not resumed."""
+        """Return the pinned state of a run; a run of another index state is not resumed."""
         retrieve = changed_options(self.options) | {"filters": str(self.options.filters)}
         learned = {f"retrieve.{name} (hash)": key for name, key in self.target.learned.items()}
         return {
@@ -61,12 +61,12 @@ class Rows(Iterable[Row], Sized, Protocol):
     """Rows with a length that can be read several times."""
 
 
-class Named(Protocol):
-    """Rows with their name in a run."""
+class NamedRows(Protocol):
+    """Rows with the name of their source."""
 
     @property
     def name(self) -> str:
-        """Their source."""
+        """The source of the rows."""
 
     @property
     def rows(self) -> Rows:
@@ -105,11 +105,11 @@ class Work:
 
 
 def ranking_work(system: EvaluatedProject, testset: Testset, measures: Sequence[Measure]) -> Work:
-    """Search for every row and score the hits, without answers."""
+    """Plan the search for every row and the scoring of its hits, without answers."""
     search = ranking_search(system.target, system.options, measures)
     items = [(row.id, partial(retrieval_row, row, search, measures)) for row in testset.rows]
-    counted = {COUNTED: counted_in_rows(testset.rows)}
-    return Work("eval", _manifest(testset, measures) | system.manifest() | counted, items)
+    unit = {COUNTED: counted_in_rows(testset.rows)}
+    return Work("eval", _rows_manifest(testset, measures) | system.manifest() | unit, items)
 
 
 def answering_work(
@@ -119,35 +119,37 @@ def answering_work(
     measures: Sequence[Measure],
     setup: MeasureSetup,
 ) -> Work:
-    """Answer every row's question, and score the answers with their passages."""
+    """Plan the answer to every row's question, and the scoring of answers and passages."""
     items = [(row.id, partial(asked_row, row, asking, measures, setup)) for row in testset.rows]
-    manifest = _manifest(testset, measures) | system.manifest()
+    manifest = _rows_manifest(testset, measures) | system.manifest()
     return Work("eval", manifest | judge_manifest(setup), items)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scoring:
-    """The items of rows that are scored as they are, made lazily."""
+class _ScoringItems:
+    """Items of rows that are scored as they are, made lazily."""
 
     rows: Rows
     measures: Sequence[Measure]
     setup: MeasureSetup
 
     def __iter__(self) -> Iterator[tuple[str, Callable[[], Flow[RowResult]]]]:
-        return ((row.id, partial(_scored, row, self.measures, self.setup)) for row in self.rows)
+        return ((row.id, partial(_scored_row, row, self.measures, self.setup)) for row in self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-def scoring_work(given: Named, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
-    """Score rows as they are; they are read as they are scored."""
-    items = _Scoring(given.rows, measures, setup)
-    return Work("score", _manifest(given, measures) | judge_manifest(setup), items)
+def scoring_work(rows: NamedRows, measures: Sequence[Measure], setup: MeasureSetup) -> Work:
+    """Plan the scoring of rows as they are; they are read as they are scored."""
+    items = _ScoringItems(rows.rows, measures, setup)
+    return Work("score", _rows_manifest(rows, measures) | judge_manifest(setup), items)
 
 
 def judge_manifest(setup: MeasureSetup) -> dict[str, Any]:
-    """Everything that determines a judgment: the settings, and the hash of every rubric."""
+    """Return everything that determines a judgment: settings, prompts, and the hash of every
+    rubric.
+    """
     rubrics = {**shipped_rubrics(), **setup.rubrics}
     return {
         "judge": changed_options(replace(setup, rubrics={})),
@@ -160,7 +162,7 @@ _LOST = "ragwright:lost"
 
 
 def lost_row(result: RowResult) -> Row:
-    """A row for a result without one, so that rescoring includes it.
+    """Return a row for a result without one, so that rescoring includes it.
 
     Without it, failed rows would raise the coverage with every rescoring.
     """
@@ -169,18 +171,18 @@ def lost_row(result: RowResult) -> Row:
     return Row(result.row_id, "", metadata={_LOST: (state, reason)})
 
 
-def _scored(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:
+def _scored_row(row: Row, measures: Sequence[Measure], setup: MeasureSetup) -> Flow[RowResult]:
     lost = row.metadata.get(_LOST)
     if isinstance(lost, tuple):
-        kept: ScoreState = "skipped" if lost[0] == "skipped" else "errored"
-        return RowResult(row.id, (), tuple(Score(str(m), kept, reason=lost[1]) for m in measures))
+        state: ScoreState = "skipped" if lost[0] == "skipped" else "errored"
+        return RowResult(row.id, (), tuple(Score(str(m), state, reason=lost[1]) for m in measures))
     return (yield from answer_row(row, measures, setup))
 
 
-def _manifest(given: Named, measures: Sequence[Measure]) -> dict[str, Any]:
+def _rows_manifest(rows: NamedRows, measures: Sequence[Measure]) -> dict[str, Any]:
     manifest: dict[str, Any] = {
-        "testset": given.name,
-        "rows": values_hash(plain(row) for row in given.rows),
+        "testset": rows.name,
+        "rows": values_hash(plain(row) for row in rows.rows),
         "measures": [str(measure) for measure in measures],
     }
     # Only for custom rubrics: other texts define their scale.
@@ -211,14 +213,14 @@ def do_work(runner: Runner, runs: Runs, work: Work, how: Evaluating) -> RunSumma
 
 
 def named_run(runner: Runner, runs: Runs, job: Job[Any], how: RunOptions) -> RunSummary:
-    """Run a job as its options say, and give its run the name that is asked for.
+    """Run a job with its options, and give its run the requested name.
 
     Raises:
-        ConfigError: The name cannot be one; said before the first row.
+        ConfigError: The name is invalid; raised before the first row.
     """
     name = check_run_name(how.name)
-    wanted = replace(job, resume=how.resume, retry_errors=how.retry_errors)
-    summary = run_job(runner, runs, wanted)
+    configured = replace(job, resume=how.resume, retry_errors=how.retry_errors)
+    summary = run_job(runner, runs, configured)
     if name:
         runs.name(summary.run, name)
     return summary
@@ -227,38 +229,38 @@ def named_run(runner: Runner, runs: Runs, job: Job[Any], how: RunOptions) -> Run
 def results_of_run(
     runs: Runs, run: str, rows: Iterable[Row], measures: Sequence[Measure]
 ) -> Iterator[RowResult]:
-    """The results of a run, joined with its rows, one in memory at a time.
+    """Return the results of a run, joined with its rows, one in memory at a time.
 
     A row that failed is ``errored`` with the reason, an unreached one ``skipped``.
     """
     stored = runs.rows(run)
-    at = next(stored, None)
+    upcoming = next(stored, None)
     for row in rows:
-        found = None
-        if at is not None and at.id == row.id:
-            found, at = at, next(stored, None)
-        if found is not None and has_result(found):
-            yield result_of(found.body)
+        match = None
+        if upcoming is not None and upcoming.id == row.id:
+            match, upcoming = upcoming, next(stored, None)
+        if match is not None and has_result(match):
+            yield result_of(match.body)
             continue
-        state, body = ("skipped", {}) if found is None else (found.state, found.body)
-        bare = _without(row.id, measures, state, body)
-        kept = row if row.response is not None else None
-        yield replace(bare, ranking=row.retrieved_context_ids, row=kept)
+        state, body = ("skipped", {}) if match is None else (match.state, match.body)
+        result = _result_without_scores(row.id, measures, state, body)
+        answered_row = row if row.response is not None else None
+        yield replace(result, ranking=row.retrieved_context_ids, row=answered_row)
 
 
 def run_evaluation(
     runs: Runs, run: str, testset: Testset, measures: Sequence[Measure], seed: int = 0
 ) -> Evaluation:
-    """Facts on the testset from a run's rows."""
+    """Summarise a run's rows on their testset."""
     results, errors = _stored_rows(runs, run)
-    found = summarise(testset, results, measures, seed=seed, errors=errors)
-    return replace(found, manifest=runs.get(run).manifest)
+    evaluation = summarise(testset, results, measures, seed=seed, errors=errors)
+    return replace(evaluation, manifest=runs.get(run).manifest)
 
 
 def stored_evaluation(
     runs: Runs, name: str, seed: int = 0, *, root: Path | None = None
 ) -> Evaluation:
-    """The evaluation of a run, from its stored rows alone.
+    """Return the evaluation of a run, from its stored rows alone.
 
     Rows that failed are ``errored`` with the reason, unreached ones ``skipped``. ``root`` is the
     project folder, for :func:`counting_note`.
@@ -273,36 +275,38 @@ def stored_evaluation(
     if stored.kind == BASELINE:
         return distance_evaluation(runs, stored, seed)
     manifest = stored.manifest
-    measures = _measures_of(stored)
+    measures = _measures_of_run(stored)
     results = tuple(stored_results(runs, run, measures))
     groups = clusters_of_results(results)
-    found = evaluation_of(results, measures, name=run, seed=seed, clusters=groups.values() or None)
+    evaluation = evaluation_of(
+        results, measures, name=run, seed=seed, clusters=groups.values() or None
+    )
     old = counting_note(run, manifest, root)
     notes = (*_stopped_note(stored, results), *([old] if old else []))
-    return replace(found, manifest=manifest, notes=notes)
+    return replace(evaluation, manifest=manifest, notes=notes)
 
 
 def _stopped_note(run: Run, results: Sequence[RowResult]) -> tuple[str, ...]:
-    """A note on a run that was stopped; empty for a complete one."""
+    """Return a note on a run that was stopped; empty for a complete one."""
     if run.state == "complete":
         return ()
-    missing = sum(all(score.state == "skipped" for score in one.scores) for one in results)
+    missing = sum(all(score.state == "skipped" for score in result.scores) for result in results)
     return (
         f"run {run.id} was stopped: {missing} of {len(results)} rows have no result "
-        "(the same command with --resume goes on)",
+        "(the same command with --resume continues)",
     )
 
 
 def stored_results(
     runs: Runs, run: str, measures: Sequence[Measure] | None = None
 ) -> Iterator[RowResult]:
-    """The results of a run by its id, from its rows alone, one in memory at a time."""
-    wanted = _measures_of(runs.get(run)) if measures is None else measures
+    """Return the results of a run by its id, from its rows alone, one in memory at a time."""
+    measured = _measures_of_run(runs.get(run)) if measures is None else measures
     for row in runs.rows(run):
         if has_result(row):
             yield result_of(row.body)
         else:
-            yield _without(row.id, wanted, row.state, row.body)
+            yield _result_without_scores(row.id, measured, row.state, row.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,18 +327,18 @@ class RunMean:
 
 
 def run_means(runs: Runs, run: str) -> dict[str, RunMean]:
-    """Measure -> its means in a run, from the stored rows alone; no mean, no entry."""
-    measures = _measures_of(runs.get(run))
+    """Return the mean of each measure of a run, from its stored rows alone; no mean, no entry."""
+    measures = _measures_of_run(runs.get(run))
     scores: dict[str, list[Score]] = {}
     for result in stored_results(runs, run, measures):
         for score in result.scores:
             scores.setdefault(score.measure, []).append(score)
     scales = {str(measure): measure.known_scale for measure in measures}
-    means = {name: _mean(found, scales.get(name)) for name, found in scores.items()}
+    means = {name: _run_mean(of_measure, scales.get(name)) for name, of_measure in scores.items()}
     return {name: mean for name, mean in means.items() if mean is not None}
 
 
-def _mean(scores: Sequence[Score], scale: MeasureScale | None) -> RunMean | None:
+def _run_mean(scores: Sequence[Score], scale: MeasureScale | None) -> RunMean | None:
     values = [score.value for score in scores if score.value is not None]
     worst = None if scale is None else scale.worst
     missed = 0 if worst is None else sum(score.missed for score in scores)
@@ -351,11 +355,11 @@ def has_result(row: RunRow) -> bool:
     return row.state == "done" or "scores" in row.body
 
 
-def _measures_of(run: Run) -> tuple[Measure, ...]:
-    """The measures of a run, with their scales in it.
+def _measures_of_run(run: Run) -> tuple[Measure, ...]:
+    """Return the measures of a run, with their scales in it.
 
     Raises:
-        StoreError: It has none: rows of another kind.
+        StoreError: The run holds rows of another kind, without measures.
     """
     manifest = run.manifest
     if "measures" not in manifest:
@@ -371,16 +375,18 @@ def _measures_of(run: Run) -> tuple[Measure, ...]:
     )
 
 
-def _without(
+def _result_without_scores(
     row_id: str, measures: Sequence[Measure], state: str, body: Mapping[str, Any]
 ) -> RowResult:
-    kept: ScoreState = "errored" if state == "errored" else "skipped"
-    reason = f"{body.get('error')}: {body.get('what')}" if kept == "errored" else "not evaluated"
-    return RowResult(row_id, (), tuple(Score(str(m), kept, reason=reason) for m in measures))
+    score_state: ScoreState = "errored" if state == "errored" else "skipped"
+    reason = (
+        f"{body.get('error')}: {body.get('what')}" if score_state == "errored" else "not evaluated"
+    )
+    return RowResult(row_id, (), tuple(Score(str(m), score_state, reason=reason) for m in measures))
 
 
 def _stored_rows(runs: Runs, run: str) -> tuple[list[RowResult], dict[str, str]]:
-    """Results of a run's rows, and the reasons of those that failed."""
+    """Return the results of a run's rows, and the errors of those that failed."""
     results = []
     errors = {}
     for row in runs.rows(run):

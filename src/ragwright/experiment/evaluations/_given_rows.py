@@ -54,17 +54,17 @@ class GivenRows:
 
 
 def given_rows(rows: str | Path | Testset | Iterable[Row | Mapping[str, Any]]) -> GivenRows:
-    """Rows of a file, of a test set, or of memory: a list, a data frame, a data set."""
+    """Return the rows of a file, of a test set, or of memory: a list, a data frame, a data set."""
     if isinstance(rows, Testset):
-        return of_testset(rows)
+        return rows_of_testset(rows)
     if isinstance(rows, str | Path):
-        return GivenRows(str(rows), ReadRows(partial(_of_file, Path(rows))))
-    held = tuple(rows_of(rows))
-    return GivenRows("rows", ReadRows(lambda: iter(held)))
+        return GivenRows(str(rows), ReadRows(partial(_rows_of_file, Path(rows))))
+    rows_in_memory = tuple(rows_of(rows))
+    return GivenRows("rows", ReadRows(lambda: iter(rows_in_memory)))
 
 
 def stored_or_given(runs: Runs, name: str) -> GivenRows:
-    """Rows of a file, or else of a stored run with that name.
+    """Return the rows of a file, or else of a stored run with that name.
 
     Raises:
         TestsetError: The run stored no answers.
@@ -73,70 +73,74 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
     if Path(name).is_file():
         return given_rows(name)
     run = name if runs.holds(name) else find_run(runs, name)
-    lost = total = 0
+    without_answer = total = 0
     for result in stored_results(runs, run):
-        total, lost = total + 1, lost + (result.row is None)
-    if lost == total:
+        total, without_answer = total + 1, without_answer + (result.row is None)
+    if without_answer == total:
         raise TestsetError(
             f"the run {run} has rankings, but no answers",
             hint="run `ragwright eval` without --retrieval-only, or give a file of rows",
         )
-    notes = (f"without an answer and left without a score: {counted(lost, 'row')}",) if lost else ()
-    read = partial(_of_run, runs, run)
+    notes = (
+        (f"without an answer, and so without a score: {counted(without_answer, 'row')}",)
+        if without_answer
+        else ()
+    )
+    read = partial(_rows_of_run, runs, run)
     return GivenRows(f"run {run}", ReadRows(read), notes)
 
 
-def with_given_answers(given: GivenRows, measures: Iterable[Measure]) -> GivenRows:
-    """Pairs of questions and answers as rows that ``QADistance`` can score.
+def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> GivenRows:
+    """Turn pairs of questions and answers into rows that ``QADistance`` can score.
 
-    Where it is the only measure and no row has a response, the reference is the answer, and its
-    passages are those that were retrieved: a baseline of given pairs. Else rows stay as they are.
+    If it is the only measure and no row has a response, the reference becomes the answer and its
+    passages the retrieved ones: a baseline of given pairs. Otherwise rows stay as they are.
     """
     if {str(measure) for measure in measures} != {"QADistance"}:
-        return given
+        return given_set
     pairs = False
-    for row in given.rows:
+    for row in given_set.rows:
         if row.response is not None:
-            return given
+            return given_set
         pairs = pairs or bool(row.reference.strip())
     if not pairs:
-        return given
+        return given_set
     note = "no row has a response: the distances are those of the reference answers"
-    rows = ReadRows(lambda: map(given_answer, given.rows))
-    return GivenRows(given.name, rows, (*given.notes, note))
+    rows = ReadRows(lambda: map(given_answer, given_set.rows))
+    return GivenRows(given_set.name, rows, (*given_set.notes, note))
 
 
 def given_answer(row: Row) -> Row:
-    """A pair as a row whose response is the reference answer, written from the gold passages."""
+    """Return a pair as a row whose response is the reference answer, with the gold passages."""
     if not row.reference.strip():
         return row
     return replace(row, response=row.reference, retrieved_contexts=gold_texts(row))
 
 
 def gold_texts(row: Row) -> tuple[str, ...]:
-    """The gold passages of a row, as texts."""
+    """Return the gold passages of a row, as texts."""
     return tuple(span.text for span in row.reference_spans) or row.reference_contexts
 
 
-def of_testset(testset: Testset) -> GivenRows:
-    """The rows of a testset, which is in memory."""
+def rows_of_testset(testset: Testset) -> GivenRows:
+    """Return the rows of a testset, which is in memory."""
     return GivenRows(testset.name, ReadRows(lambda: iter(testset.rows)), testset.notes)
 
 
-def _of_file(path: Path) -> Iterator[Row]:
-    """Rows of a file; those of ``-o rows.jsonl`` are the rows that were scored."""
+def _rows_of_file(path: Path) -> Iterator[Row]:
+    """Read the rows of a file; a file of ``-o rows.jsonl`` yields the rows that were scored."""
     empty = True
-    found = results_in(path)
-    for row in iter_rows(path) if found is None else map(_kept, found):
+    results = results_in(path)
+    for row in iter_rows(path) if results is None else map(_stored_row, results):
         empty = False
         yield row
     if empty:
         raise TestsetError("the file holds no rows", where=str(path))
 
 
-def _kept(result: RowResult) -> Row:
+def _stored_row(result: RowResult) -> Row:
     return result.row or lost_row(result)
 
 
-def _of_run(runs: Runs, run: str) -> Iterator[Row]:
-    return map(_kept, stored_results(runs, run))
+def _rows_of_run(runs: Runs, run: str) -> Iterator[Row]:
+    return map(_stored_row, stored_results(runs, run))

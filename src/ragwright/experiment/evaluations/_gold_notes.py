@@ -1,4 +1,4 @@
-"""Measures that need gold, and testsets without it: said before anything is asked."""
+"""Checks for missing gold, before any question is asked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ...testsets import Testset
 
 
 def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
-    """Refuse a run in which no measure could be taken of any row, for want of gold.
+    """Refuse a run in which no row has the gold that the measures need.
 
     Raises:
-        TestsetError: So it is; names what the rows lack.
+        TestsetError: No row has it; the message names what is missing.
     """
     if testset.rows and measures and len(without_gold(testset, measures)) == len(measures):
         raise TestsetError(
@@ -25,7 +25,7 @@ def check_gold(testset: Testset, measures: Sequence[Measure]) -> None:
 
 
 def without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ...]:
-    """The measures that no row of a testset has gold for."""
+    """Return the measures for which no row of a testset has gold."""
     return tuple(
         str(measure)
         for measure in measures
@@ -34,7 +34,7 @@ def without_gold(testset: Testset, measures: Sequence[Measure]) -> tuple[str, ..
 
 
 def gold_warning(testset: Testset, measures: Sequence[Measure]) -> str:
-    """What to say of missing gold before anything is asked; empty if there is nothing to say.
+    """Return a warning about missing gold before any question is asked; empty if there is none.
 
     Args:
         testset: The rows to ask.

@@ -39,7 +39,7 @@ class GradeMean:
 
 
 def record_grades(root: Path, labels: Iterable[Label]) -> Path | None:
-    """Add people's labels to the grades of a project; returns the file.
+    """Add people's labels to the grades of a project; return the file.
 
     A person's later grade of the same texts replaces the earlier one. If one sheet holds the same
     texts several times, the mean of that person's labels counts. Labels without a hash of their
@@ -48,51 +48,51 @@ def record_grades(root: Path, labels: Iterable[Label]) -> Path | None:
     Raises:
         TestsetError: The existing file cannot be read; nothing is written.
     """
-    given: dict[tuple[str, str, str], list[float]] = {}
+    by_key: dict[tuple[str, str, str], list[float]] = {}
     for label in labels:
         if label.shown:
-            given.setdefault((label.shown, label.measure, label.rater), []).append(label.value)
-    if not given or not ProjectFolder(root).opened:
+            by_key.setdefault((label.shown, label.measure, label.rater), []).append(label.value)
+    if not by_key or not ProjectFolder(root).opened:
         return None
-    known = {**read_grades(root), **{key: fmean(values) for key, values in given.items()}}
+    grades = {**read_grades(root), **{key: fmean(values) for key, values in by_key.items()}}
     lines = [
         json.dumps({"answer": a, "measure": m, "rater": r, "value": value}, ensure_ascii=False)
-        for (a, m, r), value in sorted(known.items())
+        for (a, m, r), value in sorted(grades.items())
     ]
-    path = _path(root)
+    path = _grades_file(root)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(path, "\n".join(lines) + "\n")
     return path
 
 
 def read_grades(root: Path) -> Grades:
-    """The stored grades of a project; empty without any.
+    """Read the stored grades of a project; empty if there are none.
 
     Raises:
         TestsetError: The file cannot be read; file and line are named.
     """
-    path = _path(root)
+    path = _grades_file(root)
     if not path.exists():
         return {}
-    found = {}
+    grades = {}
     for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
         try:
             body = json.loads(line)
             value = float(body["value"])
             if not math.isfinite(value):
                 raise ValueError(f"{value} is not a finite number")
-            found[str(body["answer"]), str(body["measure"]), str(body["rater"])] = value
+            grades[str(body["answer"]), str(body["measure"]), str(body["rater"])] = value
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise TestsetError(
                 "this is not a grade of an answer",
                 where=f"{path}:{number}",
                 hint="restore the file from version control, or move it away and calibrate again",
             ) from error
-    return found
+    return grades
 
 
 def grade_means(grades: Grades, runs: Runs, run: str) -> dict[str, GradeMean]:
-    """Measure -> people's grades of the stored answers of a run; empty without grades."""
+    """Return people's grades of the stored answers of a run by measure; empty without grades."""
     if not grades or not run or not runs.holds(run):
         return {}
     rows = (result.row for result in stored_results(runs, run))
@@ -109,5 +109,5 @@ def grade_means(grades: Grades, runs: Runs, run: str) -> dict[str, GradeMean]:
     }
 
 
-def _path(root: Path) -> Path:
+def _grades_file(root: Path) -> Path:
     return ProjectFolder(root).root / "calibrations" / "grades.jsonl"

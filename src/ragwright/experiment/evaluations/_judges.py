@@ -1,4 +1,4 @@
-"""Identity of judges, and whether two runs had the same."""
+"""Identity of judges, and comparison of the judges of two runs."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ _MODELS = {
 
 
 def judge_identity(evaluation: Evaluation, measure: str) -> dict[str, Any]:
-    """The identity of the judge of a measure in a run.
+    """Return the identity of the judge of a measure in a run.
 
     Empty if the evaluation does not contain it (a table of another tool).
     """
     manifest = evaluation.manifest
     if not manifest:
         return {}
-    named = parse_measure(measure)
-    if named.definition.kind != "judged":
+    parsed = parse_measure(measure)
+    if parsed.definition.kind != "judged":
         return {"measure": measure}
     judge = {
         key: value
         for key, value in manifest.get("judge", {}).items()
-        if key not in _NO_JUDGING and _OF_ONE.get(key, named.name) == named.name
+        if key not in _NO_JUDGING and _OF_ONE.get(key, parsed.name) == parsed.name
     }
-    known = manifest.get("rubrics", {})
-    rubrics = {name: known.get(name, "") for name in rubric_names(named)}
+    hashes = manifest.get("rubrics", {})
+    rubrics = {name: hashes.get(name, "") for name in rubric_names(parsed)}
     prompts = manifest.get("judge_prompts", "")
     return {"measure": measure, "judge": judge, "prompts": prompts, "rubrics": rubrics}
 
 
 def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """Names of the settings on which two judges differ, sorted."""
-    found = []
+    """Return the names of the settings on which two judges differ, sorted."""
+    names = []
     for part in ("judge", "rubrics"):
-        mine, theirs = a.get(part, {}), b.get(part, {})
-        keys = sorted(mine.keys() | theirs.keys())
-        found += [f"{part}.{key}" for key in keys if mine.get(key) != theirs.get(key)]
-    return found + (["prompts"] if a.get("prompts") != b.get("prompts") else [])
+        own, theirs = a.get(part, {}), b.get(part, {})
+        keys = sorted(own.keys() | theirs.keys())
+        names += [f"{part}.{key}" for key in keys if own.get(key) != theirs.get(key)]
+    return names + (["prompts"] if a.get("prompts") != b.get("prompts") else [])
 
 
 def scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
-    """Measure -> why its scores in two evaluations cannot be compared.
+    """Return the measures whose scores in two evaluations are not comparable, with the reason.
 
     A judge of another model, with another rubric or another prompt is another measuring device.
     Repeats (``repeat``) only make it more precise. If a file does not name its judge, the scores
@@ -75,21 +75,21 @@ def scored_differently(a: Evaluation, b: Evaluation) -> dict[str, str]:
     """
     if not a.manifest or not b.manifest:
         return {}
-    found = {}
+    reasons = {}
     for measure in dict.fromkeys(summary.measure for summary in a.summaries):
-        parts = _apart(a, b, measure)
+        parts = _judge_differences(a, b, measure)
         if parts:
-            found[measure] = f"scored by two judges, which differ in {', '.join(parts)}"
-    return found
+            reasons[measure] = f"scored by two judges, which differ in {', '.join(parts)}"
+    return reasons
 
 
-def _apart(a: Evaluation, b: Evaluation, measure: str) -> list[str]:
-    named = parse_measure(measure)
-    key = _MODELS.get(named.name)
+def _judge_differences(a: Evaluation, b: Evaluation, measure: str) -> list[str]:
+    parsed = parse_measure(measure)
+    key = _MODELS.get(parsed.name)
     if key is not None:
         models = [run.manifest.get("judge", {}).get(key) for run in (a, b)]
         return [f"judge.{key}"] if models[0] != models[1] else []
-    if named.definition.kind != "judged":
+    if parsed.definition.kind != "judged":
         return []
     sides = [judge_identity(run, measure) for run in (a, b)]
     for part in ("judge", "rubrics"):

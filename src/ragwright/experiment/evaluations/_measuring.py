@@ -1,4 +1,4 @@
-"""Measuring a project, and rows of anything else."""
+"""Measuring a project: its testset, measures and settings become the work of a run."""
 
 from __future__ import annotations
 
@@ -48,25 +48,27 @@ def evaluate_project(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project and score it; see ``Project.evaluate``."""
-    rows, wanted, work = planned(project, testset, measures, how)
-    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted, how)
-    return _whole(project, evaluation, how), summary
+    rows, wanted_measures, work = planned(project, testset, measures, how)
+    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
+    return _with_notes_and_baselines(project, evaluation, how), summary
 
 
-def _whole(project: Project, evaluation: Evaluation, how: Evaluating) -> Evaluation:
-    """An evaluation with notes and baselines."""
+def _with_notes_and_baselines(
+    project: Project, evaluation: Evaluation, options: Evaluating
+) -> Evaluation:
+    """Add notes and baselines to an evaluation."""
     model = project.settings.embed.model
     if project.models.is_unproven(model):
         note = f"embed.model: {model} is fine-tuned, and not proven better than its base"
         evaluation = replace(evaluation, notes=(*evaluation.notes, note))
     setup = judging(project, [summary.measure for summary in evaluation.summaries])
-    return with_notes(with_baselines(evaluation, project.runner, setup, how.seed))
+    return with_notes(with_baselines(evaluation, project.runner, setup, options.seed))
 
 
 def forecast_project(
     project: Project, testset: str | Testset, measures: str | Sequence[Measure], how: Evaluating
 ) -> Forecast:
-    """Calls and cost of an evaluation."""
+    """Forecast the calls and cost of an evaluation."""
     _, _, work = planned(project, testset, measures, how)
     return project.runner.forecast(make for _, make in work.items)
 
@@ -79,12 +81,12 @@ def planned(
     *,
     sampled: bool = False,
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    """The rows, the measures and the work of an evaluation; raises as ``Project.evaluate``.
+    """Plan the rows, the measures and the work of an evaluation; raises as ``Project.evaluate``.
 
     ``sampled`` rows may all lack gold: the whole testset has been checked.
     """
     if measures:
-        measures = parse_measures(measures)  # a slip in a name is told before any file is read
+        measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     # Read once: an ingest or an edit of a file during the run has no effect.
     target, options = project.target(), project.settings.retrieve
@@ -92,29 +94,29 @@ def planned(
     rows = with_current_gold(project.store, _with_known_gold(project, rows))
     rows = with_gold_from_texts(project, rows)
     if not how.answers:
-        wanted = ranking_measures(measures)
+        wanted_measures = ranking_measures(measures)
         system = EvaluatedProject(target, project.pair.key, options, searched)
-        return rows, wanted, ranking_work(system, rows, wanted)
+        return rows, wanted_measures, ranking_work(system, rows, wanted_measures)
     setup = judging(project, measures)
-    answered = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
-    chosen = chosen_measures(measures, answered, setup, options.top_k)
-    wanted = chosen.measures
-    check_setup(wanted, setup, answered)
-    check_models(project.models, wanted, setup)
+    answered_rows = _as_answered(rows.rows, near=bool(target.model) or how.vectors_vary)
+    choice = chosen_measures(measures, answered_rows, setup, options.top_k)
+    wanted_measures = choice.measures
+    check_setup(wanted_measures, setup, answered_rows)
+    check_models(project.models, wanted_measures, setup)
     if not sampled:
-        check_gold(rows, wanted)
+        check_gold(rows, wanted_measures)
     personas = {row.persona_name for row in rows.rows}
     plan = project.plan()
     settings = {**searched, **answering_settings(project, personas, plan)}
     system = EvaluatedProject(target, project.pair.key, options, settings)
-    rows = _with_shallow_ranks(_noted(rows, chosen), wanted, options.top_k)
-    asking = partial(_asked, project.persona, target, plan)
-    work = answering_work(system, asking, rows, wanted, setup)
-    return rows, wanted, replace(work, count=project.count)
+    rows = _with_shallow_ranks(_with_measures_note(rows, choice), wanted_measures, options.top_k)
+    asking = partial(_answer_question, project.persona, target, plan)
+    work = answering_work(system, asking, rows, wanted_measures, setup)
+    return rows, wanted_measures, replace(work, count=project.count)
 
 
 def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
-    """Rows as they will be after answering, for the choice of measures.
+    """Return rows as they will be after answering, for the choice of measures.
 
     If the index has vectors (``near``), they will have the similarity of their passages.
     """
@@ -131,22 +133,22 @@ def _as_answered(rows: Iterable[Row], *, near: bool) -> tuple[Row, ...]:
     )
 
 
-def _noted(rows: Testset, chosen: ChosenMeasures) -> Testset:
-    """The rows, with a note on the measures that were left out."""
-    return replace(rows, notes=(*rows.notes, chosen.note)) if chosen.note else rows
+def _with_measures_note(rows: Testset, choice: ChosenMeasures) -> Testset:
+    """Add a note on the measures that were left out."""
+    return replace(rows, notes=(*rows.notes, choice.note)) if choice.note else rows
 
 
-def _asked(
+def _answer_question(
     persona_of: Callable[[str], Persona], target: Target, plan: AskPlan, question: str, name: str
 ) -> Flow[Answer]:
     return (yield from ask(question, [persona_of(name)], target, plan))[0]
 
 
 def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:
-    """Everything besides the section `retrieve` that determines what is retrieved.
+    """Return everything besides the section `retrieve` that determines what is retrieved.
 
-    That is what the index was built by, the sections of stages and channels in use, and a glossary.
-    A mined glossary is not named: the snapshot determines it.
+    These are the settings of the index, the sections of stages and channels in use, and a glossary.
+    A mined glossary is left out: the snapshot determines it.
     """
     settings = project.settings
     built: dict[str, Any] = {"index": index_settings(settings)}
@@ -161,13 +163,13 @@ def _searching_settings(project: Project, target: Target) -> Mapping[str, Any]:
 def answering_settings(
     project: Project, personas: Iterable[str], plan: AskPlan
 ) -> Mapping[str, Any]:
-    """Everything besides retrieval that determines an answer: settings and their files.
+    """Return everything besides retrieval that determines an answer: settings and their files.
 
     For a database on a server only the schema is known.
     """
     settings = project.settings
-    named = {settings.answer.persona, *personas} - {""}
-    known = project.personas if named else {}
+    names = {settings.answer.persona, *personas} - {""}
+    personas_by_name = project.personas if names else {}
     template = read_prompt(plan.setup.prompt).fingerprint
     files: dict[str, Any] = {"template": template} if template else {}
     if plan.databases:
@@ -175,36 +177,37 @@ def answering_settings(
     return files | {
         "answer": changed_options(settings.answer),
         "prompt": changed_options(settings.prompt),
-        "personas": value_hash([asdict(known[name]) for name in sorted(named & known.keys())]),
+        "personas": value_hash(
+            [asdict(personas_by_name[name]) for name in sorted(names & personas_by_name.keys())]
+        ),
     }
 
 
-def check_models(known: Models, measures: Sequence[Measure], setup: MeasureSetup) -> None:
-    """Refuse a model that nobody answers to, before a row reaches it.
+def check_models(models: Models, measures: Sequence[Measure], setup: MeasureSetup) -> None:
+    """Refuse a model without a provider or folder, before a row reaches it.
 
     Raises:
-        ConfigError: A measure asks a model whose provider is unknown, or a folder without a
+        ConfigError: A measure uses a model whose provider is unknown, or a folder without a
             transformer.
     """
     fields = {field for measure in measures for field in model_fields(measure.definition)}
     for field in sorted(fields):
         name = str(getattr(setup, field))
         if name and field == "token_model":
-            transformer_folder(known.folder(name), "BERTScore and MoverScore")
+            transformer_folder(models.folder(name), "BERTScore and MoverScore")
         elif name:
-            known.settings_of(name)
+            models.settings_of(name)
 
 
 def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> MeasureSetup:
-    """The judge's settings, with the rubrics in the project folder.
+    """Return the judge's settings, with the rubrics in the project folder.
 
-    The window is that of the judge's model if the section `judge` has none. Where
-    ``measures`` name ``QADistance`` and no ``judge.embedder`` is set, `embed.model` makes its
-    vectors.
+    The window is that of the judge's model if the section `judge` has none. If ``measures`` name
+    ``QADistance`` and no ``judge.embedder`` is set, `embed.model` makes its vectors.
     """
     setup = project.settings.judge
-    named = measures.split(",") if isinstance(measures, str) else map(str, measures)
-    if not setup.embedder and "QADistance" in map(str.strip, named):
+    names = measures.split(",") if isinstance(measures, str) else map(str, measures)
+    if not setup.embedder and "QADistance" in map(str.strip, names):
         setup = replace(setup, embedder=project.settings.embed.model)
     window = setup.window
     if window is None and setup.model:
@@ -216,15 +219,15 @@ def judging(project: Project, measures: str | Iterable[Measure | str] = ()) -> M
 def measures_of_answers(
     project: Project, rows: Iterable[Row], measures: str
 ) -> tuple[tuple[Measure, ...], tuple[Measure, ...]]:
-    """Measures as an evaluation takes them: those that read the answer, and the others.
+    """Split the measures of an evaluation into those that read the answer, and the others.
 
     Raises as :func:`chosen_measures`.
     """
-    answered = _as_answered(rows, near=bool(project.target().model))
+    answered_rows = _as_answered(rows, near=bool(project.target().model))
     hits = project.settings.retrieve.top_k
-    found = chosen_measures(measures, answered, judging(project), hits).measures
-    reading = tuple(one for one in found if one.definition.reads("response"))
-    return reading, tuple(one for one in found if one not in reading)
+    all_measures = chosen_measures(measures, answered_rows, judging(project), hits).measures
+    reading = tuple(measure for measure in all_measures if measure.definition.reads("response"))
+    return reading, tuple(measure for measure in all_measures if measure not in reading)
 
 
 def chosen_measures(
@@ -233,30 +236,30 @@ def chosen_measures(
     setup: MeasureSetup,
     hits: int | None = None,
 ) -> ChosenMeasures:
-    """The named measures, or those that suit the rows.
+    """Return the named measures, or those that suit the rows.
 
     Raises:
         MeasureError: A name is wrong.
-        TestsetError: None is given and none suits.
+        TestsetError: No measure is named, and none suits.
     """
     if measures:
-        named = on_rubric_scales(parse_measures(measures), setup.rubrics)
-        return ChosenMeasures(named)
-    found = default_measures(rows, setup, hits=hits)
-    if not found.measures:
+        parsed = on_rubric_scales(parse_measures(measures), setup.rubrics)
+        return ChosenMeasures(parsed)
+    defaults = default_measures(rows, setup, hits=hits)
+    if not defaults.measures:
         raise TestsetError(
             "no measure is possible for these rows",
             hint="they need a reference, passages or ids in addition to the response: "
             "see `ragwright measures`",
         )
-    return found
+    return defaults
 
 
 def _with_known_gold(project: Project, testset: Testset) -> Testset:
-    """The testset, with a note if its gold is not in the index.
+    """Add a note if gold is not in the index.
 
     Raises:
-        TestsetError: None of it is: every measure would be 0 for the wrong reason.
+        TestsetError: No gold is in the index: every measure would be 0 for the wrong reason.
     """
     gold = {name for row in testset.rows for name in row.reference_ids}
     gold |= {span.document_id for row in testset.rows for span in row.reference_spans}
@@ -274,13 +277,13 @@ def _with_known_gold(project: Project, testset: Testset) -> Testset:
 
 
 def _with_shallow_ranks(testset: Testset, measures: Sequence[Measure], top_k: int) -> Testset:
-    """The testset, with a note if a cutoff exceeds the passages of an answer."""
+    """Add a note if a cutoff exceeds the passages of an answer."""
     ranking = [m for m in measures if m.definition.kind in ("retrieval", "span")]
-    deep = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
-    if not deep:
+    deeper = [str(m) for m in ranking if m.cutoff is None or m.cutoff > top_k]
+    if not deeper:
         return testset
     note = (
-        f"{', '.join(deep)}: scored on the passages of the answer, at most {top_k} "
+        f"{', '.join(deeper)}: scored on the passages of the answer, at most {top_k} "
         "(retrieve.top_k); --retrieval-only ranks deeper"
     )
     return replace(testset, notes=(*testset.notes, note))

@@ -23,7 +23,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A stored evaluation in a list.
+    """A stored evaluation, as an entry of a list.
 
     Attributes:
         id: Its id, which sorts by time.
@@ -43,15 +43,15 @@ class KnownRun:
 
     @property
     def line(self) -> str:
-        """All of it in one line."""
-        called = f" {self.name}" if self.name else ""
-        open_ = "" if self.state == "complete" else f", {self.state}"
-        taken = f": {', '.join(self.measures)}" if self.measures else ""
-        return f"{self.id}{called}  ({self.started}, {self.testset}{taken}{open_})"
+        """The whole entry on one line."""
+        name_text = f" {self.name}" if self.name else ""
+        state_text = "" if self.state == "complete" else f", {self.state}"
+        measures_text = f": {', '.join(self.measures)}" if self.measures else ""
+        return f"{self.id}{name_text}  ({self.started}, {self.testset}{measures_text}{state_text})"
 
 
 def check_run_name(name: str) -> str:
-    """A valid name for a run.
+    """Return the name if it is valid for a run.
 
     Raises:
         ConfigError: It is ``latest``, or could be taken for an id or a step back.
@@ -66,17 +66,17 @@ def check_run_name(name: str) -> str:
 
 
 def known_runs(runs: Runs) -> tuple[KnownRun, ...]:
-    """Every stored evaluation, newest first."""
-    return tuple(map(known_run, reversed(_evaluations(runs))))
+    """Return every stored evaluation, newest first."""
+    return tuple(map(known_run, reversed(_evaluation_runs(runs))))
 
 
 def find_run(runs: Runs, name: str) -> str:
-    """The id of the run with a name.
+    """Return the id of the run with a name.
 
-    ``latest`` is the newest one, ``latest~1`` the one before it; runs that were stopped before a
+    ``latest`` is the newest run, ``latest~1`` the one before it; runs that were stopped before a
     row was done do not count. A name of several runs means the newest of them, and ``name~1`` the
-    one before. ``T007`` is a trial of the latest sweep,
-    ``RUN:T007`` of that one. The id of a baseline, or its beginning, names that.
+    one before. ``T007`` is a trial of the latest sweep, ``RUN:T007`` of another. Baselines are
+    named by their id or its beginning.
 
     Raises:
         StoreError: No run, or several, match; the newest ones are listed.
@@ -84,78 +84,80 @@ def find_run(runs: Runs, name: str) -> str:
     trial = _TRIAL.fullmatch(name)
     if trial is not None:
         return _trial_run(runs, trial["sweep"] or "latest", trial["trial"])
-    known = _evaluations(runs)
+    known = _evaluation_runs(runs)
     step = _STEPS.fullmatch(name)
-    wanted, back = (step["name"], int(step["back"])) if step else (name, 0)
-    called = (
-        _with_rows(runs, known, back)
-        if wanted == "latest"
-        else [run.id for run in known if run.name == wanted]
+    run_name, back = (step["name"], int(step["back"])) if step else (name, 0)
+    ids_with_name = (
+        _ids_with_rows(runs, known, back)
+        if run_name == "latest"
+        else [run.id for run in known if run.name == run_name]
     )
-    if len(called) > back:
-        return called[-1 - back]
-    listed = () if step else (*known, *runs.list(BASELINE))
-    begun = [run.id for run in listed if run.id.startswith(name)]
-    exact = [run for run in begun if run == name]
-    if len(exact or begun) == 1:
-        return (exact or begun)[0]
+    if len(ids_with_name) > back:
+        return ids_with_name[-1 - back]
+    candidates = () if step else (*known, *runs.list(BASELINE))
+    ids_with_prefix = [run.id for run in candidates if run.id.startswith(name)]
+    exact = [run for run in ids_with_prefix if run == name]
+    if len(exact or ids_with_prefix) == 1:
+        return (exact or ids_with_prefix)[0]
     if not known:
         raise StoreError(
             f"unknown run {name!r}", hint="no run is stored yet: run `ragwright eval` first"
         )
-    if called:
-        what = f"only {counted(len(called), 'run has', 'runs have')} the name {wanted!r}"
-    elif begun:
-        what = f"{counted(len(begun), 'run begins', 'runs begin')} with {name!r}"
+    if ids_with_name:
+        problem = (
+            f"only {counted(len(ids_with_name), 'run has', 'runs have')} the name {run_name!r}"
+        )
+    elif ids_with_prefix:
+        problem = f"{counted(len(ids_with_prefix), 'run begins', 'runs begin')} with {name!r}"
     else:
-        what = f"unknown run {name!r}, and no file of that name"
-    shown = [run for run in listed if run.id in begun] or known
-    lines = "".join(f"\n  {known_run(run).line}" for run in reversed(shown[-_SHOWN:]))
-    more = f"\n  … {len(shown)} in all: `ragwright compare` lists them" if shown[_SHOWN:] else ""
-    raise StoreError(what, hint=f"the newest:{lines}{more}")
+        problem = f"unknown run {name!r}, and no file of that name"
+    newest = [run for run in candidates if run.id in ids_with_prefix] or known
+    lines = "".join(f"\n  {known_run(run).line}" for run in reversed(newest[-_SHOWN:]))
+    rest = f"\n  … {len(newest)} in all: `ragwright compare` lists them" if newest[_SHOWN:] else ""
+    raise StoreError(problem, hint=f"the newest:{lines}{rest}")
 
 
 def sweeps_by_use(runs: Runs) -> list[Run]:
-    """Stored sweeps, the most recently run or shown last."""
+    """Return stored sweeps, the most recently run or shown last."""
     return sorted(runs.list("sweep"), key=lambda run: (run.ended or run.started, run.id))
 
 
 def _trial_run(runs: Runs, sweep: str, trial: str) -> str:
-    """The run with the rows of a trial."""
+    """Return the run with the rows of a trial."""
     sweeps = sweeps_by_use(runs)
     if sweep != "latest":
         sweeps = [run for run in sweeps if run.id.startswith(sweep)]
     if len(sweeps) != 1 and (sweep != "latest" or not sweeps):
-        what = f"{len(sweeps)} sweeps begin with" if sweeps else "unknown sweep"
+        problem = f"{len(sweeps)} sweeps begin with" if sweeps else "unknown sweep"
         raise StoreError(
-            f"{what} {sweep!r}", hint="run `ragwright sweep STUDY` first, or give its name"
+            f"{problem} {sweep!r}", hint="run `ragwright sweep STUDY` first, or give its name"
         )
     rows = {row.id: str(row.body.get("run", "")) for row in runs.rows(sweeps[-1].id)}
     if not rows.get(trial):
-        held = ", ".join(name for name, run in rows.items() if run) or "none"
+        trials = ", ".join(name for name, run in rows.items() if run) or "none"
         raise StoreError(
-            f"the sweep {sweeps[-1].id} has no rows of {trial}", hint=f"it has those of: {held}"
+            f"the sweep {sweeps[-1].id} has no rows of {trial}", hint=f"it has those of: {trials}"
         )
     return rows[trial]
 
 
-def _evaluations(runs: Runs) -> Sequence[Run]:
+def _evaluation_runs(runs: Runs) -> Sequence[Run]:
     return [run for run in runs.list() if run.kind in _KINDS]
 
 
-def _with_rows(runs: Runs, known: Sequence[Run], back: int) -> list[str]:
-    """Newest ``back + 1`` runs with a row that is done, oldest first; all where there is none."""
-    found: list[str] = []
+def _ids_with_rows(runs: Runs, known: Sequence[Run], back: int) -> list[str]:
+    """Return the newest ``back + 1`` runs with a finished row, oldest first; else all runs."""
+    ids: list[str] = []
     for run in reversed(known):
         if run.state == "complete" or "done" in runs.states(run.id).values():
-            found.insert(0, run.id)
-        if len(found) > back:
-            return found
-    return found or [run.id for run in known]
+            ids.insert(0, run.id)
+        if len(ids) > back:
+            return ids
+    return ids or [run.id for run in known]
 
 
 def known_run(run: Run) -> KnownRun:
-    """A stored run as a line of a list."""
+    """Return a stored run as an entry of a list."""
     manifest: Mapping[str, Any] = run.manifest
     return KnownRun(
         run.id,

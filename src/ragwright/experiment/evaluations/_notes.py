@@ -11,12 +11,12 @@ from ...measure import flip_rate, judge_spread
 from ._refusal_notes import RefusalNotes
 from ._results import Evaluation, RowResult
 
-_TOLD = frozenset({"errored", "judge_invalid", "not_applicable"})
+_REPORTED_STATES = frozenset({"errored", "judge_invalid", "not_applicable"})
 _MOST, _LONGEST = 5, 160
 
 
-class Noted:
-    """Collects notes on results one at a time; rows are not kept."""
+class NoteCollector:
+    """Collects notes on results one at a time; rows are not stored."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], Counter[str]] = {}
@@ -27,28 +27,28 @@ class Noted:
         """Add the scores of one row."""
         self._refusals.add(result)
         for score in result.scores:
-            if score.state in _TOLD and not score.no_gold:
+            if score.state in _REPORTED_STATES and not score.no_gold:
                 # Replies of a judge are quoted after this mark and differ for each row.
                 reason = score.reason.partition("«")[0].strip(" :")
                 key = score.state, reason
                 self._counts.setdefault(key, Counter())[score.measure] += 1
             if score.parts:
-                bare = Score(score.measure, score.state, score.value, parts=score.parts)
-                self._judgments.setdefault(score.measure, []).append(bare)
+                judgment = Score(score.measure, score.state, score.value, parts=score.parts)
+                self._judgments.setdefault(score.measure, []).append(judgment)
 
     def notes(self) -> tuple[str, ...]:
-        """Why rows lack scores, how refusals are recognised, how consistent the judge was."""
-        return (*self._reasons(), *self._refusals.notes(), *self._steadiness())
+        """Return notes on missing scores, recognised refusals, and the judge's consistency."""
+        return (*self._reasons(), *self._refusals.notes(), *self._consistency())
 
     def _reasons(self) -> Iterator[str]:
-        """The most common reasons for missing scores, except missing gold."""
+        """Return the most common reasons for missing scores, except missing gold."""
         most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
         for (state, reason), by_measure in most[:_MOST]:
-            said = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} …"
-            named = ", ".join(f"{measure} {count}" for measure, count in by_measure.items())
-            yield f"{state} ({named}): {said}"
+            shortened = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]} …"
+            counts = ", ".join(f"{measure} {count}" for measure, count in by_measure.items())
+            yield f"{state} ({counts}): {shortened}"
 
-    def _steadiness(self) -> Iterator[str]:
+    def _consistency(self) -> Iterator[str]:
         for measure, scores in self._judgments.items():
             spread, flips = judge_spread(scores), flip_rate(scores)
             if spread.sd is not None:
@@ -65,8 +65,8 @@ class Noted:
 
 
 def with_notes(evaluation: Evaluation) -> Evaluation:
-    """The evaluation with notes on missing scores and on the consistency of its judge."""
-    noted = Noted()
+    """Add notes on missing scores and on the consistency of the judge."""
+    collector = NoteCollector()
     for result in evaluation.results:
-        noted.add(result)
-    return replace(evaluation, notes=(*evaluation.notes, *noted.notes()))
+        collector.add(result)
+    return replace(evaluation, notes=(*evaluation.notes, *collector.notes()))

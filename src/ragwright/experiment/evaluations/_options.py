@@ -1,4 +1,4 @@
-"""How an evaluation, or another stored run, is run beyond what is configured."""
+"""Options of evaluations and other stored runs, besides the project's settings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How to make a run of rows.
+    """Options of a run of rows.
 
     Attributes:
         resume: Continue the newest unfinished run of the same rows, settings and snapshot.
         retry_errors: Also run failed rows and rows with an errored score again; stored replies are
             reused, so only missing ones are requested.
         seed: Seed of flips and intervals.
-        name: What to call the run, empty for its id alone.
+        name: Name of the run, empty for its id alone.
     """
 
     resume: bool = False
@@ -25,11 +25,11 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluating(RunOptions):
-    """How to run an evaluation.
+    """Options of an evaluation.
 
     Attributes:
         answers: Write answers and score them; else only rankings are scored.
-        vectors_vary: The index may have no vectors where that of another trial has: `ChunkScore` is
+        vectors_vary: The index may lack vectors that another trial's index has: `ChunkScore` is
             then not applicable instead of refused.
     """
 

@@ -1,4 +1,4 @@
-"""Notes on refusals: which cues recognise them, and short answers that the cues may have missed."""
+"""Notes on refusals: the cues that recognise them, and answers that the cues may have missed."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ class RefusalNotes:
         if row is None or not values or any(values.values()):
             return
         words = tuple(plain_words(row.said))
-        if words and len(words) <= _SHORT and _elsewhere(row):
+        if words and len(words) <= _SHORT and _is_unrelated(row):
             self._answers.setdefault(words, {})[row.id] = " ".join(row.said.split())
 
     def notes(self) -> Iterator[str]:
-        """That refusals are recognised by cues, and what the cues may have missed."""
+        """Return notes on the cues of refusals, and on what they may have missed."""
         if not self._measures:
             return
-        named = ", ".join(self._measures)
-        yield f"{named}: a refusal is recognised by the words in `judge.rejection_cues`"
+        measures = ", ".join(self._measures)
+        yield f"{measures}: a refusal is recognised by the words in `judge.rejection_cues`"
         repeated = [rows for rows in self._answers.values() if len(rows) > 1]
         if not repeated:
             return
         repeated.sort(key=len, reverse=True)
-        shown = ", ".join(
+        examples = ", ".join(
             f'"{next(iter(rows.values()))}" ({counted(len(rows), "row")})'
             for rows in repeated[:_SHOWN]
         )
         total = counted(sum(map(len, repeated)), "short answer")
         yield (
-            f"{named}: {total} that share no word with their passages occur several times: "
-            f"{shown}. If they are refusals, add their words to `judge.further_rejection_cues`"
+            f"{measures}: {total} that share no word with their passages occur several times: "
+            f"{examples}. If they are refusals, add their words to `judge.further_rejection_cues`"
         )
 
 
-def _elsewhere(row: Row) -> bool:
+def _is_unrelated(row: Row) -> bool:
     """True if an answer shares no content word with its passages and its reference."""
-    own = set(content_words(row.said, "auto"))
+    answer_words = set(content_words(row.said, "auto"))
     texts = (*row.retrieved_contexts, row.reference)
-    return not any(own & set(content_words(text, "auto")) for text in texts)
+    return not any(answer_words & set(content_words(text, "auto")) for text in texts)

@@ -1,4 +1,4 @@
-"""Scores in files: ragwright's own, and rows of other tools with scores."""
+"""Files of scores: ragwright's own, and rows of other tools with scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMES = ("row_id", "id", "row")
 
 
 def results_jsonl(evaluation: Evaluation) -> str:
-    """A complete evaluation as JSONL, for :func:`read_results`.
+    """Return a complete evaluation as JSONL, for :func:`read_results`.
 
     The first line has its name, its measures with scales, and its settings; every further line is a
     row with its answer and scores.
@@ -43,13 +43,13 @@ def results_jsonl(evaluation: Evaluation) -> str:
 
 
 def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
-    """The scores in a file.
+    """Read the scores in a file.
 
     Two forms are read: the JSONL of :func:`results_jsonl` (``score -o rows.jsonl``), which alone
     has scales and settings; and rows with a column per measure, named like the measure
-    (``TokenF1``), and ``id``. Where such a column is empty, the columns ``TokenF1 state`` and
-    ``TokenF1 reason`` say why, as ``score -o rows.csv`` writes them; without them the row is
-    ``errored``, as the reason is unknown.
+    (``TokenF1``), and ``id``. If such a column is empty, the columns ``TokenF1 state`` and
+    ``TokenF1 reason`` give the reason, as ``score -o rows.csv`` writes them; without them the row
+    is ``errored``, as the reason is unknown.
 
     Args:
         path: JSONL, JSON, CSV, TSV, Excel or Parquet.
@@ -60,19 +60,19 @@ def read_results(path: str | Path, *, seed: int = 0) -> Evaluation:
     """
     source = Path(path)
     if _is_ours(source):
-        return _ours(source, seed)
+        return _own_results(source, seed)
     records = records_of(source)
     first = next(records, None)
     if first is None:
         raise TestsetError("the file is empty", where=str(source))
-    both = _chained(first, records)
-    rows = _wide(both, source)
+    all_records = _prepended(first, records)
+    rows = _wide_scores(all_records, source)
     results = [RowResult(key, (), tuple(scores.values())) for key, scores in rows.items()]
     measures = list(dict.fromkeys(score.measure for r in results for score in r.scores))
-    full = [_filled(result, measures) for result in results]
-    taken = [_measure(text, str(source)) for text in measures]
-    _check_scales(full, taken, str(source))
-    return evaluation_of(full, taken, name=str(source), seed=seed)
+    complete = [_with_all_measures(result, measures) for result in results]
+    parsed = [_parsed_measure(text, str(source)) for text in measures]
+    _check_scales(complete, parsed, str(source))
+    return evaluation_of(complete, parsed, name=str(source), seed=seed)
 
 
 def _is_ours(source: Path) -> bool:
@@ -87,7 +87,7 @@ def _is_ours(source: Path) -> bool:
 
 
 def results_in(path: Path) -> Iterator[RowResult] | None:
-    """The results in a file of :func:`results_jsonl`, one by one; None for any other file.
+    """Return the results in a file of :func:`results_jsonl`, one by one; None for any other file.
 
     Raises:
         TestsetError: A line was changed by hand into something else; with file and line.
@@ -98,7 +98,7 @@ def results_in(path: Path) -> Iterator[RowResult] | None:
 
 
 def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]]:
-    """The head of a file of ours, then its results with it."""
+    """Return the head of a file of ours with None, then with each result."""
     where, head = f"{path}:1", None
     try:
         for place, record in objects_of(path):
@@ -107,7 +107,7 @@ def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]
                 head = record
                 yield head, None
             else:
-                yield head, _result_of(record)
+                yield head, _checked_result(record)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise TestsetError(
             f"the file was changed since it was written: {type(error).__name__}: {error}",
@@ -116,12 +116,12 @@ def _lines_of(path: Path) -> Iterator[tuple[Mapping[str, Any], RowResult | None]
         ) from error
 
 
-def _ours(source: Path, seed: int) -> Evaluation:
+def _own_results(source: Path, seed: int) -> Evaluation:
     lines = _lines_of(source)
     head, _ = next(lines)
     results = [result for _, result in lines if result is not None]
     try:
-        return _evaluation(source, head, results, seed)
+        return _evaluation_of_file(source, head, results, seed)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise TestsetError(
             f"the file was changed since it was written: {type(error).__name__}: {error}",
@@ -130,13 +130,13 @@ def _ours(source: Path, seed: int) -> Evaluation:
         ) from error
 
 
-def _result_of(record: Mapping[str, Any]) -> RowResult:
-    found = result_of(record)
-    if any(score.state not in get_args(ScoreState) for score in found.scores):
+def _checked_result(record: Mapping[str, Any]) -> RowResult:
+    result = result_of(record)
+    if any(score.state not in get_args(ScoreState) for score in result.scores):
         raise ValueError("a score has an unknown state")
-    if any(_is_not_a_number(score.value) for score in found.scores):
+    if any(_is_not_a_number(score.value) for score in result.scores):
         raise ValueError("the value of a score is not a number")
-    return found
+    return result
 
 
 def _is_not_a_number(value: object) -> bool:
@@ -145,56 +145,60 @@ def _is_not_a_number(value: object) -> bool:
     return isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value)
 
 
-def _evaluation(
+def _evaluation_of_file(
     source: Path, head: Mapping[str, Any], results: list[RowResult], seed: int
 ) -> Evaluation:
     measures = [
-        on_scale(_measure(text, str(source)), None if scale is None else MeasureScale(**scale))
+        on_scale(
+            _parsed_measure(text, str(source)), None if scale is None else MeasureScale(**scale)
+        )
         for text, scale in head["measures"].items()
     ]
     groups = clusters_of_results(results)
-    found = evaluation_of(
+    evaluation = evaluation_of(
         results, measures, name=str(source), seed=seed, clusters=groups.values() or None
     )
     old = counting_note(head.get("name") or str(source), head["manifest"])
     notes = (*head.get("notes", ()), *([old] if old else []))
-    return replace(found, notes=notes, manifest=head["manifest"])
+    return replace(evaluation, notes=notes, manifest=head["manifest"])
 
 
-def _wide(
+def _wide_scores(
     records: Iterable[tuple[str, dict[str, Any]]], source: Path
 ) -> dict[str, dict[str, Score]]:
-    """Row id -> measure -> score, of rows with a column per measure."""
-    found: dict[str, dict[str, Score]] = {}
+    """Read rows with a column per measure: row id -> measure -> score."""
+    scores: dict[str, dict[str, Score]] = {}
     for number, (where, record) in enumerate(records, 1):
         key = next((str(record[name]) for name in _NAMES if name in record), str(number))
-        if key in found:
+        if key in scores:
             raise TestsetError(f"row {key!r} occurs twice", where=where)
         names = dict.fromkeys(name.removesuffix(" state") for name in record)
-        columns = {name: _known(name) for name in names}
-        found[key] = {
-            text: _score(record, name, text, where) for name, text in columns.items() if text
+        columns = {name: _measure_of_column(name) for name in names}
+        scores[key] = {
+            text: _score_of_column(record, name, text, where)
+            for name, text in columns.items()
+            if text
         }
-    if not any(found.values()):
+    if not any(scores.values()):
         raise TestsetError(
             "the file holds no scores",
             where=str(source),
             hint="score it first (ragwright score FILE -o results.jsonl), or name a column like "
             "the measure",
         )
-    return found
+    return scores
 
 
-def _score(record: Mapping[str, Any], name: str, measure: str, where: str) -> Score:
-    """A measure's score in a row, with what the columns beside it tell."""
-    value = _number(record.get(name), where)
-    told, no_gold, unanswerable = state_of(str(record.get(f"{name} state") or ""))
-    if not told:
-        return _lost(measure) if value is None else Score(measure, "scored", value)
-    state: ScoreState | None = next((s for s in get_args(ScoreState) if s == told), None)
+def _score_of_column(record: Mapping[str, Any], name: str, measure: str, where: str) -> Score:
+    """Read a measure's score in a row, and the state and reason in the columns beside it."""
+    value = _score_value(record.get(name), where)
+    state_text, no_gold, unanswerable = state_of(str(record.get(f"{name} state") or ""))
+    if not state_text:
+        return _missing_value(measure) if value is None else Score(measure, "scored", value)
+    state: ScoreState | None = next((s for s in get_args(ScoreState) if s == state_text), None)
     if state is None or (value is None) == (state == "scored"):
         fault = "unknown" if state is None else f"not that of the value {record.get(name)!r}"
-        raise TestsetError(f"the state {told!r} of {measure} is {fault}", where=where)
+        raise TestsetError(f"the state {state_text!r} of {measure} is {fault}", where=where)
     reason, detail = (str(record.get(f"{name} {end}") or "") for end in ("reason", "detail"))
     return Score(
         measure,
@@ -208,24 +212,26 @@ def _score(record: Mapping[str, Any], name: str, measure: str, where: str) -> Sc
     )
 
 
-def _known(column: str) -> str:
-    """The measure of a column's name, with or without scale; else empty."""
+def _measure_of_column(column: str) -> str:
+    """Return the measure of a column's name, with or without scale; else an empty text."""
     try:
         return str(parse_measure(column.partition(" (")[0]))
     except MeasureError:
         return ""
 
 
-def _filled(result: RowResult, measures: Sequence[str]) -> RowResult:
-    have = {score.measure: score for score in result.scores}
-    return replace(result, scores=tuple(have.get(text) or _lost(text) for text in measures))
+def _with_all_measures(result: RowResult, measures: Sequence[str]) -> RowResult:
+    by_measure = {score.measure: score for score in result.scores}
+    return replace(
+        result, scores=tuple(by_measure.get(text) or _missing_value(text) for text in measures)
+    )
 
 
-def _lost(measure: str) -> Score:
+def _missing_value(measure: str) -> Score:
     return Score(measure, "errored", reason="the file has no value")
 
 
-def _number(value: Any, where: str) -> float | None:
+def _score_value(value: Any, where: str) -> float | None:
     if value is None or value == "":
         return None
     try:
@@ -253,14 +259,14 @@ def _check_scales(results: Sequence[RowResult], measures: Sequence[Measure], whe
                 )
 
 
-def _measure(text: str, where: str) -> Measure:
+def _parsed_measure(text: str, where: str) -> Measure:
     try:
         return parse_measure(text)
     except MeasureError as error:
         raise TestsetError(error.what, where=where, hint=error.hint) from error
 
 
-def _chained(
+def _prepended(
     first: tuple[str, dict[str, Any]], rest: Iterator[tuple[str, dict[str, Any]]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     yield first

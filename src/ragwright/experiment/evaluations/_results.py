@@ -32,14 +32,14 @@ _FEW = 20
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """How an answer was made: prompt, usage and notes.
+    """The making of an answer: prompt, usage and notes.
 
     Attributes:
         prompt: Messages sent, role and content; empty for a quoted answer.
         usage: Calls, tokens, money and time of the answer alone, with stored replies as when they
             were made; without judging.
         context_tokens: Tokens of its passages, by the tokens of the embedding model.
-        notes: What was dropped, unresolved or substituted.
+        notes: Remarks on dropped, unresolved or substituted parts.
         hits: (source, page, score) of each passage, in the order of the row's contexts.
     """
 
@@ -55,7 +55,7 @@ class RowResult:
     """Result of one row: its ranking and always one score per measure.
 
     ``row`` is the row as scored, with the answer and its passages, if answers were scored; a stored
-    result with a row can be scored again. ``made`` says how the project's answer was made.
+    result with a row can be scored again. ``made`` holds the prompt and usage of the answer.
     ``shared`` holds the shared values of a row that is not stored, by field, for clustering
     (:func:`shared_by`).
     """
@@ -72,7 +72,7 @@ class RowResult:
 class Evaluation:
     """Results of every row in testset order, and their summary per measure.
 
-    ``manifest`` is what its run pinned: testset, measures, settings; empty if unknown.
+    ``manifest`` holds what its run pinned: testset, measures, settings; empty if unknown.
     ``baselines`` are summaries of null baselines of a measure.
     """
 
@@ -93,8 +93,9 @@ class Evaluation:
     def __repr__(self) -> str:
         """Name, number of rows, and the mean of every measure."""
         means = ", ".join(
-            f"{one.measure} {'none' if one.mean is None else f'{one.mean:.4f}'} (n={one.n})"
-            for one in self.summaries
+            f"{summary.measure} {'none' if summary.mean is None else f'{summary.mean:.4f}'} "
+            f"(n={summary.n})"
+            for summary in self.summaries
         )
         return f"<Evaluation {self.name!r}: {counted(len(self.results), 'row')}; {means}>"
 
@@ -102,13 +103,18 @@ class Evaluation:
         """Summary and rows as tables, for a notebook."""
         numbers = ("measure", "mean", "low", "high", "median", "n", "coverage")
         head = ("measure", "mean", "from", "to", "median", "n", "coverage")
-        lines = ([getattr(one, name) for name in numbers] for one in self.summaries)
-        shown = html_table(head, lines, self.name)
+        lines = ([getattr(summary, name) for name in numbers] for summary in self.summaries)
+        tables = html_table(head, lines, self.name)
         if self.results:
             records = row_records(self.results)
-            names = ("id", "user_input", "response", *(one.measure for one in self.summaries))
-            shown += html_table(names, ([record[name] for name in names] for record in records))
-        return shown + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
+            names = (
+                "id",
+                "user_input",
+                "response",
+                *(summary.measure for summary in self.summaries),
+            )
+            tables += html_table(names, ([record[name] for name in names] for record in records))
+        return tables + "".join(f"<p>note: {escape(note)}</p>" for note in self.notes)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One flat record per row; see :func:`row_records`."""
@@ -125,7 +131,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The summaries of the rows that share one value: one persona, one topic."""
+    """The summaries of the rows that share one value, such as a persona or topic."""
 
     by: str
     value: str
@@ -150,12 +156,12 @@ def evaluation_of(
         name: Name of the evaluation.
         seed: Seed of the intervals.
         clusters: One per result, if rows are not independent.
-        each: Gets every result instead of the evaluation, which then holds only summaries: any
+        each: Called with every result; the evaluation then holds only summaries: any
             number of rows in bounded memory.
     """
     tallies = [Tally(measure) for measure in measures]
-    kept: list[RowResult] = []
-    take = each or kept.append
+    collected: list[RowResult] = []
+    take = each or collected.append
     pairs: Iterable[tuple[RowResult, Hashable]] = (
         ((result, None) for result in results)
         if clusters is None
@@ -165,7 +171,7 @@ def evaluation_of(
         for tally, score in zip(tallies, result.scores, strict=True):
             tally.add(score, group)
         take(result)
-    return Evaluation(name, tuple(tally.summary(seed) for tally in tallies), tuple(kept))
+    return Evaluation(name, tuple(tally.summary(seed) for tally in tallies), tuple(collected))
 
 
 def slices(
@@ -176,7 +182,7 @@ def slices(
     *,
     seed: int = 0,
 ) -> tuple[Slice, ...]:
-    """Summaries of the rows of each persona (``persona_name``) or each value of a metadata field.
+    """Summarise the rows of each persona (``persona_name``) or each value of a metadata field.
 
     Rows with several values are in several slices; rows without the field have the empty value,
     last.
@@ -187,30 +193,30 @@ def slices(
     rows = tuple(rows)
     clusters = clusters_of_rows(rows)
     by_row = {row.id: row_values(row, by) for row in rows}
-    found: dict[str, list[RowResult]] = {}
+    by_value: dict[str, list[RowResult]] = {}
     for result in results:
         for value in by_row.get(result.row_id, ("",)):
-            found.setdefault(value, []).append(result)
-    if not found.keys() - {""}:
+            by_value.setdefault(value, []).append(result)
+    if not by_value.keys() - {""}:
         known = dict.fromkeys(name for row in rows for name in row.metadata)
         raise TestsetError(
             f"no row has a value in {by!r}",
             hint=f"columns of these rows: {', '.join(known) or 'none besides the known fields'}",
         )
-    made = []
-    for value in sorted(found, key=lambda value: (not value, value)):
-        groups = [clusters.get(result.row_id, result.row_id) for result in found[value]]
+    parts = []
+    for value in sorted(by_value, key=lambda value: (not value, value)):
+        groups = [clusters.get(result.row_id, result.row_id) for result in by_value[value]]
         summaries = evaluation_of(
-            found[value], measures, seed=seed, clusters=groups if clusters else None
+            by_value[value], measures, seed=seed, clusters=groups if clusters else None
         ).summaries
         few = [s.measure for s in summaries if s.n < _FEW]
         note = f"fewer than {_FEW} scored rows: {', '.join(few)}"
-        made.append(Slice(by, value, summaries, (note,) if few else ()))
-    return tuple(made)
+        parts.append(Slice(by, value, summaries, (note,) if few else ()))
+    return tuple(parts)
 
 
 def result_body(result: RowResult, count: Callable[[str], int] | None = None) -> dict[str, Any]:
-    """A result as JSON-able values, for the run store.
+    """Return a result as JSON-able values, for the run store.
 
     Each passage is written once; spans and prompt refer to it.
 
@@ -224,72 +230,81 @@ def result_body(result: RowResult, count: Callable[[str], int] | None = None) ->
             del score["counted"]
     if not result.shared:
         del body["shared"]
-    kept, made = body["row"], body["made"]
-    if kept is None:
+    row, answer_record = body["row"], body["made"]
+    if row is None:
         return body
-    contexts = kept["retrieved_contexts"]
-    for span, text in zip(kept["retrieved_spans"], contexts, strict=False):
+    contexts = row["retrieved_contexts"]
+    for span, text in zip(row["retrieved_spans"], contexts, strict=False):
         if span["text"] == text:
             span["text"] = _AS_CONTEXT
-    if made is not None:
-        made["prompt"] = [(role, _shortened(text, contexts)) for role, text in made["prompt"]]
+    if answer_record is not None:
+        answer_record["prompt"] = [
+            (role, _shortened_prompt(text, contexts)) for role, text in answer_record["prompt"]
+        ]
         if count is not None:
-            made["context_tokens"] = sum(map(count, contexts))
+            answer_record["context_tokens"] = sum(map(count, contexts))
     return body
 
 
 def result_of(body: Mapping[str, Any]) -> RowResult:
-    """The result from the values of :func:`result_body`."""
-    kept, how = body.get("row"), body.get("made")
-    scores = tuple(score_of(score, kept) for score in body["scores"])
-    row = made = None
-    if kept is not None:
-        row = Row(**{k: _RESTORED[k](v) for k, v in kept.items()})
+    """Rebuild the result from the values of :func:`result_body`."""
+    stored_row, stored_made = body.get("row"), body.get("made")
+    scores = tuple(score_of(score, stored_row) for score in body["scores"])
+    row = answer_record = None
+    if stored_row is not None:
+        row = Row(**{k: _RESTORED[k](v) for k, v in stored_row.items()})
         texts = (*row.retrieved_contexts, *("" for _ in row.retrieved_spans))
         spans = zip(row.retrieved_spans, texts, strict=False)
         row = replace(row, retrieved_spans=tuple(_with_text(*pair) for pair in spans))
-    if how is not None:
+    if stored_made is not None:
         contexts = row.retrieved_contexts if row is not None else ()
-        prompt = tuple((role, _whole(text, contexts)) for role, text in how["prompt"])
-        made = Made(prompt, Usage(**how["usage"]), how["context_tokens"], tuple(how["notes"]))
-        hits = tuple((source, page, score) for source, page, score in how.get("hits", ()))
-        made = replace(made, hits=hits)
+        prompt = tuple(
+            (role, _restored_prompt(text, contexts)) for role, text in stored_made["prompt"]
+        )
+        answer_record = Made(
+            prompt,
+            Usage(**stored_made["usage"]),
+            stored_made["context_tokens"],
+            tuple(stored_made["notes"]),
+        )
+        hits = tuple((source, page, score) for source, page, score in stored_made.get("hits", ()))
+        answer_record = replace(answer_record, hits=hits)
     shared = {name: tuple(values) for name, values in body.get("shared", {}).items()}
-    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, made, shared)
+    return RowResult(body["row_id"], tuple(body["ranking"]), scores, row, answer_record, shared)
 
 
 def score_of(values: Mapping[str, Any], row: Mapping[str, Any] | None) -> Score:
-    """A stored score; what runs of earlier versions did not store is told by the row.
+    """Rebuild a stored score; the row supplies what earlier versions did not store.
 
     Args:
         values: The fields of the score.
         row: The stored row; None if it is not stored.
     """
-    known: dict[str, Any] = {**values, "counted": _counted(values, row)}
+    known: dict[str, Any] = {**values, "counted": _counted_unit(values, row)}
     if values["state"] == "abstained" and "missed" not in values and row is not None:
         known["missed"] = not values.get("unanswerable") and gold_given(row)
     return Score(**known)
 
 
-def _counted(score: Mapping[str, Any], row: Mapping[str, Any] | None) -> Counted:
-    """What a stored score counted, from the values of :func:`result_body`.
+def _counted_unit(score: Mapping[str, Any], row: Mapping[str, Any] | None) -> Counted:
+    """Return what a stored score counted, from the values of :func:`result_body`.
 
-    Scores of earlier versions do not say it. Those of answers counted as today; those of rankings
-    alone, which keep no row, counted documents whatever their gold was.
+    Scores of earlier versions do not store it. Those of answers counted as today; those of rankings
+    alone, which store no row, always counted documents.
     """
     if score["value"] is None:
         return ""
     known: Counted = score.get("counted", "")
-    return known or _counted_before(score["measure"], row is not None and _has_spans(row))
+    return known or _counted_by_default(score["measure"], row is not None and _has_span_gold(row))
 
 
-def _has_spans(row: Mapping[str, Any]) -> bool:
-    found = row["retrieved_spans"] or row["metadata"].get("retrieved") is True
-    return bool(found and row["reference_spans"])
+def _has_span_gold(row: Mapping[str, Any]) -> bool:
+    searched = row["retrieved_spans"] or row["metadata"].get("retrieved") is True
+    return bool(searched and row["reference_spans"])
 
 
 @lru_cache(maxsize=512)
-def _counted_before(measure: str, spans: bool) -> Counted:
+def _counted_by_default(measure: str, spans: bool) -> Counted:
     known = known_measure(measure)
     if known is None or known.definition.kind not in ("retrieval", "span"):
         return ""
@@ -303,23 +318,21 @@ _REFERENCE = re.compile("\ue001([0-9]+)\ue002")
 """Mark in a stored prompt for the text of a passage."""
 
 
-def _shortened(text: str, contexts: Sequence[str]) -> str:
-    """A prompt with numbers in place of its passages; unchanged if it contains such marks
-    itself.
-    """
+def _shortened_prompt(text: str, contexts: Sequence[str]) -> str:
+    """Replace the passages in a prompt by numbers, unless it contains such marks itself."""
     if "\ue001" in text:
         return text
     short = text
     for at, context in enumerate(contexts):
         if context and "\ue001" not in context:
             short = short.replace(context.strip(), f"\ue001{at}\ue002")
-    return short if _whole(short, contexts) == text else text
+    return short if _restored_prompt(short, contexts) == text else text
 
 
-def _whole(text: str, contexts: Sequence[str]) -> str:
-    def passage(found: re.Match[str]) -> str:
-        at = int(found[1])
-        return contexts[at].strip() if at < len(contexts) else found[0]
+def _restored_prompt(text: str, contexts: Sequence[str]) -> str:
+    def passage(mark: re.Match[str]) -> str:
+        at = int(mark[1])
+        return contexts[at].strip() if at < len(contexts) else mark[0]
 
     return _REFERENCE.sub(passage, text)
 
@@ -329,17 +342,17 @@ def _with_text(span: GoldSpan, context: str) -> GoldSpan:
 
 
 def row_values(row: Row, by: str) -> tuple[str, ...]:
-    """The values of a row in a field: its persona, or a metadata field; one empty text if none."""
-    found: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
-    values = found if isinstance(found, tuple) else (str(found),)
+    """Return the values of a row in a field: its persona, or metadata; one empty text if none."""
+    value: MetaValue = row.persona_name if by == "persona_name" else row.metadata.get(by, "")
+    values = value if isinstance(value, tuple) else (str(value),)
     return values or ("",)
 
 
-def _spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
+def _restored_spans(value: Sequence[Mapping[str, Any]]) -> tuple[GoldSpan, ...]:
     return tuple(GoldSpan(**span) for span in value)
 
 
-def _metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
+def _restored_metadata(value: Mapping[str, Any]) -> dict[str, MetaValue]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
 
 
@@ -347,10 +360,10 @@ _TUPLES = ("retrieved_contexts", "reference_contexts", "retrieved_context_ids")
 _RESTORED: dict[str, Callable[[Any], Any]] = {
     **{field.name: str for field in fields(Row)},
     **dict.fromkeys(_TUPLES, tuple),
-    "response": lambda kept: kept,
+    "response": lambda text: text,
     "reference_ids": dict,
-    "reference_spans": _spans,
-    "retrieved_spans": _spans,
-    "metadata": _metadata,
+    "reference_spans": _restored_spans,
+    "retrieved_spans": _restored_spans,
+    "metadata": _restored_metadata,
 }
 """Conversion of each field of a row from JSON."""

@@ -52,7 +52,7 @@ class Sheet:
 class ReviewKey:
     """Key of a sheet: item -> (system, row id). Stored separately.
 
-    ``shown`` holds item -> :func:`answer_hash` of what people saw, so that their labels are only
+    ``shown`` holds item -> :func:`answer_hash` of the reviewed texts, so that labels are only
     compared with scores of the same answer.
     """
 
@@ -81,14 +81,14 @@ def blind_sheet(
     seed: int = 0,
     rubrics: Mapping[str, Rubric] | None = None,
 ) -> tuple[Sheet, ReviewKey]:
-    """A sheet of all answers of all systems in one shuffled order, and its key.
+    """Make a sheet of all answers of all systems in one shuffled order, and its key.
 
     The order is that of hashes of seed, row and system: answers to one question are apart, and
     items do not reveal the system.
 
     Args:
         systems: Name of a system -> rows with its answers.
-        measures: What to score; each must have whole numbers at both ends of its scale.
+        measures: Measures to score; each must have whole numbers at both ends of its scale.
         seed: Seed of the order.
         rubrics: Custom rubrics, in addition to the shipped ones; people score by the same levels as
             the judge.
@@ -97,31 +97,31 @@ def blind_sheet(
         TestsetError: No answer, a row twice in a system, or a measure without a scale.
     """
     measures = on_rubric_scales(measures, rubrics or {})
-    columns = tuple(_column(measure) for measure in measures)
-    levels = "\n\n".join(_levels(measure, rubrics or {}) for measure in measures)
-    found: dict[str, tuple[str, Row]] = {}
+    columns = tuple(_column_of(measure) for measure in measures)
+    levels = "\n\n".join(_level_descriptions(measure, rubrics or {}) for measure in measures)
+    by_place: dict[str, tuple[str, Row]] = {}
     for system, rows in systems.items():
         for row in rows:
             place = text_hash(f"{seed}\x00{row.id}\x00{system}")
-            if place in found:
+            if place in by_place:
                 raise TestsetError(f"row {row.id!r} of {system!r} occurs twice")
             if row.said:
-                found[place] = (system, row)
-    if not found or not columns:
+                by_place[place] = (system, row)
+    if not by_place or not columns:
         raise TestsetError(
             "there is nothing to review", hint="give rows with a response, and a measure"
         )
-    width = len(str(len(found)))
-    items, answers, seen = [], {}, {}
-    for number, place in enumerate(sorted(found), 1):
-        system, row = found[place]
+    width = len(str(len(by_place)))
+    items, answers, hashes = [], {}, {}
+    for number, place in enumerate(sorted(by_place), 1):
+        system, row = by_place[place]
         item = f"{number:0{width}}"
         answers[item] = (system, row.id)
-        seen[item] = answer_hash(row)
-        shown = {name: getattr(row, name) for name in _SHOWN if getattr(row, name)}
+        hashes[item] = answer_hash(row)
+        texts = {name: getattr(row, name) for name in _SHOWN if getattr(row, name)}
         empty = {**dict.fromkeys(columns, ""), "comment": ""}
-        items.append({"item": item, **shown, _LEVELS: levels, **empty})
-    key = ReviewKey(answers, tuple(map(str, measures)), seed, seen)
+        items.append({"item": item, **texts, _LEVELS: levels, **empty})
+    key = ReviewKey(answers, tuple(map(str, measures)), seed, hashes)
     return Sheet(tuple(items), columns), key
 
 
@@ -141,7 +141,7 @@ def write_sheet(sheet: Sheet, path: str | Path) -> None:
         return
     names = ["item", *_SHOWN, _LEVELS, *sheet.columns, "comment"]
     names = [name for name in names if any(name in item for item in sheet.items)]
-    rows = ([_listed(item.get(name, "")) for name in names] for item in sheet.items)
+    rows = ([_numbered_passages(item.get(name, "")) for name in names] for item in sheet.items)
     table = csv_lines([names, *rows], delimiter=_TABLES[target.suffix.lower()], end="\r\n")
     _write_new(target, "".join(table), "utf-8-sig")
 
@@ -162,7 +162,7 @@ def write_key(key: ReviewKey, path: str | Path) -> None:
 
 
 def read_key(path: str | Path) -> ReviewKey:
-    """The key that :func:`write_key` wrote.
+    """Read the key that :func:`write_key` wrote.
 
     Raises:
         TestsetError: It is missing or not a key.
@@ -170,8 +170,8 @@ def read_key(path: str | Path) -> ReviewKey:
     try:
         body = json.loads(Path(path).read_text("utf-8"))
         answers = {str(k): (str(v[0]), str(v[1])) for k, v in body["answers"].items()}
-        shown = {str(k): str(v) for k, v in body.get("shown", {}).items()}
-        return ReviewKey(answers, tuple(map(str, body["measures"])), int(body["seed"]), shown)
+        hashes = {str(k): str(v) for k, v in body.get("shown", {}).items()}
+        return ReviewKey(answers, tuple(map(str, body["measures"])), int(body["seed"]), hashes)
     except FileNotFoundError as error:
         raise TestsetError("no such file", where=str(path), hint="check the path") from error
     except _UNUSABLE as error:
@@ -181,12 +181,12 @@ def read_key(path: str | Path) -> ReviewKey:
 
 
 def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Label, ...]:
-    """The labels in a filled-in sheet; empty fields are skipped.
+    """Read the labels in a filled-in sheet; empty fields are skipped.
 
     Args:
         path: The sheet, filled in.
         key: Its key.
-        rater: Who filled it in; empty for the file's name. A column ``rater`` overrides both.
+        rater: Name of the person; empty for the file's name. A column ``rater`` overrides both.
 
     Raises:
         TestsetError: An item is unknown or occurs twice, a column is unknown, no column of a
@@ -194,25 +194,25 @@ def read_labels(path: str | Path, key: ReviewKey, rater: str = "") -> tuple[Labe
     """
     source = Path(path)
     labels: list[Label] = []
-    seen: dict[tuple[str, str], str] = {}
+    places: dict[tuple[str, str], str] = {}
     for where, record in records_of(source):
-        item = _item(record, key, where)
-        who = str(record.get("rater") or rater or source.stem)
-        if (item, who) in seen:
+        item = _item_of(record, key, where)
+        person = str(record.get("rater") or rater or source.stem)
+        if (item, person) in places:
             raise TestsetError(
-                f"item {item} occurs twice", where=where, hint=f"first at {seen[item, who]}"
+                f"item {item} occurs twice", where=where, hint=f"first at {places[item, person]}"
             )
-        seen[item, who] = where
+        places[item, person] = where
         system, row_id = key.answers[item]
-        for measure, value in _values(record, key, where).items():
-            labels.append(Label(system, row_id, measure, value, who, key.shown.get(item, "")))
+        for measure, value in _scores_in_line(record, key, where).items():
+            labels.append(Label(system, row_id, measure, value, person, key.shown.get(item, "")))
     if not labels:
         raise TestsetError("the sheet has no score", where=str(source), hint="fill it in first")
     return tuple(labels)
 
 
 def answer_hash(row: Row) -> str:
-    """Hash of the reviewed texts: the question, the answer and its passages."""
+    """Hash the reviewed texts: the question, the answer and its passages."""
     return value_hash([row.user_input, row.response, list(row.retrieved_contexts)])
 
 
@@ -224,12 +224,12 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
     Raises:
         TestsetError: An answer, its question or its passages differ; lists the rows.
     """
-    given = {label.row_id: label.shown for label in labels if label.system == system}
-    changed = [row.id for row in rows if given.get(row.id) and given[row.id] != answer_hash(row)]
+    hashes = {label.row_id: label.shown for label in labels if label.system == system}
+    changed = [row.id for row in rows if hashes.get(row.id) and hashes[row.id] != answer_hash(row)]
     if changed:
-        named = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
+        rows_text = ", ".join(changed[:5]) + (" and others" if len(changed) > 5 else "")
         raise TestsetError(
-            f"people scored other answers in {counted(len(changed), 'row')}: {named}",
+            f"people scored other answers in {counted(len(changed), 'row')}: {rows_text}",
             where=system,
             hint="calibrate the run that was reviewed, or one that judged its stored answers "
             "again (ragwright score RUN); a new answer needs a new review",
@@ -239,28 +239,28 @@ def check_labelled(labels: Iterable[Label], system: str, rows: Iterable[Row]) ->
 def labels_by_row(
     labels: Iterable[Label], system: str, measure: str
 ) -> dict[str, tuple[float, ...]]:
-    """Row id -> labels of one system's answers by one measure, one per person.
+    """Group one system's labels by one measure: row id -> labels, one per person.
 
     Raises:
         TestsetError: A person labelled a row twice.
     """
-    found: dict[str, dict[str, float]] = {}
+    by_row: dict[str, dict[str, float]] = {}
     for label in labels:
         if label.system == system and label.measure == measure:
-            of_row = found.setdefault(label.row_id, {})
+            of_row = by_row.setdefault(label.row_id, {})
             if label.rater in of_row:
                 raise TestsetError(
                     f"row {label.row_id!r} has two labels of {label.rater!r} for {measure}",
                     hint="give each sheet once, and each person a name in the column `rater`",
                 )
             of_row[label.rater] = label.value
-    return {row: tuple(given.values()) for row, given in found.items()}
+    return {row: tuple(of_person.values()) for row, of_person in by_row.items()}
 
 
-def _levels(measure: Measure, own: Mapping[str, Rubric]) -> str:
-    """The meaning of a measure's scores: the levels of its rubric, or its summary."""
+def _level_descriptions(measure: Measure, own: Mapping[str, Rubric]) -> str:
+    """Describe a measure's scores: the levels of its rubric, or its summary."""
     rubrics = () if measure.name in _UNLIKE else rubrics_of(measure, own)
-    head = _column(measure)
+    head = _column_of(measure)
     if len(rubrics) != 1:
         return f"{head}: {measure.definition.summary}"
     rubric = rubrics[0]
@@ -279,7 +279,7 @@ def _write_new(path: Path, text: str, encoding: str = "utf-8") -> None:
         ) from error
 
 
-def _column(measure: Measure) -> str:
+def _column_of(measure: Measure) -> str:
     low, high = measure.definition.low, measure.definition.high
     if high is None or low != round(low) or high != round(high):
         raise TestsetError(
@@ -289,7 +289,7 @@ def _column(measure: Measure) -> str:
     return f"{measure} ({low:g}-{high:g})"
 
 
-def _item(record: Mapping[str, Any], key: ReviewKey, where: str) -> str:
+def _item_of(record: Mapping[str, Any], key: ReviewKey, where: str) -> str:
     item = record.get("item")
     if isinstance(item, str) and item not in key.answers and item.isdigit():
         # Spreadsheets drop leading zeros.
@@ -301,9 +301,9 @@ def _item(record: Mapping[str, Any], key: ReviewKey, where: str) -> str:
     return item
 
 
-def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, float]:
-    """The scores in one line, by measure."""
-    found = {}
+def _scores_in_line(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, float]:
+    """Read the scores in one line, by measure."""
+    scores = {}
     for column, cell in record.items():
         if column in {"item", "comment", "rater", _LEVELS, *_SHOWN}:
             continue
@@ -316,19 +316,19 @@ def _values(record: Mapping[str, Any], key: ReviewKey, where: str) -> dict[str, 
             )
         if cell is None or (isinstance(cell, str) and not cell.strip()):
             continue
-        value, low, high = _whole(cell), int(match["low"]), int(match["high"])
+        value, low, high = _whole_number(cell), int(match["low"]), int(match["high"])
         if value is None or not low <= value <= high:
             raise TestsetError(
                 f"{repr(cell)[:60]} under {column!r} is not a whole number from {low} to {high}",
                 where=where,
                 hint="leave the field empty if you cannot decide",
             )
-        found[match["name"]] = float(value)
-    return found
+        scores[match["name"]] = float(value)
+    return scores
 
 
-def _whole(cell: Any) -> int | None:
-    """A whole number as written by people and spreadsheets, None for anything else."""
+def _whole_number(cell: Any) -> int | None:
+    """Parse a whole number as written by people and spreadsheets; None for anything else."""
     if isinstance(cell, bool):
         return None
     if isinstance(cell, int):
@@ -337,8 +337,8 @@ def _whole(cell: Any) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
-def _listed(value: Any) -> str:
-    """Passages as numbered paragraphs; anything else as text."""
+def _numbered_passages(value: Any) -> str:
+    """Return passages as numbered paragraphs; anything else as text."""
     if isinstance(value, tuple | list):
         return "\n\n".join(f"[{n}] {text}" for n, text in enumerate(value, 1))
     return str(value)

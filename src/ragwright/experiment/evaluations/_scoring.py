@@ -26,20 +26,20 @@ from ._baselines import baseline_flows, with_baselines
 from ._clusters import clusters_of_rows
 from ._evaluate import answer_flows, answer_row, computed_results
 from ._evaluating import Work, do_work, results_of_run, scoring_work
-from ._given_rows import GivenRows, given_rows, of_testset, stored_or_given, with_given_answers
+from ._given_rows import GivenRows, given_rows, rows_of_testset, stored_or_given, with_given_answers
 from ._measuring import check_models, chosen_measures, judging
-from ._notes import Noted
+from ._notes import NoteCollector
 from ._options import Evaluating
 from ._results import Evaluation, RowResult, evaluation_of
-from ._systems import Questions, beside_gold, evaluate_rows_by, questions_in
+from ._systems import Questions, evaluate_rows_by, questions_in, with_gold_note
 
 OnResult: TypeAlias = Callable[[RowResult], None]
 OnForecast: TypeAlias = Callable[[Forecast], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """Selection of the rows, for the manifest, and their scope."""
+class RowSelection:
+    """The selection of the rows, for the manifest, and their scope."""
 
     manifest: Mapping[str, Any] = field(default_factory=dict)
     scope: str = ""
@@ -73,7 +73,7 @@ def evaluate(
             address; see ``Workbench.evaluate``.
         models: Settings of models, such as addresses and prices; keys come from the environment.
         seed: Seed of the intervals.
-        each: Gets the result of every row, in their order, instead of the evaluation.
+        each: Called with the result of every row, in their order, instead of the evaluation.
 
     Raises:
         TestsetError: Rows cannot be read; with file and line, or number. Raised before the first
@@ -81,41 +81,50 @@ def evaluate(
         MeasureError: A measure is unknown, or needs a model that is not set.
         SystemCallError: The system fails on the first rows.
     """
-    known = models or Models({}, EmbedOptions(), Path())
+    all_models = models or Models({}, EmbedOptions(), Path())
     if system is not None:
-        return _asked(rows, measures, (setup or MeasureSetup(), known), system, seed, each)
-    given, chosen, taken = _checked(rows, measures, setup)
-    check_models(known, taken.measures, chosen)
-    with Runner(model_handlers(known), RunnerOptions(seed=seed)) as runner:
+        return _evaluate_answered(
+            rows, measures, (setup or MeasureSetup(), all_models), system, seed, each
+        )
+    given_set, checked_setup, choice = _checked_rows(rows, measures, setup)
+    check_models(all_models, choice.measures, checked_setup)
+    with Runner(model_handlers(all_models), RunnerOptions(seed=seed)) as runner:
         results: Iterable[RowResult]
-        if _asking(taken.measures):
-            results = runner.map(answer_flows(given.rows, taken.measures, chosen))
+        if _uses_model(choice.measures):
+            results = runner.map(answer_flows(given_set.rows, choice.measures, checked_setup))
         else:
-            results = computed_results(given.rows, taken.measures, chosen)
-        return _summed(results, given, taken, seed, each, partial(_beside, runner, chosen, seed))
+            results = computed_results(given_set.rows, choice.measures, checked_setup)
+        return _summarised(
+            results,
+            given_set,
+            choice,
+            seed,
+            each,
+            partial(_add_baselines, runner, checked_setup, seed),
+        )
 
 
-def _asked(
+def _evaluate_answered(
     rows: Questions,
     measures: str | Sequence[Measure],
-    using: tuple[MeasureSetup, Models],
+    setup_and_models: tuple[MeasureSetup, Models],
     system: object,
     seed: int,
     each: OnResult | None,
 ) -> Evaluation:
-    """The rows answered by a system, and scored; judge and models are ``using``."""
-    setup, known = using
-    asked, under, systems = questions_in(rows), open_system(system), Systems()
-    systems.add(under)
+    """Answer the rows by a system, and score them."""
+    setup, known = setup_and_models
+    questions, opened, systems = questions_in(rows), open_system(system), Systems()
+    systems.add(opened)
     handlers = {**model_handlers(known), AskSystem: SystemHandler(systems)}
     with Runner(handlers, RunnerOptions(seed=seed)) as runner:
-        asked, taken, results = evaluate_rows_by(under, asked, measures, setup, runner)
-        given = of_testset(asked)
-        beside = partial(_beside, runner, setup, seed)
+        questions, choice, results = evaluate_rows_by(opened, questions, measures, setup, runner)
+        given_set = rows_of_testset(questions)
+        add_baselines = partial(_add_baselines, runner, setup, seed)
         # The notes of the test set hold that of the measures.
-        named = replace(taken, left_out={})
-        found = _summed(results, given, named, seed, each, beside)
-    return found if each else beside_gold(found)
+        without_note = replace(choice, left_out={})
+        evaluation = _summarised(results, given_set, without_note, seed, each, add_baselines)
+    return evaluation if each else with_gold_note(evaluation)
 
 
 def forecast_rows(
@@ -125,18 +134,18 @@ def forecast_rows(
     *,
     models: Models | None = None,
 ) -> Forecast:
-    """Calls and cost of :func:`evaluate`, without calling any model.
+    """Forecast the calls and cost of :func:`evaluate`, without calling any model.
 
     Raises:
         TestsetError: As :func:`evaluate`.
         MeasureError: As :func:`evaluate`.
     """
-    given, chosen, taken = _checked(rows, measures, setup)
-    known = models or Models({}, EmbedOptions(), Path())
-    with Runner(model_handlers(known)) as runner:
-        flows = (partial(answer_row, row, taken.measures, chosen) for row in given.rows)
-        beside = baseline_flows(given.rows, taken.measures, chosen)
-        return runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
+    given_set, checked_setup, choice = _checked_rows(rows, measures, setup)
+    all_models = models or Models({}, EmbedOptions(), Path())
+    with Runner(model_handlers(all_models)) as runner:
+        flows = (partial(answer_row, row, choice.measures, checked_setup) for row in given_set.rows)
+        baselines = baseline_flows(given_set.rows, choice.measures, checked_setup)
+        return runner.forecast(chain[Callable[[], Flow[Any]]](flows, baselines))
 
 
 @at_work("score")
@@ -148,116 +157,126 @@ def score_stored(
     *,
     told: OnForecast | None = None,
     each: OnResult | None = None,
-    drawn: Drawn | None = None,
+    drawn: RowSelection | None = None,
 ) -> tuple[Evaluation, RunSummary]:
     """Score rows of a file, or of a stored run; see ``Project.score``."""
-    given, taken, work = _to_score(project, rows, measures)
+    given_set, choice, work = _scoring_plan(project, rows, measures)
     if drawn is not None:
         work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
-    if told is not None and _asking(taken.measures):
-        told(_forecast(project, given, taken, work))
+    if told is not None and _uses_model(choice.measures):
+        told(_scoring_forecast(project, given_set, choice, work))
     summary = do_work(project.runner, project.runs, work, how)
-    results = results_of_run(project.runs, summary.run, given.rows, taken.measures)
-    beside = partial(_beside, project.runner, judging(project, taken.measures), how.seed)
-    found = _summed(results, given, taken, how.seed, each, beside)
-    return replace(found, manifest=project.runs.get(summary.run).manifest), summary
+    results = results_of_run(project.runs, summary.run, given_set.rows, choice.measures)
+    add_baselines = partial(
+        _add_baselines, project.runner, judging(project, choice.measures), how.seed
+    )
+    evaluation = _summarised(results, given_set, choice, how.seed, each, add_baselines)
+    return replace(evaluation, manifest=project.runs.get(summary.run).manifest), summary
 
 
 def forecast_stored(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> Forecast:
-    """Calls and cost of scoring rows."""
-    return _forecast(project, *_to_score(project, rows, measures))
+    """Forecast the calls and cost of scoring rows."""
+    return _scoring_forecast(project, *_scoring_plan(project, rows, measures))
 
 
 def rows_to_score(project: Project, name: str) -> Testset:
-    """All rows of a file, or else of a stored run with that name.
+    """Return all rows of a file, or else of a stored run with that name.
 
     Raises:
-        TestsetError: The run kept no answers.
+        TestsetError: The run stored no answers.
         StoreError: There is no such run.
     """
-    given = stored_or_given(project.runs, name)
-    return Testset(given.name, tuple(given.rows), given.notes)
+    given_set = stored_or_given(project.runs, name)
+    return Testset(given_set.name, tuple(given_set.rows), given_set.notes)
 
 
-def _forecast(project: Project, given: GivenRows, taken: ChosenMeasures, work: Work) -> Forecast:
+def _scoring_forecast(
+    project: Project, given_set: GivenRows, choice: ChosenMeasures, work: Work
+) -> Forecast:
     flows = (make for _, make in work.items)
-    setup = judging(project, taken.measures)
-    beside = baseline_flows(given.rows, taken.measures, setup)
-    return project.runner.forecast(chain[Callable[[], Flow[Any]]](flows, beside))
+    setup = judging(project, choice.measures)
+    baselines = baseline_flows(given_set.rows, choice.measures, setup)
+    return project.runner.forecast(chain[Callable[[], Flow[Any]]](flows, baselines))
 
 
-def _to_score(
+def _scoring_plan(
     project: Project, rows: str | Testset, measures: str | Sequence[Measure]
 ) -> tuple[GivenRows, ChosenMeasures, Work]:
-    given = stored_or_given(project.runs, rows) if isinstance(rows, str) else of_testset(rows)
+    given_set = (
+        stored_or_given(project.runs, rows) if isinstance(rows, str) else rows_of_testset(rows)
+    )
     setup = judging(project, measures)
-    taken = chosen_measures(measures, given.rows, setup)
-    given = with_given_answers(given, taken.measures)
-    check_setup(taken.measures, setup, given.rows)
-    check_models(project.models, taken.measures, setup)
-    return given, taken, scoring_work(given, taken.measures, setup)
+    choice = chosen_measures(measures, given_set.rows, setup)
+    given_set = with_given_answers(given_set, choice.measures)
+    check_setup(choice.measures, setup, given_set.rows)
+    check_models(project.models, choice.measures, setup)
+    return given_set, choice, scoring_work(given_set, choice.measures, setup)
 
 
-def _checked(
+def _checked_rows(
     rows: Questions,
     measures: str | Sequence[Measure],
     setup: MeasureSetup | None,
 ) -> tuple[GivenRows, MeasureSetup, ChosenMeasures]:
-    """Rows, setup and measures, all checked before any call."""
-    given, chosen = given_rows(rows), setup or MeasureSetup()
-    taken = chosen_measures(measures, given.rows, chosen)
-    given = with_given_answers(given, taken.measures)
-    check_setup(taken.measures, chosen, given.rows)
-    len(given.rows)
-    return given, chosen, taken
+    """Return rows, setup and measures, all checked before any call."""
+    given_set, checked_setup = given_rows(rows), setup or MeasureSetup()
+    choice = chosen_measures(measures, given_set.rows, checked_setup)
+    given_set = with_given_answers(given_set, choice.measures)
+    check_setup(choice.measures, checked_setup, given_set.rows)
+    len(given_set.rows)
+    return given_set, checked_setup, choice
 
 
-def _asking(measures: Sequence[Measure]) -> bool:
+def _uses_model(measures: Sequence[Measure]) -> bool:
     """True if a measure may use a model."""
     return any(measure.definition.model != "none" for measure in measures)
 
 
-def _summed(
+def _summarised(
     results: Iterable[RowResult],
-    given: GivenRows,
-    taken: ChosenMeasures,
+    given_set: GivenRows,
+    choice: ChosenMeasures,
     seed: int,
     each: OnResult | None,
-    beside: Callable[[Evaluation], Evaluation],
+    add_baselines: Callable[[Evaluation], Evaluation],
 ) -> Evaluation:
-    """Summarises results one by one, with notes and baselines."""
-    noted, kept, halved = Noted(), list[RowResult](), list[bool]()
+    """Summarise results one by one, with notes and baselines."""
+    collector, stored, halves = NoteCollector(), list[RowResult](), list[bool]()
     unread: dict[str, None] = {}
     # Null baselines are computed from the answers themselves.
-    hold = each is None or any(measure.name == "QADistance" for measure in taken.measures)
+    holds_results = each is None or any(measure.name == "QADistance" for measure in choice.measures)
 
-    measured = {m.parameter for m in taken.measures if m.name == "Column"}
+    measured_columns = {m.parameter for m in choice.measures if m.name == "Column"}
 
     def take(result: RowResult) -> None:
-        noted.add(result)
-        halved.append(result.row is not None and holds_half(result.row))
+        collector.add(result)
+        halves.append(result.row is not None and holds_half(result.row))
         unread.update(dict.fromkeys(unread_columns(result.row) if result.row else ()))
-        if hold:
-            kept.append(result)
+        if holds_results:
+            stored.append(result)
         if each is not None:
             each(result)
 
-    clusters = clusters_of_rows(given.rows).values() or None
-    found = evaluation_of(
-        results, taken.measures, name=given.name, seed=seed, clusters=clusters, each=take
+    clusters = clusters_of_rows(given_set.rows).values() or None
+    evaluation = evaluation_of(
+        results, choice.measures, name=given_set.name, seed=seed, clusters=clusters, each=take
     )
     of_rows = (
-        *half_note(sum(halved), len(halved)),
-        *unread_note(name for name in unread if name not in measured),
+        *half_note(sum(halves), len(halves)),
+        *unread_note(name for name in unread if name not in measured_columns),
     )
-    notes = (*dict.fromkeys((*given.notes, *of_rows)), *([taken.note] if taken.note else []))
-    found = beside(replace(found, results=tuple(kept), notes=notes))
+    notes = (*dict.fromkeys((*given_set.notes, *of_rows)), *([choice.note] if choice.note else []))
+    evaluation = add_baselines(replace(evaluation, results=tuple(stored), notes=notes))
     return replace(
-        found, results=() if each else found.results, notes=(*found.notes, *noted.notes())
+        evaluation,
+        results=() if each else evaluation.results,
+        notes=(*evaluation.notes, *collector.notes()),
     )
 
 
-def _beside(runner: Runner, setup: MeasureSetup, seed: int, found: Evaluation) -> Evaluation:
-    return with_baselines(found, runner, setup, seed)
+def _add_baselines(
+    runner: Runner, setup: MeasureSetup, seed: int, evaluation: Evaluation
+) -> Evaluation:
+    return with_baselines(evaluation, runner, setup, seed)

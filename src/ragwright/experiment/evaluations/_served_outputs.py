@@ -1,4 +1,4 @@
-"""Measures a sample of stored texts."""
+"""Measures of a sample of stored texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...drafting import Sampling, project_outputs, sample_outputs
 from ...project import at_work, configuration_from, keep_configuration
 from ._options import Evaluating
-from ._scoring import Drawn, forecast_stored, score_stored
+from ._scoring import RowSelection, forecast_stored, score_stored
 
 if TYPE_CHECKING:
     from ...drafting import SampledOutputs
@@ -38,13 +38,13 @@ def evaluate_outputs(
         StoreError: No stored text matches the query.
         MeasureError: A measure is unknown, or needs a model that is not set.
     """
-    chosen = how or Evaluating(seed=project.session.seed)
+    options = how or Evaluating(seed=project.session.seed)
     sampled = sample_outputs(
         project_outputs(project), sampling or Sampling(seed=project.session.seed)
     )
-    drawn = Drawn(sampled.manifest, sampled.sampling.query.scope or "")
+    selection = RowSelection(sampled.manifest, sampled.sampling.query.scope or "")
     evaluation, summary = score_stored(
-        project, sampled.testset, measures, chosen, told=told, each=each, drawn=drawn
+        project, sampled.testset, measures, options, told=told, each=each, drawn=selection
     )
     if len(sampled.configurations) == 1:
         [name] = sampled.configurations
@@ -57,7 +57,7 @@ def evaluate_outputs(
 def forecast_outputs(
     project: Project, measures: str | Sequence[Measure], sampling: Sampling
 ) -> Forecast:
-    """Calls and cost of :func:`evaluate_outputs`, without calling any model."""
+    """Forecast the calls and cost of :func:`evaluate_outputs`, without calling any model."""
     return forecast_stored(
         project, sample_outputs(project_outputs(project), sampling).testset, measures
     )

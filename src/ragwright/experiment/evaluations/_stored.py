@@ -21,20 +21,20 @@ from ._review import Sheet, blind_sheet, write_key, write_sheet
 from ._scoring import rows_to_score
 
 _APART = frozenset({BASELINE, "measures", "scales"})
-"""Settings that a comparison shows elsewhere."""
+"""Settings that a comparison shows in other places."""
 
 _INDEX = "index"
 _DOCUMENTS = "documents"
 _HASHED = {
     _DOCUMENTS: "documents in the index",
-    "pair": "settings of the index (chunk, keyword or embed; these runs do not say which)",
+    "pair": "settings of the index (chunk, keyword or embed; these runs do not record which)",
     "rows": "rows of the testset",
 }
-"""Settings that are kept as a hash -> what they are called."""
+"""Settings that are stored as a hash -> their description."""
 
 _HEX = re.compile("[0-9a-f]{12,}")
 _LONG = 60
-"""Most characters of a value in words."""
+"""Most characters of a value in a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class SettingChange:
 
     @property
     def text(self) -> str:
-        """The change in words, such as ``embed.model: none -> st:all-MiniLM-L6-v2``."""
+        """The change as text, such as ``embed.model: none -> st:all-MiniLM-L6-v2``."""
         if _is_hash(self.a) or _is_hash(self.b):
             return f"{_HASHED.get(self.key, self.key.removesuffix(' (hash)'))}: changed"
-        return f"{self.key}: {_value(self.a)} -> {_value(self.b)}"
+        return f"{self.key}: {_value_text(self.a)} -> {_value_text(self.b)}"
 
 
 def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> list[Evaluation]:
-    """Evaluations by name: a file of scores if it exists, else a run of the project.
+    """Open evaluations by name: a file of scores if it exists, else a run of the project.
 
     The project is opened only if a name is not a file.
 
@@ -70,7 +70,7 @@ def open_results(folder: str | Path, names: Sequence[str], seed: int = 0) -> lis
 
 
 def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluation]:
-    """As :func:`open_results`, for an opened project."""
+    """Like :func:`open_results`, for an opened project."""
     seed = project.session.seed
     return [
         read_results(name, seed=seed)
@@ -83,25 +83,25 @@ def evaluations_by_name(project: Project, names: Sequence[str]) -> list[Evaluati
 def rows_to_review(
     folder: str | Path, names: Sequence[str], measures: str
 ) -> tuple[dict[str, tuple[Row, ...]], tuple[Measure, ...], Mapping[str, Rubric]]:
-    """Answers by system, the measures for people, and their rubrics.
+    """Return answers by system, the measures for people, and their rubrics.
 
-    A system is a file by its name, or a run by its id, so that `latest` stays what it was.
+    A system is a file by its name, or a run by its id, so that `latest` keeps its meaning.
 
     Raises:
         MeasureError: A measure is unknown.
         TestsetError: A file or run holds no answers.
         StoreError: A name is neither a file nor a run.
     """
-    wanted = parse_measures(measures)
+    parsed = parse_measures(measures)
     rubrics = load_rubrics(Path(folder))
     if all(Path(name).is_file() for name in names):
-        return {name: read_rows(name) for name in names}, wanted, rubrics
+        return {name: read_rows(name) for name in names}, parsed, rubrics
     with Project.open(folder) as project:
         systems = {}
         for name in names:
             system = name if Path(name).is_file() else find_run(project.runs, name)
             systems[system] = rows_to_score(project, system).rows
-    return systems, wanted, rubrics
+    return systems, parsed, rubrics
 
 
 def write_blind_sheet(
@@ -112,7 +112,7 @@ def write_blind_sheet(
     Args:
         folder: The project.
         names: Runs, or files of rows.
-        measures: What people score, separated by commas.
+        measures: Measures for people to score, separated by commas.
         path: The sheet: ``.csv``, ``.tsv`` or ``.jsonl``; the key is ``NAME.key.json``.
         seed: Seed of the order.
 
@@ -124,74 +124,76 @@ def write_blind_sheet(
         MeasureError: A measure is unknown.
         StoreError: A name is neither a file nor a run.
     """
-    secret = path.with_suffix(".key.json")
-    for file in (path, secret):  # before anything is read: the file may contain someone's work
+    key_file = path.with_suffix(".key.json")
+    for file in (path, key_file):  # before anything is read: the file may contain someone's work
         if file.exists():
             raise TestsetError(
                 "the file exists already; nothing was changed",
                 where=str(file),
                 hint="choose another name with -o, or move the file away",
             )
-    systems, wanted, rubrics = rows_to_review(folder, names, measures)
-    sheet, key = blind_sheet(systems, wanted, seed=seed, rubrics=rubrics)
+    systems, parsed, rubrics = rows_to_review(folder, names, measures)
+    sheet, key = blind_sheet(systems, parsed, seed=seed, rubrics=rubrics)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_key(key, secret)
+    write_key(key, key_file)
     write_sheet(sheet, path)
-    return sheet, secret
+    return sheet, key_file
 
 
 def list_runs(folder: str | Path) -> tuple[KnownRun, ...]:
-    """Every stored evaluation of a project, newest first."""
+    """Return every stored evaluation of a project, newest first."""
     with Project.open(ProjectFolder(Path(folder)).root) as project:
         return known_runs(project.runs)
 
 
 def changed_settings(a: Evaluation, b: Evaluation) -> tuple[SettingChange, ...]:
-    """Settings that differ between two evaluations, by key; none if one of them is unknown.
+    """Return settings that differ between two evaluations, by key; none if one is unknown.
 
     A key that a run left at its default is shown with the present default. Sections that only one
-    of them has (a run that judges stored answers retrieves nothing) are ignored. The settings that
-    the index was built by stand for its key, and ``documents`` for what was in it.
+    of them has (a run that judges stored answers retrieves nothing) are ignored. The index is shown
+    by its settings, and its content by ``documents``.
     """
     if not a.manifest or not b.manifest:
         return ()
-    first, second = _flattened(a.manifest), _flattened(b.manifest)
+    first, second = _flat_manifest(a.manifest), _flat_manifest(b.manifest)
     if all(_INDEX in side.manifest for side in (a, b)):
-        for side in (first, second):  # the key of the index is made of these settings
+        for side in (first, second):  # the index key consists of these settings
             side.pop("pair", None)
     defaults = {name: default for name, _, default, _ in project_keys()}
-    found = []
+    changes = []
     for key in sorted(first.keys() | second.keys()):
         section = key.partition(".")[0]
-        if section in _APART or not all(_has(side.manifest, section) for side in (a, b)):
+        if section in _APART or not all(_has_section(side.manifest, section) for side in (a, b)):
             continue
         values = [side.get(key, defaults.get(key)) for side in (first, second)]
-        if _plain(values[0]) != _plain(values[1]) and not all(v is None or v == {} for v in values):
-            found.append(SettingChange(key, *values))
-    return tuple(found)
+        if _without_tuples(values[0]) != _without_tuples(values[1]) and not all(
+            v is None or v == {} for v in values
+        ):
+            changes.append(SettingChange(key, *values))
+    return tuple(changes)
 
 
-def _flattened(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Dotted key -> value of a manifest, keys as in a project file."""
-    found = {key.removeprefix(f"{_INDEX}."): value for key, value in _flat(manifest)}
-    state = found.pop("snapshot", None)
+def _flat_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest by dotted key, as in a project file."""
+    values = {key.removeprefix(f"{_INDEX}."): value for key, value in _flat_items(manifest)}
+    state = values.pop("snapshot", None)
     if state is not None:
-        found[_DOCUMENTS] = str(state).partition("@")[2] or state
-    return found
+        values[_DOCUMENTS] = str(state).partition("@")[2] or state
+    return values
 
 
-def _has(manifest: Mapping[str, Any], section: str) -> bool:
-    """True if a manifest says something about a section of the project file."""
+def _has_section(manifest: Mapping[str, Any], section: str) -> bool:
+    """True if a manifest holds a section of the project file."""
     if section == _DOCUMENTS:
         return "snapshot" in manifest
     return section in manifest or section in manifest.get(_INDEX, {})
 
 
-def _flat(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted key, value) of nested mappings."""
+def _flat_items(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """Return (dotted key, value) of nested mappings."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{path}{key}.")
+            yield from _flat_items(value, f"{path}{key}.")
         else:
             yield f"{path}{key}", value
 
@@ -200,13 +202,13 @@ def _is_hash(value: Any) -> bool:
     return isinstance(value, str) and _HEX.fullmatch(value) is not None
 
 
-def _value(value: Any) -> str:
-    """A setting on one line; a long text is cut."""
+def _value_text(value: Any) -> str:
+    """Return a setting on one line; a long text is cut."""
     if value is None or value in ("", [], {}, ()):
         return "none"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def _plain(value: Any) -> Any:
+def _without_tuples(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value

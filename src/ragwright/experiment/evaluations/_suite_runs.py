@@ -32,7 +32,7 @@ _TESTED = {
     "counterfactual": ("ErrorDetection", "ErrorCorrection", "Contains"),
     "sources": ("Contains",),
 }
-"""Measures of the rows of each suite, needed for its curves."""
+"""Measures that the curves of each suite need."""
 
 SHOWN = (
     "rows of capability suites: means over all doses are not informative; "
@@ -49,12 +49,12 @@ def evaluate_testset(
 ) -> tuple[Evaluation, RunSummary]:
     """Run a testset through a project: rows of suites with their passages, others by retrieval."""
     if measures:
-        measures = parse_measures(measures)  # a slip in a name is told before any file is read
+        measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     if not all_given(rows.rows, rows.name):
         return evaluate_project(project, rows, measures, how)
-    rows, wanted, work = _planned(project, rows, measures, how)
-    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted, how)
+    rows, wanted_measures, work = _suite_plan(project, rows, measures, how)
+    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
     return with_notes(evaluation), summary
 
 
@@ -64,46 +64,51 @@ def forecast_testset(
     measures: str | Sequence[Measure],
     how: Evaluating,
 ) -> Forecast:
-    """Calls and cost of :func:`evaluate_testset`."""
+    """Forecast the calls and cost of :func:`evaluate_testset`."""
     if measures:
-        measures = parse_measures(measures)  # a slip in a name is told before any file is read
+        measures = parse_measures(measures)  # a misspelt name is reported before any file is read
     rows = project_testset(project.folder, testset) if isinstance(testset, str) else testset
     if not all_given(rows.rows, rows.name):
         return forecast_project(project, rows, measures, how)
-    _, _, work = _planned(project, rows, measures, how)
+    _, _, work = _suite_plan(project, rows, measures, how)
     return project.runner.forecast(make for _, make in work.items)
 
 
-def _planned(
-    project: Project, rows: Testset, measures: str | Sequence[Measure], how: Evaluating
+def _suite_plan(
+    project: Project, rows: Testset, measures: str | Sequence[Measure], options: Evaluating
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    """The work of a suite, without an index."""
-    if not how.answers:
+    """Plan the work of a suite, without an index."""
+    if not options.answers:
         raise TestsetError(
             "rows of a capability suite have their own passages: retrieval is not run for it",
             where=rows.name,
             hint="leave out --retrieval-only",
         )
     setup = judging(project)
-    wanted = _measures(rows.rows, measures)
-    check_setup(wanted, setup)
+    wanted_measures = _suite_measures(rows.rows, measures)
+    check_setup(wanted_measures, setup)
     plan = project.plan()
     personas = {name: project.persona(name) for name in {row.persona_name for row in rows.rows}}
     items = [
-        (row.id, partial(_given_row, row, personas[row.persona_name], plan, wanted, setup))
+        (
+            row.id,
+            partial(
+                _answer_given_row, row, personas[row.persona_name], plan, wanted_measures, setup
+            ),
+        )
         for row in rows.rows
     ]
-    work = scoring_work(rows, wanted, setup)
+    work = scoring_work(rows, wanted_measures, setup)
     manifest: Mapping[str, Any] = {
         **work.manifest,
         **answering_settings(project, personas, plan),
         "given": True,
     }
     work = replace(work, kind="eval", manifest=manifest, items=items, count=project.count)
-    return replace(rows, notes=(*rows.notes, SHOWN)), wanted, work
+    return replace(rows, notes=(*rows.notes, SHOWN)), wanted_measures, work
 
 
-def _given_row(
+def _answer_given_row(
     row: Row, persona: Persona, plan: AskPlan, measures: Sequence[Measure], setup: MeasureSetup
 ) -> Flow[RowResult]:
     def asking(question: str, name: str) -> Flow[Answer]:
@@ -112,13 +117,13 @@ def _given_row(
     return (yield from asked_row(row, asking, measures, setup))
 
 
-def _measures(rows: Sequence[Row], named: str | Sequence[Measure]) -> tuple[Measure, ...]:
-    """The named measures, and those needed for the curves of the suites."""
-    wanted = list(parse_measures(named)) if named else []
+def _suite_measures(rows: Sequence[Row], measures: str | Sequence[Measure]) -> tuple[Measure, ...]:
+    """Return the named measures, and those needed for the curves of the suites."""
+    complete = list(parse_measures(measures)) if measures else []
     suites = {str(row.metadata["suite"]) for row in rows}
     tested = (name for suite, names in _TESTED.items() if suite in suites for name in names)
     for name in (*tested, "Contains"):
         measure = parse_measure(name)
-        if measure not in wanted:
-            wanted.append(measure)
-    return tuple(wanted)
+        if measure not in complete:
+            complete.append(measure)
+    return tuple(complete)

@@ -16,15 +16,15 @@ _GOLD = "gold"
 
 
 def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
-    """A row without an answer, with what a system said and where its passages are in the gold.
+    """Add a system's reply to a row without an answer, and match its passages with the gold.
 
-    By text (``match`` ``auto`` or ``text``, where gold has texts and the system gave passages): a
-    passage covers a gold text when it holds all of it, its first or its last half, or lies in it
-    and is at least half as long; white space and case do not count. Gold passages
-    (``reference_contexts``) become gold spans. By ids: the ids of documents that the system gave,
-    against ``reference_ids`` or the documents of the gold spans.
+    By text (``match`` ``auto`` or ``text``, if gold has texts and the system returned passages): a
+    passage covers a gold text if it holds all of it, its first or last half, or lies in it and is
+    at least half as long, ignoring white space and case. Gold passages (``reference_contexts``)
+    become gold spans. By ids: the document ids of the system are compared with ``reference_ids`` or
+    the documents of the gold spans.
     """
-    told = reply.context_ids is not None
+    has_ids = reply.context_ids is not None
     row = replace(
         row,
         response=reply.response,
@@ -32,23 +32,23 @@ def with_reply(row: Row, reply: SystemReply, match: Match = "auto") -> Row:
         retrieved_context_ids=reply.context_ids or (),
         metadata={
             **row.metadata,
-            **({"retrieved": True} if told else {}),
+            **({"retrieved": True} if has_ids else {}),
             **({"abstained": True} if reply.abstained else {}),
         },
     )
     gold = _gold_spans(row) if match != "ids" else ()
-    if gold and (reply.contexts or told or reply.response is None):
-        passages = tuple(_placed(text, gold) for text in reply.contexts)
+    if gold and (reply.contexts or has_ids or reply.response is None):
+        passages = tuple(_passage_span(text, gold) for text in reply.contexts)
         metadata = {**row.metadata, "retrieved": True}
         return replace(row, reference_spans=gold, retrieved_spans=passages, metadata=metadata)
-    named = {span.document_id: 1 for span in row.reference_spans}
-    if named and match != "text":
-        return replace(row, reference_ids=row.reference_ids or named, reference_spans=())
+    gold_ids = {span.document_id: 1 for span in row.reference_spans}
+    if gold_ids and match != "text":
+        return replace(row, reference_ids=row.reference_ids or gold_ids, reference_spans=())
     return row
 
 
 def meets_gold(row: Row) -> bool:
-    """True where a passage of a row is gold."""
+    """True if a passage of a row is gold."""
     gold = {span.document_id for span in row.reference_spans}
     if row.retrieved_spans:
         return any(span.document_id in gold for span in row.retrieved_spans)
@@ -56,7 +56,7 @@ def meets_gold(row: Row) -> bool:
 
 
 def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
-    """Gold with texts: the spans of a row, else its gold passages, one after the other."""
+    """Return gold with texts: the spans of a row, or else its gold passages, in order."""
     if row.reference_spans:
         return row.reference_spans if all(s.text.strip() for s in row.reference_spans) else ()
     if row.reference_ids:
@@ -69,24 +69,26 @@ def _gold_spans(row: Row) -> tuple[GoldSpan, ...]:
     return tuple(spans)
 
 
-def _placed(passage: str, gold: Sequence[GoldSpan]) -> GoldSpan:
-    """A passage as the span of the gold that it covers; a place of its own where it covers none."""
-    plain = _plain(passage)
-    covered = [span for span in gold if _covers(plain, _plain(span.text))]
+def _passage_span(passage: str, gold: Sequence[GoldSpan]) -> GoldSpan:
+    """Return a passage as the span of the gold that it covers, or as a span of its own document."""
+    normalised = _normalised_text(passage)
+    covered = [span for span in gold if _covers_gold(normalised, _normalised_text(span.text))]
     if not covered:
-        return GoldSpan(f"passage {text_hash(plain)[:12]}", 0, max(1, len(passage)), passage)
+        return GoldSpan(f"passage {text_hash(normalised)[:12]}", 0, max(1, len(passage)), passage)
     first = covered[0]
-    here = [span for span in covered if span.document_id == first.document_id]
-    start, end = min(s.start for s in here), max(s.end for s in here)
+    same_document = [span for span in covered if span.document_id == first.document_id]
+    start, end = min(s.start for s in same_document), max(s.end for s in same_document)
     between = [
         s for s in gold if s.document_id == first.document_id and start <= s.start and s.end <= end
     ]
-    if len(between) > len(here):  # the range would claim gold that the passage does not hold
+    if len(between) > len(
+        same_document
+    ):  # the range would claim gold that the passage does not hold
         start, end = first.start, first.end
     return GoldSpan(first.document_id, start, end, passage)
 
 
-def _covers(passage: str, gold: str) -> bool:
+def _covers_gold(passage: str, gold: str) -> bool:
     if not gold or not passage:
         return False
     half = (len(gold) + 1) // 2
@@ -95,5 +97,5 @@ def _covers(passage: str, gold: str) -> bool:
     return gold in passage or gold[:half] in passage or gold[-half:] in passage
 
 
-def _plain(text: str) -> str:
+def _normalised_text(text: str) -> str:
     return " ".join(text.split()).casefold()

@@ -1,6 +1,6 @@
-"""A system that already exists, under test: asked by the runner, scored, stored as a run.
+"""An existing system under test: asked by the runner, scored, stored as a run.
 
-The system needs no index: rows carry the gold, and what it answers is matched with it.
+The system needs no index: its answers are matched with the gold in the rows.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ Questions: TypeAlias = str | Path | Testset | Iterable[Row | Mapping[str, Any]]
 """A test set, its address, or rows in memory: objects, a data frame, a data set."""
 
 _TRIED = 3
-"""Rows that are tried before the run; where each of them fails, the system is at fault."""
+"""Rows that are tried before the run; if each of them fails, the run is refused."""
 
 _LIKELY = SystemReply("an answer", ("a passage",), ("a document",))
-"""Stands for the first reply where none was asked for: in a dry run."""
+"""Stand-in for the first reply in a dry run."""
 
 
 @at_work("eval")
@@ -65,25 +65,25 @@ def evaluate_system(
     how: Evaluating,
     system: Any,
 ) -> tuple[Evaluation, RunSummary]:
-    """Ask a system every question of a testset, and score what it says; see ``Workbench.evaluate``.
+    """Ask a system every question of a testset, and score its answers; see ``Workbench.evaluate``.
 
-    The first rows are asked before the run is made: where up to three of them fail, nothing is
+    The first rows are asked before the run starts: if the first three (or all) fail, nothing is
     stored, and the last failure is raised.
 
     Raises:
-        SystemCallError: So it is.
+        SystemCallError: The first rows failed.
         ConfigError: The system cannot be found or asked.
     """
-    rows, under = _opened(project, testset, measures, system)
+    rows, opened = _opened_system(project, testset, measures, system)
     if measures:
         check_gold(rows, parse_measures(measures))
-    under = _round(project, rows, under, resume=how.resume)
-    project.systems.add(under)
-    first = _first_reply(project.runner, rows.rows, under)
-    rows, wanted, work = _planned(project, (rows, measures), under, first)
-    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted, how)
+    opened = _with_round(project, rows, opened, resume=how.resume)
+    project.systems.add(opened)
+    first = _first_reply(project.runner, rows.rows, opened)
+    rows, wanted_measures, work = _system_plan(project, (rows, measures), opened, first)
+    evaluation, summary = run_work(project.runner, project.runs, work, rows, wanted_measures, how)
     evaluation = with_baselines(evaluation, project.runner, judging(project), how.seed)
-    return with_notes(beside_gold(evaluation)), summary
+    return with_notes(with_gold_note(evaluation)), summary
 
 
 def evaluate_rows_by(
@@ -93,40 +93,44 @@ def evaluate_rows_by(
     setup: MeasureSetup,
     runner: Runner,
 ) -> tuple[Testset, ChosenMeasures, Iterator[RowResult]]:
-    """Ask a system the questions of rows and score what it says, without a project or a run.
+    """Ask a system the questions of rows and score its answers, without a project or a run.
 
     ``system`` is open and known to the runner. Returns the rows with notes, the measures, and the
     results, which are made as they are read; a row that fails is ``errored``.
 
     Raises:
         SystemCallError: The first rows fail, up to three of them.
-        TestsetError: No measure can be taken, for want of gold.
+        TestsetError: No row has the gold that the measures need.
     """
     if measures:
         check_gold(rows, parse_measures(measures))
     first = _first_reply(runner, rows.rows, system)
-    rows, chosen = _chosen(rows, measures, system, first, setup)
-    flows = (_settled(row, system, chosen.measures, setup) for row in rows.rows)
-    return rows, chosen, runner.map(flows)
+    rows, choice = _choose_measures(rows, measures, system, first, setup)
+    flows = (_system_row_settled(row, system, choice.measures, setup) for row in rows.rows)
+    return rows, choice, runner.map(flows)
 
 
 def questions_in(rows: Questions) -> Testset:
-    """Rows to ask: a test set, its address (the tune split where rows name splits), or rows."""
+    """Return rows to ask: a test set, its address (the tune split if rows name splits), or rows."""
     if isinstance(rows, Testset):
         return rows
     if isinstance(rows, str | Path):
         address = str(rows)
         return load_testset(address, split="tune" if declared_splits(address) else "all")
-    held = tuple(rows_of(rows, questions=True))
-    return Testset("rows", held, unread_note(name for row in held for name in unread_columns(row)))
+    rows_in_memory = tuple(rows_of(rows, questions=True))
+    return Testset(
+        "rows",
+        rows_in_memory,
+        unread_note(name for row in rows_in_memory for name in unread_columns(row)),
+    )
 
 
-def _settled(
-    row: Row, under: UnderTest, measures: Sequence[Measure], setup: MeasureSetup
+def _system_row_settled(
+    row: Row, system: UnderTest, measures: Sequence[Measure], setup: MeasureSetup
 ) -> Flow[RowResult]:
-    """One row; what asking raises becomes the state ``errored``, with the reason."""
+    """Ask and score one row; an error becomes the state ``errored``, with the reason."""
     try:
-        return (yield from system_row(row, under, measures, setup))
+        return (yield from system_row(row, system, measures, setup))
     except StoppedError:
         raise
     except Exception as error:
@@ -138,141 +142,143 @@ def _settled(
 def forecast_system(
     project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
 ) -> Forecast:
-    """What :func:`evaluate_system` would ask and cost; the system is not asked."""
-    rows, under = _opened(project, testset, measures, system)
-    _, _, work = _planned(project, (rows, measures), under, _LIKELY)
+    """Forecast the calls and cost of :func:`evaluate_system`; the system is not asked."""
+    rows, opened = _opened_system(project, testset, measures, system)
+    _, _, work = _system_plan(project, (rows, measures), opened, _LIKELY)
     return project.runner.forecast(make for _, make in work.items)
 
 
 def system_row(
-    row: Row, under: UnderTest, measures: Sequence[Measure], setup: MeasureSetup | None = None
+    row: Row, system: UnderTest, measures: Sequence[Measure], setup: MeasureSetup | None = None
 ) -> Flow[RowResult]:
-    """Ask a system one row's question and score what it says; raises what asking raises."""
-    reply = yield from asked(under, row.user_input)
-    answered = with_reply(unanswered(row), reply, under.options.match)
-    result = yield from answer_row(answered, measures, setup)
-    if answered.response is None:  # a retriever: the row is kept for its passages all the same
-        result = replace(result, row=answered)
+    """Ask a system one row's question and score the answer; raises errors of asking."""
+    reply = yield from ask_under_test(system, row.user_input)
+    answered_row = with_reply(unanswered(row), reply, system.options.match)
+    result = yield from answer_row(answered_row, measures, setup)
+    if answered_row.response is None:  # a retriever: the row is still stored for its passages
+        result = replace(result, row=answered_row)
     return replace(result, made=Made(usage=reply.usage))
 
 
-def asked(under: UnderTest, question: str) -> Flow[SystemReply]:
-    """What a system says to a question; a chat model gets it with the instructions alone.
+def ask_under_test(system: UnderTest, question: str) -> Flow[SystemReply]:
+    """Ask a system a question; a chat model gets only the instructions and the question.
 
-    A ragwright server also says what it cites, and whether it abstained.
+    A ragwright server also returns its citations and abstentions.
     """
-    how, early = under.options, under.early.pop(question, None)
-    if early is not None:
-        return early
-    if not how.model:
-        return (yield from ask_system(under.name, question))
-    turns = [Message("system", how.instructions)] if how.instructions else []
-    reply = yield from chat(how.model, [*turns, Message("user", question)])
+    options, early_reply = system.options, system.early.pop(question, None)
+    if early_reply is not None:
+        return early_reply
+    if not options.model:
+        return (yield from ask_system(system.name, question))
+    messages = [Message("system", options.instructions)] if options.instructions else []
+    reply = yield from chat(options.model, [*messages, Message("user", question)])
     return served_reply(reply)
 
 
-def _opened(
+def _opened_system(
     project: Project, testset: Questions, measures: str | Sequence[Measure], system: Any
 ) -> tuple[Testset, UnderTest]:
-    """The rows and the system; what can be wrong with them is said here."""
+    """Open the rows and the system; faults of either are raised here."""
     if measures:
-        parse_measures(measures)  # a slip in a name is told before any file is read
-    held = isinstance(testset, str | Path)
-    rows = project_testset(project.folder, str(testset)) if held else questions_in(testset)
-    under = open_system(system)
-    if under.options.model:
-        project.models.settings_of(under.options.model)
+        parse_measures(measures)  # a misspelt name is reported before any file is read
+    is_address = isinstance(testset, str | Path)
+    rows = project_testset(project.folder, str(testset)) if is_address else questions_in(testset)
+    opened = open_system(system)
+    if opened.options.model:
+        project.models.settings_of(opened.options.model)
     else:
-        project.systems.add(under)
-    return rows, under
+        project.systems.add(opened)
+    return rows, opened
 
 
-def _planned(
+def _system_plan(
     project: Project,
-    asked_for: tuple[Testset, str | Sequence[Measure]],
-    under: UnderTest,
+    rows_and_measures: tuple[Testset, str | Sequence[Measure]],
+    system: UnderTest,
     first: SystemReply,
 ) -> tuple[Testset, Sequence[Measure], Work]:
-    setup = judging(project, asked_for[1])
-    rows, chosen = _chosen(*asked_for, under, first, setup)
-    check_models(project.models, chosen.measures, setup)
-    work = scoring_work(rows, chosen.measures, setup)
-    items = [(row.id, partial(system_row, row, under, chosen.measures, setup)) for row in rows.rows]
-    manifest: Mapping[str, Any] = {**work.manifest, **under.manifest}
-    return rows, chosen.measures, replace(work, kind="eval", manifest=manifest, items=items)
+    setup = judging(project, rows_and_measures[1])
+    rows, choice = _choose_measures(*rows_and_measures, system, first, setup)
+    check_models(project.models, choice.measures, setup)
+    work = scoring_work(rows, choice.measures, setup)
+    items = [
+        (row.id, partial(system_row, row, system, choice.measures, setup)) for row in rows.rows
+    ]
+    manifest: Mapping[str, Any] = {**work.manifest, **system.manifest}
+    return rows, choice.measures, replace(work, kind="eval", manifest=manifest, items=items)
 
 
-def _chosen(
+def _choose_measures(
     rows: Testset,
     measures: str | Sequence[Measure],
-    under: UnderTest,
+    system: UnderTest,
     first: SystemReply,
     setup: MeasureSetup,
 ) -> tuple[Testset, ChosenMeasures]:
-    """The measures, and the rows with a note on those that were left out."""
-    likely = tuple(_likely(rows.rows, first, under))
-    chosen = chosen_measures(measures, likely, setup)
-    check_setup(chosen.measures, setup, likely)
-    check_gold(rows, chosen.measures)
-    return replace(rows, notes=(*rows.notes, *([chosen.note] if chosen.note else []))), chosen
+    """Choose the measures, and add a note on those that were left out."""
+    likely_rows = tuple(_likely_rows(rows.rows, first, system))
+    choice = chosen_measures(measures, likely_rows, setup)
+    check_setup(choice.measures, setup, likely_rows)
+    check_gold(rows, choice.measures)
+    return replace(rows, notes=(*rows.notes, *([choice.note] if choice.note else []))), choice
 
 
-def _likely(rows: Iterable[Row], first: SystemReply, under: UnderTest) -> Iterable[Row]:
-    """Rows as they will be once they are answered, as far as measures are chosen by it."""
-    return (with_reply(unanswered(row), first, under.options.match) for row in rows)
+def _likely_rows(rows: Iterable[Row], first: SystemReply, system: UnderTest) -> Iterable[Row]:
+    """Return rows as they will be once answered, for the choice of measures."""
+    return (with_reply(unanswered(row), first, system.options.match) for row in rows)
 
 
-def _round(project: Project, rows: Testset, under: UnderTest, *, resume: bool) -> UnderTest:
-    """The system, its replies kept apart from those of earlier runs; a resumed run finds its own.
+def _with_round(project: Project, rows: Testset, system: UnderTest, *, resume: bool) -> UnderTest:
+    """Separate the system's replies from those of earlier runs; a resumed run uses its own.
 
-    With a version, replies are kept under that alone.
+    A system with a version shares its replies between runs.
     """
-    if under.options.version:
-        return under
+    if system.options.version:
+        return system
     path = project.folder.data / "systems.json"
-    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    key = value_hash({**under.manifest, "testset": rows.name, "rows": rows.fingerprint})
-    if not resume or key not in known:
-        known[key] = uuid.uuid4().hex
+    rounds = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    key = value_hash({**system.manifest, "testset": rows.name, "rows": rows.fingerprint})
+    if not resume or key not in rounds:
+        rounds[key] = uuid.uuid4().hex
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json.dumps(known, indent=1))
-    return replace(under, round=known[key])
+        replace_text(path, json.dumps(rounds, indent=1))
+    return replace(system, round=rounds[key])
 
 
-def _first_reply(runner: Runner, rows: Sequence[Row], under: UnderTest) -> SystemReply:
-    """The first reply of the first rows; it is kept for its row.
+def _first_reply(runner: Runner, rows: Sequence[Row], system: UnderTest) -> SystemReply:
+    """Return the first reply of the first rows; it is stored for its row.
 
     Raises:
         SystemCallError: Each of these rows failed.
     """
     failure: Exception | None = None
-    tried = rows[:_TRIED]
-    for row in tried:
+    first_rows = rows[:_TRIED]
+    for row in first_rows:
         try:
-            reply = runner.run(asked(under, row.user_input))
+            reply = runner.run(ask_under_test(system, row.user_input))
         except StoppedError:
             raise
         except Exception as error:
             failure = error
             continue
-        under.early[row.user_input] = reply
+        system.early[row.user_input] = reply
         return reply
     if failure is None:
         return _LIKELY
-    what = getattr(failure, "what", str(failure))
+    reason = getattr(failure, "what", str(failure))
     raise SystemCallError(
-        f"the system failed on each of the first {len(tried)} rows; the last one: {what}",
-        where=getattr(failure, "where", None) or under.name,
+        f"the system failed on each of the first {len(first_rows)} rows; the last one: {reason}",
+        where=getattr(failure, "where", None) or system.name,
         hint=getattr(failure, "hint", None) or "ask it one question by hand first",
     ) from failure
 
 
-def beside_gold(evaluation: Evaluation) -> Evaluation:
-    """A note where no passage of any row met gold: texts or ids may be of another kind."""
-    kept = [result.row for result in evaluation.results if result.row is not None]
+def with_gold_note(evaluation: Evaluation) -> Evaluation:
+    """Add a note if no passage of any row is gold: texts or ids may be of another kind."""
+    rows = [result.row for result in evaluation.results if result.row is not None]
     searched = [
         row
-        for row in kept
+        for row in rows
         if (row.retrieved_contexts or row.retrieved_context_ids)
         and (row.reference_spans or row.reference_ids)
     ]
@@ -286,9 +292,9 @@ def beside_gold(evaluation: Evaluation) -> Evaluation:
         )
     else:
         ids, gold = row.retrieved_context_ids, next(iter(row.reference_ids))
-        given = f"such as {ids[0]!r}" if ids else "none"
+        example = f"such as {ids[0]!r}" if ids else "none"
         note = (
-            f"no id of {len(searched)} rows is gold: the system gives {given}, gold is {gold!r} "
+            f"no id of {len(searched)} rows is gold: the system gives {example}, gold is {gold!r} "
             "(`ids` in the system's file names the metadata field to compare)"
         )
     return replace(evaluation, notes=(*evaluation.notes, note))

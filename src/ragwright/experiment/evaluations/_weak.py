@@ -1,4 +1,4 @@
-"""Where an evaluation is weak: slices of rows far below the others, and the lowest rows."""
+"""Weaknesses of an evaluation: slices of rows far below the others, and the lowest rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FEWEST = 3
 """Fewest scored rows of a slice, and of the others."""
 
 _MOST_VALUES = 30
-"""A field with more values names rows and divides them into no slices."""
+"""Most values of a field that divides rows into slices; a field with more names rows."""
 
 _LEVEL = 0.05
 _SHOWN = 5
@@ -27,7 +27,7 @@ class WeakSlice:
     """Rows with a common value that score far worse than the others.
 
     Attributes:
-        by: Field: ``persona_name`` or a metadata field; ``value`` is what the rows share.
+        by: Field: ``persona_name`` or a metadata field; ``value`` is the shared value.
         mean: Mean over the slice, of ``n`` rows; ``rest`` over the ``others``.
         p: Probability of so low a mean for a slice drawn at random from these rows, two-sided,
             multiplied by the number of slices that were looked at.
@@ -63,25 +63,27 @@ class WeakRow:
 
 
 def weak_slices(results: Sequence[RowResult], measures: Iterable[str]) -> tuple[WeakSlice, ...]:
-    """Slices proven weaker than the other rows, the most points lost first.
+    """Return slices proven weaker than the other rows, the most points lost first.
 
     Fields are the persona and the metadata of the rows. The test is that of a sample mean drawn
     without replacement (normal approximation), corrected for all slices and measures (Bonferroni).
     """
-    looked = [found for measure in measures for found in _slices(results, measure)]
+    tested = [
+        tested_slice for measure in measures for tested_slice in _slices_by_field(results, measure)
+    ]
     weak = []
-    for one, better in looked:
-        lost = (one.rest - one.mean) * (1 if better else -1)
-        p = min(1.0, one.p * len(looked))
+    for part, better in tested:
+        lost = (part.rest - part.mean) * (1 if better else -1)
+        p = min(1.0, part.p * len(tested))
         if lost > 0 and p < _LEVEL:
-            weak.append((lost * one.n, replace(one, p=round(p, 6))))
-    return tuple(one for _, one in sorted(weak, key=lambda pair: (-pair[0], pair[1].value)))
+            weak.append((lost * part.n, replace(part, p=round(p, 6))))
+    return tuple(part for _, part in sorted(weak, key=lambda pair: (-pair[0], pair[1].value)))
 
 
 def weak_rows(
     results: Iterable[RowResult], measure: str, *, below: float | None = None, most: int = _SHOWN
 ) -> tuple[WeakRow, ...]:
-    """The rows that score worst, worst first; rows that failed are first.
+    """Return the rows that score worst, worst first; rows that failed are first.
 
     Args:
         results: Stored results.
@@ -91,11 +93,11 @@ def weak_rows(
     """
     scale = known_scale(measure)
     upward = scale is None or scale.higher_is_better
-    bound = below if below is not None else _best(scale)
-    found: list[tuple[float, WeakRow]] = []
+    bound = below if below is not None else _best_value(scale)
+    ordered: list[tuple[float, WeakRow]] = []
     for result in results:
         for score in result.scores:
-            if score.measure != measure or not _counts(score):
+            if score.measure != measure or not _is_scored_or_failed(score):
                 continue
             worse = score.value is None or bound is None
             if not worse and score.value is not None and bound is not None:
@@ -104,25 +106,27 @@ def weak_rows(
                 order = -math.inf if score.value is None else score.value * (1 if upward else -1)
                 question = result.row.user_input if result.row is not None else ""
                 row = WeakRow(measure, result.row_id, question, score.value, score.state)
-                found.append((order, row))
-    return tuple(row for _, row in sorted(found, key=lambda pair: pair[0])[:most])
+                ordered.append((order, row))
+    return tuple(row for _, row in sorted(ordered, key=lambda pair: pair[0])[:most])
 
 
-def _counts(score: Score) -> bool:
+def _is_scored_or_failed(score: Score) -> bool:
     """True if a score is a value or a failure of the system; a row without gold is neither."""
     return score.value is not None or (
         score.state in ("abstained", "errored", "judge_invalid") and not score.unanswerable
     )
 
 
-def _best(scale: MeasureScale | None) -> float | None:
+def _best_value(scale: MeasureScale | None) -> float | None:
     if scale is None:
         return None
     return scale.high if scale.higher_is_better else scale.low
 
 
-def _slices(results: Sequence[RowResult], measure: str) -> Iterator[tuple[WeakSlice, bool]]:
-    """Every slice with its uncorrected p, and whether higher is better."""
+def _slices_by_field(
+    results: Sequence[RowResult], measure: str
+) -> Iterator[tuple[WeakSlice, bool]]:
+    """Return every slice with its uncorrected p, and True if higher is better."""
     scale = known_scale(measure)
     better = scale is None or scale.higher_is_better
     values: list[float] = []
@@ -134,8 +138,8 @@ def _slices(results: Sequence[RowResult], measure: str) -> Iterator[tuple[WeakSl
         values.append(value)
         fields = [name for name in result.row.metadata if name not in _MARKS]
         for by in ("persona_name", *fields):
-            for own in row_values(result.row, by):
-                members.setdefault(by, {}).setdefault(own, []).append(value)
+            for field_value in row_values(result.row, by):
+                members.setdefault(by, {}).setdefault(field_value, []).append(value)
     total, count = sum(values), len(values)
     if count < 2 * _FEWEST:
         return
@@ -143,23 +147,23 @@ def _slices(results: Sequence[RowResult], measure: str) -> Iterator[tuple[WeakSl
     for by, groups in members.items():
         if not 2 <= len(groups) <= _MOST_VALUES:
             continue
-        yield from _tested(measure, by, groups, (total, count, spread), better=better)
+        yield from _slices_of_field(measure, by, groups, (total, count, spread), better=better)
 
 
-def _tested(
+def _slices_of_field(
     measure: str,
     by: str,
     groups: Mapping[str, Sequence[float]],
-    whole: tuple[float, int, float],
+    total_count_spread: tuple[float, int, float],
     *,
     better: bool,
 ) -> Iterator[tuple[WeakSlice, bool]]:
-    total, count, spread = whole
-    for value, mine in groups.items():
-        n = len(mine)
+    total, count, spread = total_count_spread
+    for value, slice_values in groups.items():
+        n = len(slice_values)
         if not value or n < _FEWEST or count - n < _FEWEST or not spread:
             continue
-        mean, rest = sum(mine) / n, (total - sum(mine)) / (count - n)
+        mean, rest = sum(slice_values) / n, (total - sum(slice_values)) / (count - n)
         z = (mean - total / count) / (spread * math.sqrt((1 - n / count) / n))
         p = math.erfc(abs(z) / math.sqrt(2))
         yield WeakSlice(measure, by, value, mean, n, rest, count - n, p), better

@@ -38,9 +38,9 @@ class TrialResult:
     Attributes:
         number: Position in the study; 0 is the project with its current settings.
         values: Swept key -> value.
-        state: How it ended.
+        state: Final state.
         run: Run of its rows, empty if there is none.
-        rows: Rows it was measured on.
+        rows: Number of rows that were measured.
         summaries: One per measure.
         facts: Mean per row of ``cost`` (money, as if every reply were paid), ``seconds`` (time
             of its replies) and ``context_tokens``; those that are known.
@@ -73,12 +73,12 @@ class TrialResult:
         return f"T{self.number:03d}"
 
     def value(self, objective: str) -> float | None:
-        """Mean of a measure over its scored rows, or a fact, rounded to 6 digits; None without."""
+        """Mean of a measure over its scored rows, or a fact, rounded to 6 digits; else None."""
         if objective in FACTS:
-            found = self.facts.get(objective)
+            value = self.facts.get(objective)
         else:
-            found = next((s.mean for s in self.summaries if s.measure == objective), None)
-        return None if found is None else round(found, 6)
+            value = next((s.mean for s in self.summaries if s.measure == objective), None)
+        return None if value is None else round(value, 6)
 
     def ranked_value(self, objective: str) -> float | None:
         """The value for ordering: rows without a score count as the worst value.
@@ -103,7 +103,7 @@ def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Ob
         str(m): Objective(str(m), m.definition.higher_is_better, m.known_scale) for m in measures
     }
     known.update((fact, Objective(fact, False)) for fact in FACTS)
-    found = []
+    objectives = []
     for name in names or [str(measures[0])]:
         if name not in known:
             raise StudyError(
@@ -111,20 +111,20 @@ def objectives_of(names: Sequence[str], measures: Sequence[Measure]) -> tuple[Ob
                 where="study.objective",
                 hint=f"one of: {', '.join(known)}",
             )
-        found.append(known[name])
-    return tuple(found)
+        objectives.append(known[name])
+    return tuple(objectives)
 
 
 def usage_means(results: Sequence[RowResult]) -> dict[str, float]:
-    """Mean usage per answer; a cost that is unknown for one row is unknown."""
-    made = [result.made for result in results if result.made is not None]
-    if not made:
+    """Return the mean usage per answer; a cost that is unknown for one row is unknown."""
+    answers = [result.made for result in results if result.made is not None]
+    if not answers:
         return {}
     facts = {
-        "seconds": fmean(one.usage.seconds for one in made),
-        "context_tokens": fmean(one.context_tokens for one in made),
+        "seconds": fmean(answer.usage.seconds for answer in answers),
+        "context_tokens": fmean(answer.context_tokens for answer in answers),
     }
-    costs = [one.usage.cost if one.usage.calls else 0.0 for one in made]
+    costs = [answer.usage.cost if answer.usage.calls else 0.0 for answer in answers]
     known = [cost for cost in costs if cost is not None]
     if len(known) == len(costs):
         facts["cost"] = fmean(known)
@@ -180,8 +180,10 @@ def leaderboard(
         return (*values, trial.number)
 
     first = objectives[0].name
-    done = [trial for trial in trials if trial.state == "done" and trial.value(first) is not None]
-    return tuple(sorted(done, key=place))
+    finished = [
+        trial for trial in trials if trial.state == "done" and trial.value(first) is not None
+    ]
+    return tuple(sorted(finished, key=place))
 
 
 def pareto_front(
@@ -222,20 +224,22 @@ def survivors(
     With several objectives whole fronts continue, the best first; the last of them is filled up in
     the order of the leaderboard (Jamieson and Talwalkar 2016; fronts as in NSGA-II, Deb 2002).
     """
-    left = list(leaderboard(trials, objectives))
-    wanted = max(1, math.ceil(keep * len(left)))
-    kept: list[TrialResult] = []
-    while left and len(kept) < wanted:
-        front = {trial.number for trial in pareto_front(left, objectives)} or {left[0].number}
-        kept += [trial for trial in left if trial.number in front][: wanted - len(kept)]
-        left = [trial for trial in left if trial.number not in front]
-    return tuple(kept)
+    remaining = list(leaderboard(trials, objectives))
+    count = max(1, math.ceil(keep * len(remaining)))
+    chosen: list[TrialResult] = []
+    while remaining and len(chosen) < count:
+        front = {trial.number for trial in pareto_front(remaining, objectives)} or {
+            remaining[0].number
+        }
+        chosen += [trial for trial in remaining if trial.number in front][: count - len(chosen)]
+        remaining = [trial for trial in remaining if trial.number not in front]
+    return tuple(chosen)
 
 
 def trial_body(trial: TrialResult) -> dict[str, Any]:
-    """A trial as JSON-able values, for the run store.
+    """Return a trial as JSON-able values, for the run store.
 
-    People's grades are left out: they are given later, and read from the project folder.
+    People's grades are left out: they come later, and are read from the project folder.
     """
     body = asdict(trial)
     del body["people"]
@@ -243,10 +247,10 @@ def trial_body(trial: TrialResult) -> dict[str, Any]:
 
 
 def trial_of(body: Mapping[str, Any]) -> TrialResult:
-    """The trial from the values of :func:`trial_body`."""
-    return TrialResult(**{**body, "summaries": tuple(map(_summary, body["summaries"]))})
+    """Rebuild the trial from the values of :func:`trial_body`."""
+    return TrialResult(**{**body, "summaries": tuple(map(_summary_of, body["summaries"]))})
 
 
-def _summary(body: Mapping[str, Any]) -> Summary:
+def _summary_of(body: Mapping[str, Any]) -> Summary:
     scale = body.get("scale")
     return Summary(**{**body, "scale": None if scale is None else MeasureScale(**scale)})

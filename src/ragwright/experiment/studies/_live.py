@@ -1,7 +1,7 @@
 """Running sweeps seen from other processes: their progress in the store, and requests to stop.
 
-The process of a sweep stores its counters every second, and reads whether somebody asked it to
-stop. A process that was killed stores nothing any more, so that it is not taken for running.
+The process of a sweep stores its counters every second, and reads requests to stop. A process that
+was killed stores no more counters, so its sweep does not count as running.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SweepState: TypeAlias = Literal["running", "stopping", "stopped", "complete"]
 _PROGRESS = "progress"
 _STOP = "stop"
 _BEAT = 1.0
-"""Seconds between two times that the counters are stored."""
+"""Seconds between two writes of the counters."""
 
 _LOST = 15.0
 """Seconds without counters after which a process counts as ended."""
@@ -35,7 +35,7 @@ _LOST = 15.0
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """What the process of a sweep has done since it was started.
+    """The progress of a sweep's process since it started.
 
     Attributes:
         at: When this was stored, in seconds since 1970.
@@ -78,19 +78,19 @@ class SweepProgress:
 
 @dataclass(frozen=True, slots=True)
 class KnownSweep:
-    """A stored sweep in a list.
+    """A stored sweep, as an entry of a list.
 
     Attributes:
         id: Its run.
         study: Name of the study.
         testset: Address of its testset.
-        objectives: What its trials are ordered by.
+        objectives: Objectives that order its trials.
         started: Local time, ``2026-11-21 14:31``.
-        state: ``stopping`` if it was asked to stop and has not ended yet; ``stopped`` also if its
-            process was killed.
+        state: ``stopping`` if a stop was requested and it has not ended yet; ``stopped`` also if
+            its process was killed.
         trials: Trials that are stored.
         progress: Counters of its last process, None if it stored none.
-        asked_by: Who asked it to stop; empty if nobody did.
+        asked_by: User who requested the stop; empty without a request.
     """
 
     id: str
@@ -116,9 +116,9 @@ def known_sweeps(project: Project, now: float | None = None) -> tuple[KnownSweep
         project: The project.
         now: Seconds since 1970; the present time by default.
     """
-    moment = time.time() if now is None else now
-    found = project.runs.list(SWEEP)
-    return tuple(_known(project, run, moment) for run in reversed(found))
+    present = time.time() if now is None else now
+    runs = project.runs.list(SWEEP)
+    return tuple(_known_sweep(project, run, present) for run in reversed(runs))
 
 
 def stop_sweep(project: Project, name: str = "", by: str = "") -> KnownSweep:
@@ -129,30 +129,34 @@ def stop_sweep(project: Project, name: str = "", by: str = "") -> KnownSweep:
     Args:
         project: The project.
         name: Its run, or the beginning of it; the running one if empty.
-        by: Who asks; the user of this machine by default.
+        by: Name of the requester; the user of this machine by default.
 
     Raises:
-        StoreError: None runs, or several do.
+        StoreError: No sweep is running, or several are.
     """
-    running = [one for one in known_sweeps(project) if one.running and one.id.startswith(name)]
+    running = [
+        sweep for sweep in known_sweeps(project) if sweep.running and sweep.id.startswith(name)
+    ]
     if len(running) != 1:
-        named = f" that begins with {name!r}" if name else ""
-        what = f"{len(running)} sweeps are running" if running else f"no sweep{named} is running"
-        listed = ", ".join(one.id for one in running)
-        raise StoreError(what, hint=f"name one of: {listed}" if running else None)
-    asked = by or current_user()
-    project.runs.keep(running[0].id, _STOP, {"by": asked, "at": time.time()})
-    return _known(project, project.runs.get(running[0].id), time.time())
+        prefix = f" that begins with {name!r}" if name else ""
+        problem = (
+            f"{len(running)} sweeps are running" if running else f"no sweep{prefix} is running"
+        )
+        ids = ", ".join(sweep.id for sweep in running)
+        raise StoreError(problem, hint=f"name one of: {ids}" if running else None)
+    requester = by or current_user()
+    project.runs.keep(running[0].id, _STOP, {"by": requester, "at": time.time()})
+    return _known_sweep(project, project.runs.get(running[0].id), time.time())
 
 
-def _known(project: Project, run: Run, now: float) -> KnownSweep:
+def _known_sweep(project: Project, run: Run, now: float) -> KnownSweep:
     runs, manifest = project.runs, run.manifest
     progress = _progress_of(runs.kept(run.id, _PROGRESS))
-    asked = str(runs.kept(run.id, _STOP).get("by", ""))
+    requester = str(runs.kept(run.id, _STOP).get("by", ""))
     alive = progress is not None and not progress.ended and now - progress.at < _LOST
     state: SweepState = "complete" if run.state == "complete" else "stopped"
     if run.state == "open" and alive:
-        state = "stopping" if asked else "running"
+        state = "stopping" if requester else "running"
     return KnownSweep(
         run.id,
         str(manifest.get("study", {}).get("name", "")),
@@ -162,26 +166,26 @@ def _known(project: Project, run: Run, now: float) -> KnownSweep:
         state,
         len(runs.states(run.id)),
         progress,
-        asked,
+        requester,
     )
 
 
 def _progress_of(body: Mapping[str, Any]) -> SweepProgress | None:
-    known = {one.name for one in fields(SweepProgress)}
+    names = {entry.name for entry in fields(SweepProgress)}
     with suppress(TypeError):
-        return SweepProgress(**{name: body[name] for name in body if name in known})
+        return SweepProgress(**{name: body[name] for name in body if name in names})
     return None
 
 
 class Pulse:
-    """Stores the counters of a sweep while it is open, and stops it where somebody asks for it.
+    """Stores the counters of a sweep while it is open, and stops it on request.
 
     Args:
         project: The project of the sweep.
         run: Its run.
         planned: Trials of the study.
         ended: Returns the number of trials that have ended.
-        stop: Called once with the reason when it must stop, on a thread of its own.
+        stop: Called once with the reason for a stop, on a separate thread.
     """
 
     def __init__(
@@ -222,16 +226,16 @@ class Pulse:
 
     def _beat(self) -> None:
         while not self._over.wait(_BEAT):
-            # What cannot be stored or read now may be in a second; the sweep goes on without.
+            # The store may work again in a second; the sweep goes on without it.
             with suppress(RagwrightError):
-                self._look()
+                self._check_for_stop()
                 self._store()
 
-    def _look(self) -> None:
-        asked = self._project.runs.kept(self._run, _STOP).get("by")
-        if asked and self._reason is None:
+    def _check_for_stop(self) -> None:
+        requester = self._project.runs.kept(self._run, _STOP).get("by")
+        if requester and self._reason is None:
             self._reason = Interrupted(
-                f"{asked} asked this sweep to stop",
+                f"{requester} asked this sweep to stop",
                 hint="run the same command again to continue: rows and replies are kept",
             )
             self._stop(self._reason)
@@ -241,10 +245,10 @@ class Pulse:
 
     def _store(self, ended: bool = False) -> None:
         runners = self._project.runners
-        counted = [runner.progress for runner in runners]
-        last = max(counted, key=lambda one: one.began, default=None)
+        counters = [runner.progress for runner in runners]
+        last = max(counters, key=lambda counter: counter.began, default=None)
         waiting = None if last is None else last.waiting
-        said = SweepProgress(
+        progress = SweepProgress(
             at=time.time(),
             process=self._process,
             trials=self._ended(),
@@ -253,12 +257,12 @@ class Pulse:
             of_rows=None if last is None else last.total,
             rate=0.0 if last is None else round(last.rate, 3),
             spent=round(self._project.spent, 9),
-            calls=sum(one.calls for one in counted),
-            reused=sum(one.reused for one in counted),
-            prompt_tokens=sum(one.prompt_tokens for one in counted),
-            completion_tokens=sum(one.completion_tokens for one in counted),
-            possibly_billed=sum(one.possibly_billed for one in counted),
+            calls=sum(counter.calls for counter in counters),
+            reused=sum(counter.reused for counter in counters),
+            prompt_tokens=sum(counter.prompt_tokens for counter in counters),
+            completion_tokens=sum(counter.completion_tokens for counter in counters),
+            possibly_billed=sum(counter.possibly_billed for counter in counters),
             waiting="" if waiting is None else f"{waiting.lane}, {waiting.seconds:.0f} s",
             ended=ended,
         )
-        self._project.runs.keep(self._run, _PROGRESS, asdict(said))
+        self._project.runs.keep(self._run, _PROGRESS, asdict(progress))

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ALL = 100
-"""Answers of a study (trials times rows) up to which a dry run goes through each of them."""
+"""Most answers of a study (trials times rows) for which a dry run goes through each of them."""
 
 _PART = 40
-"""Of more, a dry run goes through one row in so many, and one document in so many."""
+"""Beyond that, a dry run goes through one row in this many, and one document in this many."""
 
 _CHARACTERS = 200_000
-"""Least text, in characters, that an index is built of in a dry run on a sample."""
+"""Least text, in characters, of an index that a dry run builds on a sample."""
 
 _MARGIN = 0.2
-"""Share by which the ends of what a sample says are moved out; `benchmarks/sweep.py` checks it."""
+"""Share by which a sample's low and high ends are widened; `benchmarks/sweep.py` checks it."""
 
 _ENDS = 5
-"""Of the answers of a sample, one in so many is walked for the low and the high end, too."""
+"""One answer of a sample in this many is also walked for the low and the high end."""
 
 _WIDTH = 8
 """Length of stand-in vectors for a server that was never called."""
@@ -114,52 +114,52 @@ def forecast_sweep(project: Project, study: Study) -> SweepForecast:
 
 
 class _Rehearsal:
-    """One dry run under way."""
+    """A dry run in progress."""
 
     def __init__(self, project: Project, study: Study, aside: Store, stack: ExitStack) -> None:
-        self._bench = project
+        self._project = project
         self._study = study
         self._aside = aside
         self._stack = stack
         self._families: list[tuple[Models, Project]] = []
         self._variants: dict[int, Project] = {}
-        self._flying: set[str] = set()
+        self._in_flight: set[str] = set()
         self._current: dict[str, bool] = {}
         self._unmeasured: set[str] = set()
         self._makers: dict[tuple[int, float], list[Maker]] = {}
-        self._whole = True
+        self._complete = True
         self._walked: list[Row] = []
-        self._held = (0, 0)
+        self._document_share = (0, 0)
 
     def forecast(self) -> SweepForecast:
         """Walk every trial on all rows, or on a sample of them where there are many."""
-        project, options = self._bench, self._study.options
+        project, options = self._project, self._study.options
         if not project.store.holds(project.pair):
             project.target()  # raises with what is missing
             raise RetrieveError("nothing is indexed")
         base = self._variant(Trial(0, {}))
-        how = trial_how(self._study)
+        evaluating = trial_how(self._study)
         testset, measures, _ = planned(
-            base, study_rows(project, self._study), options.measures, how
+            base, study_rows(project, self._study), options.measures, evaluating
         )
         points = list(self._points())
-        self._whole = (len(points) + 1) * len(testset.rows) <= _ALL
-        strata = [self._sampled(rows, testset.name) for rows in self._strata(testset)]
+        self._complete = (len(points) + 1) * len(testset.rows) <= _ALL
+        strata = [self._sampled_groups(rows, testset.name) for rows in self._strata(testset)]
         self._walked = [row for groups in strata for rows, _ in groups for row in rows]
         trials, invalid = self._trials(points)
-        for groups, of in zip(strata, self._rounds(trials, strata), strict=True):
+        for groups, round_trials in zip(strata, self._rounds(trials, strata), strict=True):
             for rows, times in groups:
-                for trial in of:
+                for trial in round_trials:
                     variant = self._variant(trial)
                     drawn = replace(testset, rows=rows)
-                    _, _, work = planned(variant, drawn, measures, how, sampled=True)
-                    self._add(variant, [make for _, make in work.items], times)
+                    _, _, evaluation = planned(variant, drawn, measures, evaluating, sampled=True)
+                    self._add_flows(variant, [make for _, make in evaluation.items], times)
         return SweepForecast(
             len(trials),
             invalid,
             len(testset.rows),
-            self._built,
-            self._summed(),
+            self._missing_indexes,
+            self._total_forecast(),
             self._notes(testset),
         )
 
@@ -169,17 +169,17 @@ class _Rehearsal:
         return grid_points(self._study) if grid else random_points(self._study)
 
     def _trials(self, points: Sequence[Mapping[str, Any]]) -> tuple[list[Trial], int]:
-        """Trials that can be run, and how many cannot."""
-        found = [Trial(0, {})]
+        """Return the trials that can be run, and the number of those that cannot."""
+        trials = [Trial(0, {})]
         for number, point in enumerate(points, 1):
             trial = Trial(number, point)
             with suppress(ConfigError):
                 self._variant(trial)
-                found.append(trial)
-        return found, len(points) + 1 - len(found)
+                trials.append(trial)
+        return trials, len(points) + 1 - len(trials)
 
     def _strata(self, testset: Testset) -> Iterator[tuple[Row, ...]]:
-        """The rows that each round is the first to see; a rung holds the rows of those before."""
+        """The rows that each round sees first; a rung includes the rows of earlier rungs."""
         options, seen = self._study.options, set[str]()
         rungs = [rung for rung in options.rungs if rung < testset.questions]
         for rows in (*(testset.subset(rung, options.seed).rows for rung in rungs), testset.rows):
@@ -189,75 +189,75 @@ class _Rehearsal:
     def _rounds(
         self, trials: Sequence[Trial], strata: Sequence[object]
     ) -> Iterator[Sequence[Trial]]:
-        """The trials that each round runs: with rungs any of them stand for those that go on."""
+        """The trials of each round: with rungs, any trials stand for those that continue."""
         options = self._study.options
         for _ in strata[1:]:
             yield trials
-            going = math.ceil(options.keep * (len(trials) - 1))
-            trials = trials[: 1 + max(1, going)]
+            count = math.ceil(options.keep * (len(trials) - 1))
+            trials = trials[: 1 + max(1, count)]
         yield trials
 
-    def _sampled(self, rows: tuple[Row, ...], testset: str) -> list[tuple[tuple[Row, ...], float]]:
-        """Rows that are walked, in groups, and how many rows each of a group stands for.
+    def _sampled_groups(
+        self, rows: tuple[Row, ...], testset: str
+    ) -> list[tuple[tuple[Row, ...], float]]:
+        """Return groups of rows to walk, and the number of rows that each row stands for.
 
         Rows that an earlier run has seen are a group, since replies for them are known; so are
         those that a persona's own model answers.
         """
-        if self._whole or not rows:
+        if self._complete or not rows:
             return [(rows, 1.0)]
         groups: dict[tuple[bool, str], list[Row]] = {}
         for row in rows:
-            model = self._bench.persona(row.persona_name).model
-            groups.setdefault((row.id in self._seen(testset), model), []).append(row)
-        found = []
+            model = self._project.persona(row.persona_name).model
+            groups.setdefault((row.id in self._rows_seen(testset), model), []).append(row)
+        samples = []
         for group in groups.values():
             drawn = sorted(group, key=lambda row: text_hash(f"forecast\x00{row.id}"))
             drawn = drawn[: max(1, round(len(group) / _PART))]
-            found.append((tuple(drawn), len(group) / len(drawn)))
-        return found
+            samples.append((tuple(drawn), len(group) / len(drawn)))
+        return samples
 
     def _variant(self, trial: Trial) -> Project:
         """A trial's project, with a temporary index if its own is missing or out of date."""
         known = self._variants.get(trial.number)
         if known is not None:
             return known
-        made = variant_of(self._bench, self._study, trial)
-        twin = next((twin for models, twin in self._families if models is made.models), None)
-        twin = twin or self._family(made)
-        made.models = twin.models
-        made.__dict__["runner"] = twin.runner
-        pair, model = made.pair, made.settings.embed.model
+        variant = variant_of(self._project, self._study, trial)
+        twin = next((twin for models, twin in self._families if models is variant.models), None)
+        twin = twin or self._family(variant)
+        variant.models = twin.models
+        variant.__dict__["runner"] = twin.runner
+        pair, model = variant.pair, variant.settings.embed.model
         if pair.embedder and not pair.dimensions:
-            made.models.known_dimensions[model] = _WIDTH
-            made.__dict__["pair"] = replace(pair, dimensions=_WIDTH)
+            variant.models.known_dimensions[model] = _WIDTH
+            variant.__dict__["pair"] = replace(pair, dimensions=_WIDTH)
             if model not in self._unmeasured:
                 self._unmeasured.add(model)
-                self._add(made, [lambda: embed(model, ["How long is a vector?"])])
-        if not self._is_current(made):
-            made.__dict__.update(store=self._aside, views=twin.views)
-        self._variants[trial.number] = made
-        return made
+                self._add_flows(variant, [lambda: embed(model, ["How long is a vector?"])])
+        if not self._is_current(variant):
+            variant.__dict__.update(store=self._aside, views=twin.views)
+        self._variants[trial.number] = variant
+        return variant
 
-    def _is_current(self, made: Project) -> bool:
-        """True if the index is up to date with the project's documents; else it is built
-        temporarily.
-        """
-        key = made.pair.key
+    def _is_current(self, variant: Project) -> bool:
+        """True if the index holds the project's documents; else it is built temporarily."""
+        key = variant.pair.key
         if key not in self._current:
-            project = self._bench
+            project = self._project
             wanted = project.store.content_hashes(project.pair)
-            self._current[key] = made.store.content_hashes(made.pair) == wanted
+            self._current[key] = variant.store.content_hashes(variant.pair) == wanted
             if not self._current[key]:
-                self._build(made)
+                self._build(variant)
         return self._current[key]
 
-    def _family(self, made: Project) -> Project:
+    def _family(self, variant: Project) -> Project:
         """A shared project for all trials with equal requests."""
-        settings, session = made.settings, self._bench.session
-        twin = made.variant(settings)
-        twin.models = Models(settings.models, settings.embed, self._bench.folder.root)
-        twin.models.known_dimensions.update(made.models.known_dimensions)
-        twin.__dict__["views"] = _Beside(made.views, self._aside)
+        settings, session = variant.settings, self._project.session
+        twin = variant.variant(settings)
+        twin.models = Models(settings.models, settings.embed, self._project.folder.root)
+        twin.models.known_dimensions.update(variant.models.known_dimensions)
+        twin.__dict__["views"] = _Beside(variant.views, self._aside)
         options = RunnerOptions(
             concurrency=settings.budget.concurrency,
             jobs=session.jobs,
@@ -265,58 +265,60 @@ class _Rehearsal:
             attempt=session.attempt,
         )
         twin.__dict__["runner"] = Runner(
-            twin.routes(twin.views), options, replies=self._bench.replies
+            twin.routes(twin.views), options, replies=self._project.replies
         )
         self._stack.callback(twin.runner.close)
-        self._families.append((made.models, twin))
+        self._families.append((variant.models, twin))
         return twin
 
-    def _seen(self, testset: str) -> frozenset[str]:
-        """Rows of the testset that trials were run on; of runs on equal rows the first is read."""
+    def _rows_seen(self, testset: str) -> frozenset[str]:
+        """Rows of the testset in earlier trials; of runs on equal rows one is read."""
         runs = {
             run.manifest.get("rows"): run.id
-            for run in reversed(self._bench.runs.list(TRIAL))
+            for run in reversed(self._project.runs.list(TRIAL))
             if run.manifest.get("testset") == testset
         }
-        return frozenset(row for run in runs.values() for row in self._bench.runs.states(run))
+        return frozenset(row for run in runs.values() for row in self._project.runs.states(run))
 
-    def _add(self, made: Project, makers: Sequence[Maker], times: float = 1.0) -> None:
-        """Flows to walk, each of which stands for so many."""
-        self._makers.setdefault((id(made.runner), times), []).extend(makers)
+    def _add_flows(self, variant: Project, makers: Sequence[Maker], times: float = 1.0) -> None:
+        """Add flows to walk, each of which stands for ``times`` flows."""
+        self._makers.setdefault((id(variant.runner), times), []).extend(makers)
 
-    def _summed(self) -> Forecast:
-        """What all flows would call; what a sample says has wider ends."""
+    def _total_forecast(self) -> Forecast:
+        """Forecast all flows; estimates from a sample have wider ends."""
         runners = {id(twin.runner): twin.runner for _, twin in self._families}
-        found: Forecast | None = None
+        total: Forecast | None = None
         for (runner, times), makers in self._makers.items():
             part = runners[runner].forecast(makers, ends=times == 1)
             if times > 1:
                 ends = runners[runner].forecast(makers[::_ENDS])
                 part = part.scaled(times, ends, _MARGIN)
-            found = part if found is None else found + part
-        assert found is not None
-        return found
+            total = part if total is None else total + part
+        assert total is not None
+        return total
 
-    def _build(self, made: Project) -> None:
-        project, model = self._bench, made.settings.embed.model
-        local = bool(model) and made.models.is_local(model)
+    def _build(self, variant: Project) -> None:
+        project, model = self._project, variant.settings.embed.model
+        local = bool(model) and variant.models.is_local(model)
         reader = StoredDocuments(project.store, project.pair, self._documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
-        ingest = Ingest(project.store, made.pair, made.chunker, (model, local), made.runner, None)
-        makers = ingest.rehearse(feeds, unfetched, self._aside, self._flying)
-        held, of = self._held
-        self._add(made, makers, of / held if held else 1.0)
+        ingest = Ingest(
+            project.store, variant.pair, variant.chunker, (model, local), variant.runner, None
+        )
+        makers = ingest.rehearse(feeds, unfetched, self._aside, self._in_flight)
+        held, total = self._document_share
+        self._add_flows(variant, makers, total / held if held else 1.0)
 
     @cached_property
     def _documents(self) -> frozenset[str] | None:
         """The documents that missing indexes are built of; None for all.
 
-        Of many they are the gold of the rows that are walked, and others drawn until they have
-        so many characters, at least one in so many documents.
+        For a large corpus these are the gold documents of the walked rows, and others drawn until
+        both the number of characters and the share of documents are reached.
         """
-        if self._whole:
+        if self._complete:
             return None
-        project = self._bench
+        project = self._project
         names = project.store.content_hashes(project.pair).keys()
         gold = {name for row in self._walked for name in row.reference_ids}
         gold |= {span.document_id for row in self._walked for span in row.reference_spans}
@@ -331,31 +333,31 @@ class _Rehearsal:
             chosen.add(name)
         if len(chosen) == len(names):
             return None
-        self._held = (len(chosen), len(names))
+        self._document_share = (len(chosen), len(names))
         return frozenset(chosen)
 
     @property
-    def _built(self) -> int:
-        """Indexes that are missing or out of date."""
+    def _missing_indexes(self) -> int:
+        """Number of indexes that are missing or out of date."""
         return sum(not current for current in self._current.values())
 
     def _notes(self, testset: Testset) -> tuple[str, ...]:
         options, notes = self._study.options, []
-        if not self._whole:
+        if not self._complete:
             notes.append(
                 f"estimated from {len(self._walked)} of {len(testset.rows)} rows, every trial of "
                 f"them: low and high are {_MARGIN:.0%} further out"
             )
-        held, of = self._held
+        held, total = self._document_share
         if held:
-            notes.append(f"missing indexes are estimated from {held} of {of} documents")
+            notes.append(f"missing indexes are estimated from {held} of {total} documents")
         if options.search == "tpe":
             notes.append("tpe: random points replace those that results will suggest")
         if options.rungs:
             notes.append("rungs: which trials continue is not known yet, so any are counted")
-        if self._built:
+        if self._missing_indexes:
             notes.append(
-                f"{self._built} indexes would be built: prompts are estimated on stand-ins for "
-                "their vectors"
+                f"{self._missing_indexes} indexes would be built: prompts are estimated on "
+                "stand-ins for their vectors"
             )
         return tuple(notes)

@@ -62,24 +62,24 @@ class ListSampler(Sampler):
 
 
 def grid_points(study: Study) -> Iterator[Mapping[str, Any]]:
-    """Every combination of values, the last key changing first; or the points that are listed."""
+    """Every combination of values, the last key changing first; or the listed points."""
     if study.points:
         yield from study.points
         return
-    for chosen in itertools.product(*(axis.values for axis in study.axes)):
-        yield {axis.key: value for axis, value in zip(study.axes, chosen, strict=True)}
+    for values in itertools.product(*(axis.values for axis in study.axes)):
+        yield {axis.key: value for axis, value in zip(study.axes, values, strict=True)}
 
 
 def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
-    """``study.trials`` different points, drawn with the study's seed; fewer if there are fewer.
+    """Draw ``study.trials`` different points with the study's seed; fewer if there are fewer.
 
-    A list is drawn from uniformly, a range uniformly or by its logarithm.
+    Values of a list are drawn uniformly, those of a range uniformly or by their logarithm.
     """
     draw = random.Random(study.options.seed)  # noqa: S311 - a search, no secret
     seen: set[str] = set()
     missed = 0
     while len(seen) < study.options.trials and missed < _DRAWS:
-        point = {axis.key: _drawn(axis, draw) for axis in study.axes}
+        point = {axis.key: _drawn_value(axis, draw) for axis in study.axes}
         key = canonical_json(point)
         if key in seen:
             missed += 1
@@ -89,16 +89,16 @@ def random_points(study: Study) -> Iterator[Mapping[str, Any]]:
         yield point
 
 
-def _drawn(axis: Axis, draw: random.Random) -> Any:
+def _drawn_value(axis: Axis, draw: random.Random) -> Any:
     if axis.range is None:
         return axis.values[draw.randrange(len(axis.values))]
     return placed_in(axis.range, draw.random())
 
 
 def placed_in(among: Range, share: float) -> float | int:
-    """The value at a share (0 to 1) of a range; each of its steps has an equal share.
+    """Return the value at a share (0 to 1) of a range; each of its steps has an equal share.
 
-    On a logarithmic scale a whole number has the share of the values that are rounded to it.
+    On a logarithmic scale, a whole number's share is that of the values that round to it.
     """
     if among.steps is not None:
         value = among.low + min(int(share * among.steps), among.steps - 1) * (among.step or 1)

@@ -13,32 +13,32 @@ from ._study import FACTS
 
 def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score]:
     """Row id -> score of an objective; a fact of making an answer counts as a score."""
-    found = {}
+    scores = {}
     for result in results:
         if name not in FACTS:
             score = next((s for s in result.scores if s.measure == name), None)
             if score is None:
                 raise StudyError(f"the rows have no score for {name}", where=result.row_id)
-            found[result.row_id] = score
+            scores[result.row_id] = score
             continue
         value = None if result.made is None else _fact(result, name)
-        found[result.row_id] = (
+        scores[result.row_id] = (
             Score(name, "not_applicable", reason="the project answered no row")
             if value is None
             else Score(name, "scored", value)
         )
-    return found
+    return scores
 
 
 def _fact(result: RowResult, name: str) -> float | None:
-    made = result.made
-    if made is None:
+    answer = result.made
+    if answer is None:
         return None
     if name == "context_tokens":
-        return float(made.context_tokens)
+        return float(answer.context_tokens)
     if name == "seconds":
-        return made.usage.seconds
-    return made.usage.cost if made.usage.calls else 0.0
+        return answer.usage.seconds
+    return answer.usage.cost if answer.usage.calls else 0.0
 
 
 def selection_of(

@@ -69,7 +69,7 @@ class StudyOptions:
 class Range:
     """Values between two ends, both included; on a logarithmic scale if ``log`` is set.
 
-    With a ``step`` only every step from ``low`` on; ``whole`` ones are whole numbers.
+    With a ``step``, only every step from ``low`` on; if ``whole``, only whole numbers.
     """
 
     low: float
@@ -131,22 +131,20 @@ class Study:
 
     @property
     def judging(self) -> tuple[Axis, ...]:
-        """Swept keys of the section ``judge``: they show how much a ranking depends on the
-        judge.
-        """
+        """Swept keys of the section ``judge``: they show a ranking's dependence on the judge."""
         return tuple(axis for axis in self.axes if axis.path[0] == "judge")
 
     @property
     def sweeps_embedder(self) -> bool:
-        """True where the embedding model is swept: no cosine of one compares with another's."""
+        """True if the embedding model is swept: cosines of different models do not compare."""
         return any(axis.path == ("embed", "model") for axis in self.axes)
 
     def settings_of(self, values: Mapping[str, Any]) -> dict[tuple[str, ...], Any]:
-        """Key paths that override the project file for a trial."""
+        """Return the key paths that override the project file for a trial."""
         return {**self.fixed, **{axis.path: values[axis.key] for axis in self.axes}}
 
     def described(self) -> dict[str, Any]:
-        """The study as JSON-able values for a run's manifest."""
+        """Return the study as JSON-able values for a run's manifest."""
         points = {"points": [dict(point) for point in self.points]} if self.points else {}
         return points | {
             "name": self.name,
@@ -177,7 +175,7 @@ def load_study(file: Path, sections: Mapping[str, type[Any]]) -> Study:
 
 
 def stored_study(body: Mapping[str, Any]) -> Study:
-    """The study from the values of :meth:`Study.described`; without places."""
+    """Rebuild the study from the values of :meth:`Study.described`; without places."""
     options: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in body["options"].items()
@@ -210,19 +208,19 @@ def study_of(placed: Placed, name: str, sections: Mapping[str, type[Any]]) -> St
         if section not in sections:
             known = (*sections, "models", "study")
             raise unknown_key(section, known, placed, (section,))
-        for found in _leaves(value, sections[section], placed, (section,)):
-            if isinstance(found, Axis):
-                axes.append(found)
+        for leaf in _study_leaves(value, sections[section], placed, (section,)):
+            if isinstance(leaf, Axis):
+                axes.append(leaf)
             else:
-                fixed[found[0]] = found[1]
+                fixed[leaf[0]] = leaf[1]
     paths = [axis.path for axis in axes] + list(fixed)
     places = {path: placed.where(*path) for path in paths}
     study = Study(name, options, tuple(axes), fixed, places)
-    _check(study, placed)
+    _check_study(study, placed)
     return study
 
 
-def _check(study: Study, placed: Placed) -> None:
+def _check_study(study: Study, placed: Placed) -> None:
     options = study.options
     if not study.axes:
         raise StudyError(
@@ -265,10 +263,10 @@ def _check_size(study: Study, placed: Placed) -> None:
             hint=f"sweep fewer keys or values (at most {options.most:,}: study.most), or search "
             "among them: study: {search: tpe, trials: 60}",
         )
-    asked = options.trials if size is None else min(options.trials, size)
-    if options.search != "grid" and asked > options.most:
+    trials = options.trials if size is None else min(options.trials, size)
+    if options.search != "grid" and trials > options.most:
         raise StudyError(
-            f"the study has {counted(asked, 'trial')}",
+            f"the study has {counted(trials, 'trial')}",
             where=placed.where("study", "trials"),
             hint=f"use fewer (at most {options.most:,}: study.most)",
         )
@@ -294,7 +292,7 @@ def _check_judging(study: Study) -> None:
             )
 
 
-def _leaves(
+def _study_leaves(
     value: Any, kind: type[Any], placed: Placed, path: tuple[str, ...]
 ) -> Iterator[Axis | tuple[tuple[str, ...], Any]]:
     """Swept keys and fixed values below a path."""
@@ -309,31 +307,33 @@ def _leaves(
             raise unknown_key(key, hints, placed, here)
         hint = hints[key]
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            yield from _leaves(item, hint, placed, here)
+            yield from _study_leaves(item, hint, placed, here)
         elif isinstance(item, Mapping) and {"low", "high"} <= item.keys() <= _RANGE:
-            yield Axis(here, range=_range(item, hint, placed, here), where=placed.where(*here))
-        elif isinstance(item, list) and _depth(item) > _nesting(hint):
-            yield Axis(here, _distinct(item, placed, here), where=placed.where(*here))
+            yield Axis(here, range=_range_of(item, hint, placed, here), where=placed.where(*here))
+        elif isinstance(item, list) and _list_depth(item) > _list_nesting(hint):
+            yield Axis(here, _distinct_values(item, placed, here), where=placed.where(*here))
         else:
             yield here, item
 
 
-def _distinct(items: Sequence[Any], placed: Placed, path: tuple[str, ...]) -> tuple[Any, ...]:
-    found: list[Any] = []
+def _distinct_values(
+    items: Sequence[Any], placed: Placed, path: tuple[str, ...]
+) -> tuple[Any, ...]:
+    values: list[Any] = []
     for item in items:
-        if any(item == other and type(item) is type(other) for other in found):
+        if any(item == other and type(item) is type(other) for other in values):
             raise StudyError(
                 f"{'.'.join(path)} contains {item!r} twice",
                 where=placed.where(*path),
                 hint="write every value once",
             )
-        found.append(item)
-    if not found:
+        values.append(item)
+    if not values:
         raise StudyError(f"{'.'.join(path)} has no values", where=placed.where(*path))
-    return tuple(found)
+    return tuple(values)
 
 
-def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, ...]) -> Range:
+def _range_of(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, ...]) -> Range:
     name = ".".join(path)
     kinds = set(get_args(hint)) or {hint}
     if not kinds & {int, float}:
@@ -344,8 +344,8 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
         raise StudyError(f"the ends of {name} must be numbers", where=placed.where(*path))
     if not all(abs(n) <= _LARGEST for n in numbers):
         raise StudyError(f"the ends of {name} are too large", where=placed.where(*path))
-    whole = float not in kinds
-    if whole and any(n != int(n) for n in numbers):
+    whole_numbers = float not in kinds
+    if whole_numbers and any(n != int(n) for n in numbers):
         raise StudyError(
             f"{name} takes whole numbers, and its range has others",
             where=placed.where(*path),
@@ -362,26 +362,26 @@ def _range(item: Mapping[str, Any], hint: Any, placed: Placed, path: tuple[str, 
         raise StudyError(
             f"{name} has both step and log", where=placed.where(*path), hint="choose one"
         )
-    if whole:
+    if whole_numbers:
         low, high, step = int(low), int(high), None if step is None else int(step)
-    found = Range(low, high, log, step, whole)
-    if step is not None and found.steps is not None:
-        last = round(low + (found.steps - 1) * step, 9)
+    checked = Range(low, high, log, step, whole_numbers)
+    if step is not None and checked.steps is not None:
+        last = round(low + (checked.steps - 1) * step, 9)
         if abs(high - last) > _ALMOST * step:
             raise StudyError(
                 f"{high:g}, the end of {name}, is not reached by steps of {step:g} from {low:g}",
                 where=placed.where(*path),
                 hint=f"write  high: {last + step:g}" + (f"  or {last:g}" if last > low else ""),
             )
-    return found
+    return checked
 
 
-def _nesting(hint: Any) -> int:
+def _list_nesting(hint: Any) -> int:
     """Nesting of lists in a key's own values: 0 for a number or a text."""
     if typing.get_origin(hint) is tuple:
-        return 1 + _nesting(get_args(hint)[0])
-    return max((_nesting(part) for part in get_args(hint) if part is not Ellipsis), default=0)
+        return 1 + _list_nesting(get_args(hint)[0])
+    return max((_list_nesting(part) for part in get_args(hint) if part is not Ellipsis), default=0)
 
 
-def _depth(value: Any) -> int:
-    return 1 + max(map(_depth, value), default=0) if isinstance(value, list) else 0
+def _list_depth(value: Any) -> int:
+    return 1 + max(map(_list_depth, value), default=0) if isinstance(value, list) else 0

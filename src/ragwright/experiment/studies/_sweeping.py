@@ -77,10 +77,10 @@ _PACE = frozenset(
         "timeout",
     }
 )
-"""Settings of a model that do not affect replies."""
+"""Settings of a model that do not affect its replies."""
 
 _OVERRIDES = "overrides"
-"""What is kept of a sweep beside its manifest: the values of ``--set`` it was run with."""
+"""Stored beside a sweep's manifest: the values of ``--set`` it was run with."""
 
 _TRIED = 200
 """Most combinations tried for a value that is invalid with the current settings."""
@@ -88,11 +88,11 @@ _TRIED = 200
 
 @dataclass(frozen=True, slots=True)
 class Sweeping:
-    """Settings of a sweep's run.
+    """Options of a sweep's run.
 
     Attributes:
-        retry_errors: Also run rows again that failed.
-        on_trial: Gets every trial as it ends.
+        retry_errors: Also rerun rows that failed.
+        on_trial: Called with every trial as it ends.
     """
 
     retry_errors: bool = False
@@ -135,7 +135,9 @@ class SweepResult:
         """The trials as a table, best first, for a notebook."""
         records = self.to_records()
         head = list(records[0]) if records else ["trial"]
-        return html_table(head, ([one[name] for name in head] for one in records), self.testset)
+        return html_table(
+            head, ([record[name] for name in head] for record in records), self.testset
+        )
 
     def to_records(self) -> list[dict[str, Any]]:
         """One flat record per trial, best first: its values, means and facts."""
@@ -149,7 +151,7 @@ class SweepResult:
                 "state": trial.state,
                 **{key: trial.shown.get(key) for key in keys},
                 **dict.fromkeys(self.measures),
-                **{one.measure: one.mean for one in trial.summaries},
+                **{summary.measure: summary.mean for summary in trial.summaries},
                 **{name: trial.facts.get(name) for name in facts},
             }
             for trial in trials
@@ -165,12 +167,12 @@ class SweepResult:
 
     @property
     def board(self) -> tuple[TrialResult, ...]:
-        """Trials with a value, best first; with several judges those of the first."""
+        """Trials with a value, best first; with several judges, those of the first."""
         return leaderboard(self.judged_by_first, self.objectives)
 
     @property
     def front(self) -> tuple[TrialResult, ...]:
-        """Trials that no other is better than on every objective, by number."""
+        """Trials that no other trial dominates, by number."""
         return pareto_front(self.judged_by_first, self.objectives)
 
     @property
@@ -183,7 +185,7 @@ class SweepResult:
             if trial.number not in first:
                 judge = ", ".join(f"{key}={trial.values[key]}" for key in keys)
                 groups.setdefault(judge, []).append(trial)
-        return {judge: leaderboard(of, self.objectives) for judge, of in groups.items()}
+        return {judge: leaderboard(group, self.objectives) for judge, group in groups.items()}
 
     @property
     def judged_by_first(self) -> tuple[TrialResult, ...]:
@@ -212,17 +214,17 @@ def read_study(project: Project, file: Path) -> Study:
         )
     for axis in study.axes:
         for value in axis.values:
-            _try(project, study, axis, value)
+            _check_value(project, study, axis, value)
     _check_personas(project, study)
     return study
 
 
 def _check_personas(project: Project, study: Study) -> None:
-    named = [(name, "study.personas") for name in study.options.personas]
+    names = [(name, "study.personas") for name in study.options.personas]
     for axis in study.axes:
         if axis.path == ("answer", "persona"):
-            named += [(str(value), axis.where) for value in axis.values if value]
-    for name, where in named:
+            names += [(str(value), axis.where) for value in axis.values if value]
+    for name, where in names:
         if name not in project.personas:
             raise StudyError(
                 f"unknown persona {name!r}",
@@ -231,20 +233,20 @@ def _check_personas(project: Project, study: Study) -> None:
             )
 
 
-def _try(project: Project, study: Study, axis: Axis, value: Any) -> None:
+def _check_value(project: Project, study: Study, axis: Axis, value: Any) -> None:
     """Build settings with a value; a value that is invalid alone may be valid with others."""
     try:
-        found = _settings(project, study, {**study.fixed, axis.path: value})
+        settings = _trial_settings(project, study, {**study.fixed, axis.path: value})
     except ConfigError as error:
         among = replace(study, axes=tuple(a for a in study.axes if a != axis and a.values))
         for point in islice(grid_points(among), _TRIED):
             with suppress(ConfigError):
-                _settings(project, study, {**among.settings_of(point), axis.path: value})
+                _trial_settings(project, study, {**among.settings_of(point), axis.path: value})
                 return
         raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
     if axis.path[0] == "prompt":
         try:
-            prompt_parts(found.prompt)
+            prompt_parts(settings.prompt)
         except PromptError as error:
             raise ConfigError(error.what, where=axis.where, hint=error.hint) from error
 
@@ -260,13 +262,15 @@ def variant_of(project: Project, study: Study, trial: Trial) -> Project:
     """
     judge = {path: value for path, value in study.fixed.items() if path[0] == "judge"}
     judge |= {axis.path: axis.values[0] for axis in study.judging if axis.values}
-    laid = study.settings_of(trial.values) if trial.number else judge
-    return project.variant(_settings(project, study, laid))
+    values = study.settings_of(trial.values) if trial.number else judge
+    return project.variant(_trial_settings(project, study, values))
 
 
-def _settings(project: Project, study: Study, laid: Mapping[tuple[str, ...], Any]) -> Settings:
-    over = Overrides({**laid}, study.places)
-    return load_settings(project.folder.file, project.session.overrides, over)
+def _trial_settings(
+    project: Project, study: Study, values: Mapping[tuple[str, ...], Any]
+) -> Settings:
+    overrides = Overrides({**values}, study.places)
+    return load_settings(project.folder.file, project.session.overrides, overrides)
 
 
 @at_work("sweep")
@@ -306,7 +310,7 @@ class TrialPlan:
 
 
 def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
-    """How the rows of a study's trials are run."""
+    """Return the options for evaluating a study's trials."""
     options = study.options
     return Evaluating(
         resume=True,
@@ -320,16 +324,20 @@ def trial_how(study: Study, retry_errors: bool = False) -> Evaluating:
 def trial_plan(
     trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], how: Evaluating
 ) -> TrialPlan:
-    """The job that runs a trial's project over rows, into a run that studies may share."""
-    rows, _, work = planned(project, testset, measures, how)
-    named = {
-        name: {key: value for key, value in changed_options(one).items() if key not in _PACE}
-        for name, one in project.settings.models.items()
+    """Plan the job that runs a trial's project over rows, into a run that studies may share."""
+    rows, _, evaluation = planned(project, testset, measures, how)
+    changes = {
+        name: {key: value for key, value in changed_options(model).items() if key not in _PACE}
+        for name, model in project.settings.models.items()
     }
-    models = {name: changed for name, changed in named.items() if changed}
-    manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
+    models = {name: changed for name, changed in changes.items() if changed}
+    manifest = {
+        **evaluation.manifest,
+        "models": value_hash(models),
+        "version": version("ragwright"),
+    }
     job = replace(
-        replace(work, kind=TRIAL, manifest=manifest).job(),
+        replace(evaluation, kind=TRIAL, manifest=manifest).job(),
         resume=how.resume,
         retry_errors=how.retry_errors,
         reuse=project.session.reuse,
@@ -339,7 +347,7 @@ def trial_plan(
 
 @dataclass(slots=True)
 class _Sweep:
-    """One sweep under way."""
+    """A sweep in progress."""
 
     project: Project
     study: Study
@@ -355,16 +363,16 @@ class _Sweep:
         project, options = self.project, self.study.options
         testset = study_rows(project, self.study)
         base = variant_of(project, self.study, Trial(0, {}))
-        testset, measures, _ = planned(base, testset, options.measures, self._how)
+        testset, measures, _ = planned(base, testset, options.measures, self._evaluating)
         self.measures = tuple(measures)
         self.objectives = objectives_of(options.objective, self.measures)
-        self._open(testset, base)
+        self._open_run(testset, base)
         count = 1 + (self.study.size or options.trials)
         with Pulse(project, self.run_id, count, lambda: len(self.results), self._stop):
             if options.rungs:
                 self._halve(testset)
             else:
-                self._search(testset)
+                self._run_search(testset)
             project.runs.finish(self.run_id, "stopped" if self.stopped else "complete")
         trials = (self.results[number] for number in sorted(self.results))
         return SweepResult(
@@ -375,16 +383,16 @@ class _Sweep:
             self.objectives,
             with_grades(trials, read_grades(project.folder.root), project.runs),
             self.stopped,
-            (*testset.notes, *self._cautions()),
+            (*testset.notes, *self._score_notes()),
             self._selection(testset),
         )
 
     def _stop(self, reason: StoppedError) -> None:
-        """Another process asked for it; called on a thread of its own."""
+        """Note a stop that another process requested; called on a separate thread."""
         self.stopped = self.stopped or reason
 
-    def _cautions(self) -> tuple[str, ...]:
-        """What is measured of the trials and does not compare between them."""
+    def _score_notes(self) -> tuple[str, ...]:
+        """Notes on scores that cannot be compared between trials."""
         if not self.study.sweeps_embedder or "ChunkScore" not in map(str, self.measures):
             return ()
         return (
@@ -393,11 +401,12 @@ class _Sweep:
         )
 
     def _selection(self, testset: Testset) -> Selection | None:
-        judged = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
+        first_judge = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
         states = {
             number: trial.state
             for number, trial in self.results.items()
-            if number in self.scores and all(trial.values.get(k, v) == v for k, v in judged.items())
+            if number in self.scores
+            and all(trial.values.get(k, v) == v for k, v in first_judge.items())
         }
         # Trials dropped at a rung could have been chosen: they count in the correction.
         tried = [n for n in sorted(states) if n and states[n] in ("done", "dropped")]
@@ -415,41 +424,41 @@ class _Sweep:
             )
         return None
 
-    def _search(self, testset: Testset) -> None:
-        """Every batch of the search, on all rows."""
-        self._batch([Trial(0, {})], testset, self._keep)
+    def _run_search(self, testset: Testset) -> None:
+        """Run every batch of the search on all rows."""
+        self._run_batch([Trial(0, {})], testset, self._keep_trial)
         sampler = sampler_of(self.study, self.objectives)
         while self.stopped is None and (batch := sampler.ask()):
-            self._batch(batch, testset, self._keep)
+            self._run_batch(batch, testset, self._keep_trial)
             for trial in batch:
                 values = [self.results[trial.number].ranked_value(o.name) for o in self.objectives]
                 known = [value for value in values if value is not None]
                 sampler.tell(trial, known if len(known) == len(values) else None)
 
     def _halve(self, testset: Testset) -> None:
-        """Successive halving: all trials on few rows, the better share of them on more."""
+        """Successive halving: run all trials on few rows, and the better share on more."""
         options = self.study.options
         trials = [Trial(0, {}), *sampler_of(self.study, self.objectives).ask()]
         rungs = [rung for rung in options.rungs if rung < testset.questions]
         for rung in rungs:
             results: list[TrialResult] = []
-            self._batch(trials, testset.subset(rung, options.seed), results.append)
+            self._run_batch(trials, testset.subset(rung, options.seed), results.append)
             if self.stopped is not None:
                 for result in results:
-                    self._keep(replace(result, state="skipped", reason=self.stopped.what))
+                    self._keep_trial(replace(result, state="skipped", reason=self.stopped.what))
                 return
-            going = [result for result in results if result.number]
-            best = {r.number for r in survivors(going, self.objectives, options.keep)}
-            for result in going:
+            candidates = [result for result in results if result.number]
+            best = {r.number for r in survivors(candidates, self.objectives, options.keep)}
+            for result in candidates:
                 if result.state != "done":
-                    self._keep(result)
+                    self._keep_trial(result)
                 elif result.number not in best:
                     reason = f"not among the better {options.keep:.0%} after {rung} questions"
-                    self._keep(replace(result, state="dropped", reason=reason))
+                    self._keep_trial(replace(result, state="dropped", reason=reason))
             trials = [trial for trial in trials if trial.number in best or not trial.number]
-        self._batch(trials, testset, self._keep)
+        self._run_batch(trials, testset, self._keep_trial)
 
-    def _open(self, testset: Testset, base: Project) -> None:
+    def _open_run(self, testset: Testset, base: Project) -> None:
         manifest = {
             "study": self.study.described(),
             "testset": testset.name,
@@ -459,13 +468,13 @@ class _Sweep:
             "incumbent": incumbent_hash(base, self.study, testset, self.measures),
         }
         runs, reuse = self.project.runs, self.project.session.reuse
-        found = None
+        known = None
         if not self.how.retry_errors:
-            found = runs.unfinished(SWEEP, manifest) or (reuse and runs.complete(SWEEP, manifest))
-        self.run_id = found or runs.start(SWEEP, manifest)
+            known = runs.unfinished(SWEEP, manifest) or (reuse and runs.complete(SWEEP, manifest))
+        self.run_id = known or runs.start(SWEEP, manifest)
         runs.keep(self.run_id, _OVERRIDES, {"set": list(self.project.session.overrides)})
 
-    def _batch(self, trials: Sequence[Trial], testset: Testset, take: Take) -> None:
+    def _run_batch(self, trials: Sequence[Trial], testset: Testset, take: Take) -> None:
         """Run trials as one stream of rows, grouped by shared runners."""
         families: dict[int, list[tuple[Trial, Project]]] = {}
         ended: set[int] = set()
@@ -481,16 +490,16 @@ class _Sweep:
             except ConfigError as error:
                 end(TrialResult(trial.number, trial.values, "invalid", reason=error.what))
         for family in families.values():
-            self._stream(self._built(family, end), testset, end)
+            self._run_family(self._with_index(family, end), testset, end)
         for trial in trials:
             if trial.number not in ended:
                 reason = "" if self.stopped is None else self.stopped.what
                 end(TrialResult(trial.number, trial.values, "skipped", reason=reason))
 
-    def _built(
+    def _with_index(
         self, family: Sequence[tuple[Trial, Project]], take: Take
     ) -> Sequence[tuple[Trial, Project]]:
-        """The trials of a group with an index; failures to build one are reported."""
+        """Build missing indexes; report trials whose index fails and return the others."""
         placed: dict[str, list[tuple[Trial, Project]]] = {}
         failed: dict[str, str] = {}
         for trial, project in family:
@@ -514,54 +523,54 @@ class _Sweep:
                 placed.setdefault(key, []).append((trial, project))
         return [member for key in sorted(placed) for member in placed[key]]
 
-    def _stream(
+    def _run_family(
         self, family: Sequence[tuple[Trial, Project]], testset: Testset, take: Take
     ) -> None:
         if self.stopped is not None or not family:
             return
         family[0][1].share_budget()
         prepared = [
-            trial_plan(trial, project, testset, self.measures, self._how)
+            trial_plan(trial, project, testset, self.measures, self._evaluating)
             for trial, project in family
         ]
         variants = {trial.number: project for trial, project in family}
         alike: dict[str, list[TrialPlan]] = {}
-        for one in prepared:
-            alike.setdefault(value_hash(one.job.manifest), []).append(one)
+        for plan in prepared:
+            alike.setdefault(value_hash(plan.job.manifest), []).append(plan)
         groups = list(alike.values())
         jobs = (group[0].job for group in groups)
         summaries = run_jobs(family[0][1].runner, self.project.runs, jobs)
         for group, summary in zip(groups, summaries, strict=False):
             if summary.skipped:
                 self.stopped = self.stopped or summary.reason
-            made = variants[group[0].trial.number]
-            taken = configuration_of(made.folder, made.settings)
-            keep_configuration(self.project.runs, summary.run, taken)
-            for one in group:
-                take(self._result(one, summary))
+            variant = variants[group[0].trial.number]
+            configuration = configuration_of(variant.folder, variant.settings)
+            keep_configuration(self.project.runs, summary.run, configuration)
+            for plan in group:
+                take(self._trial_result(plan, summary))
 
     @property
-    def _how(self) -> Evaluating:
+    def _evaluating(self) -> Evaluating:
         return trial_how(self.study, self.how.retry_errors)
 
-    def _result(self, one: TrialPlan, summary: RunSummary) -> TrialResult:
-        trial = one.trial
+    def _trial_result(self, plan: TrialPlan, summary: RunSummary) -> TrialResult:
+        trial = plan.trial
         if summary.skipped:
             reason = "" if summary.reason is None else summary.reason.what
             return TrialResult(
                 trial.number, trial.values, "skipped", summary.run, summary.done, reason=reason
             )
         seed = self.study.options.seed
-        evaluation = run_evaluation(self.project.runs, summary.run, one.rows, self.measures, seed)
+        evaluation = run_evaluation(self.project.runs, summary.run, plan.rows, self.measures, seed)
         first = self.objectives[0].name
         self.scores[trial.number] = objective_scores(evaluation.results, first)
-        found = trial_result(trial.number, trial.values, summary.run, evaluation)
+        result = trial_result(trial.number, trial.values, summary.run, evaluation)
         if trial.number:
-            return found
+            return result
         axes = [axis.path for axis in self.study.axes]
-        return replace(found, current=swept_settings(self.project.settings, axes))
+        return replace(result, current=swept_settings(self.project.settings, axes))
 
-    def _keep(self, trial: TrialResult) -> None:
+    def _keep_trial(self, trial: TrialResult) -> None:
         self.results[trial.number] = trial
         state = "skipped" if trial.state == "skipped" else "done"  # a skipped one is run again
         self.project.runs.append(
@@ -574,25 +583,23 @@ class _Sweep:
 def incumbent_hash(
     base: Project, study: Study, testset: Testset, measures: Sequence[Measure]
 ) -> str:
-    """Hash of everything that determines the rows of the current settings: settings, files,
-    snapshot.
-    """
+    """Hash all that determines the rows of the current settings: settings, files, snapshot."""
     plan = trial_plan(Trial(0, {}), base, testset, measures, trial_how(study))
     return value_hash(plan.job.manifest)
 
 
 def as_swept(project: Project, run: str) -> Project:
-    """The project with the values of ``--set`` that a sweep was run with.
+    """Return the project with the values of ``--set`` that a sweep was run with.
 
-    It is as it was opened where it was opened with values of its own.
+    A project that was opened with ``--set`` values is returned as it is.
     """
-    kept = tuple(project.runs.kept(run, _OVERRIDES).get("set", ()))
-    if project.session.overrides or not kept:
+    overrides = tuple(project.runs.kept(run, _OVERRIDES).get("set", ()))
+    if project.session.overrides or not overrides:
         return project
-    session = replace(project.session, overrides=kept)
-    return project.variant(load_settings(project.folder.file, kept), session)
+    session = replace(project.session, overrides=overrides)
+    return project.variant(load_settings(project.folder.file, overrides), session)
 
 
 def stored_trials(project: Project, run: str) -> tuple[TrialResult, ...]:
-    """Trials of a stored sweep, by number."""
+    """Read the trials of a stored sweep, by number."""
     return tuple(trial_of(row.body) for row in project.runs.rows(run) if row.body)

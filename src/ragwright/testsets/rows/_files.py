@@ -12,7 +12,7 @@ from ...core import TestsetError
 
 
 def lines_of(path: Path) -> Iterator[tuple[str, str]]:
-    """(``file:line``, text) of every line that is not blank; a byte order mark is skipped.
+    """Return (``file:line``, text) of every line that is not blank; a byte order mark is skipped.
 
     Raises:
         TestsetError: The file is missing, cannot be read, or is not UTF-8.
@@ -32,7 +32,7 @@ def lines_of(path: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file open for reading bytes.
+    """Open a file for reading bytes.
 
     Raises:
         TestsetError: The file is missing or cannot be read.
@@ -47,21 +47,21 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, each key once: ``object_pairs_hook`` of :mod:`json`.
+    """Build a JSON object with each key once: ``object_pairs_hook`` of :mod:`json`.
 
     Raises:
         ValueError: A key is given twice; the first value would be lost.
     """
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the key {twice!r} is given twice")
-    return found
+    return members
 
 
 def objects_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(``file:line``, JSON object) of every line of a JSONL file.
+    """Return (``file:line``, JSON object) of every line of a JSONL file.
 
     Raises:
         TestsetError: As :func:`lines_of`, or a line is not a JSON object.

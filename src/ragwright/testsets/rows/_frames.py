@@ -1,4 +1,4 @@
-"""Rows of tables in memory: data frames, Arrow tables, data sets; none of them is imported."""
+"""Rows of tables in memory: data frames, Arrow tables, data sets; no library is imported."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ _READERS = ("to_dicts", "to_pylist", "to_list")
 
 
 def records_in(rows: Any) -> Iterable[Row | Mapping[str, Any]]:
-    """The rows of a list, a data frame (pandas, polars), an Arrow table or a data set.
+    """Return the rows of a list, a data frame (pandas, polars), an Arrow table or a data set.
 
     A frame's missing values (None, NaN, NaT) are no values; arrays become lists.
 
     Raises:
-        TestsetError: They are none of these.
+        TestsetError: The object is none of these.
     """
     if hasattr(rows, "columns") and hasattr(rows, "itertuples"):  # pandas
         names = [str(name) for name in rows.columns]
         lines = rows.itertuples(index=False, name=None)
-        return (_plain(dict(zip(names, line, strict=True))) for line in lines)
+        return (_plain_record(dict(zip(names, line, strict=True))) for line in lines)
     for method in _READERS:
         read = getattr(rows, method, None)
         if callable(read):
-            return map(_plain, read())
+            return map(_plain_record, read())
     if isinstance(rows, Mapping) or not isinstance(rows, Iterable):
         raise TestsetError(
             f"{type(rows).__name__} holds no rows",
             hint="give a file, a list of objects, a data frame or a data set"
             + (", one split of it" if isinstance(rows, Mapping) else ""),
         )
-    return _each(rows)
+    return _rows_or_mappings(rows)
 
 
-def _each(rows: Iterable[Any]) -> Iterator[Row | Mapping[str, Any]]:
+def _rows_or_mappings(rows: Iterable[Any]) -> Iterator[Row | Mapping[str, Any]]:
     for number, row in enumerate(rows, 1):
         if not isinstance(row, Row | Mapping):
             raise TestsetError(
@@ -48,14 +48,14 @@ def _each(rows: Iterable[Any]) -> Iterator[Row | Mapping[str, Any]]:
         yield row
 
 
-def _plain(record: Any) -> Any:
+def _plain_record(record: Any) -> Any:
     if not isinstance(record, Mapping):
         return record
-    return {name: _value(value) for name, value in record.items()}
+    return {name: _plain_cell(value) for name, value in record.items()}
 
 
-def _value(value: Any) -> Any:
-    """A cell without what only frames have: NaN, NaT, arrays and numbers of numpy."""
+def _plain_cell(value: Any) -> Any:
+    """Convert a cell of a frame: NaN, NaT, arrays and numbers of numpy become plain values."""
     if isinstance(value, str | bool | int) or value is None:
         return value
     if isinstance(value, list | tuple | Mapping):

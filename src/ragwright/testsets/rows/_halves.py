@@ -9,18 +9,18 @@ from typing import Any
 from ...core import GoldSpan, Row, well_formed
 
 _MARK = "half_characters"
-"""Metadata key: the columns of a row in which U+FFFD replaces half a character."""
+"""Metadata key of the columns in which U+FFFD replaces half a character."""
 
 
 def without_halves(row: Row) -> Row:
-    """The row with U+FFFD for every half of a surrogate pair; its metadata names the columns.
+    """Replace every half of a surrogate pair by U+FFFD; the metadata names the columns.
 
     Models, stores and terminals cannot handle such a half: one row would end the whole run.
     """
     changed = {
-        field.name: whole
+        field.name: mended
         for field in fields(Row)
-        if (whole := _whole(value := getattr(row, field.name))) != value
+        if (mended := _mended_value(value := getattr(row, field.name))) != value
     }
     if not changed:
         return row
@@ -35,20 +35,20 @@ def holds_half(row: Row) -> bool:
     return _MARK in row.metadata
 
 
-def half_note(found: int, total: int) -> tuple[str, ...]:
-    """A note on the rows with :func:`holds_half`; empty if there are none."""
-    if not found:
+def half_note(count: int, total: int) -> tuple[str, ...]:
+    """Return a note on the rows with :func:`holds_half`; empty if there are none."""
+    if not count:
         return ()
-    return (f"{found} of {total} rows hold half a character (a lone surrogate), read as U+FFFD",)
+    return (f"{count} of {total} rows hold half a character (a lone surrogate), read as U+FFFD",)
 
 
-def _whole(value: Any) -> Any:
+def _mended_value(value: Any) -> Any:
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, tuple):
-        return tuple(_whole(one) for one in value)
+        return tuple(_mended_value(item) for item in value)
     if isinstance(value, Mapping):
-        return {well_formed(key): _whole(one) for key, one in value.items()}
+        return {well_formed(key): _mended_value(item) for key, item in value.items()}
     if isinstance(value, GoldSpan):
-        return GoldSpan(**{key: _whole(one) for key, one in asdict(value).items()})
+        return GoldSpan(**{key: _mended_value(item) for key, item in asdict(value).items()})
     return value

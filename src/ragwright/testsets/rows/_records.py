@@ -36,37 +36,37 @@ _BATCH = 4096
 
 
 def records_of(path: Path) -> Iterator[Record]:
-    """Every record of a file, read lazily.
+    """Return every record of a file, read lazily.
 
-    A JSON array, alone or under ``results`` (RAGChecker), gives its objects; ``.csv`` and
-    ``.tsv`` give their lines under the names of the first one, empty cells left out, except that
-    of the answer, and so does the first sheet of ``.xlsx``, ``.xls`` and ``.ods`` (``[docs]``);
-    ``.parquet`` gives its rows (``[records]``); anything else is read as JSONL, or as one JSON
-    object over several lines.
+    Records are the objects of a JSON array, alone or under ``results`` (RAGChecker); the lines of a
+    ``.csv`` or ``.tsv`` file and of the first sheet of ``.xlsx``, ``.xls`` and ``.ods``
+    (``[docs]``) under the names in the first line, without empty cells except an empty answer; the
+    rows of ``.parquet`` (``[records]``). Anything else is read as JSONL, or as one JSON object over
+    several lines.
 
     Raises:
         TestsetError: The file is missing, not UTF-8, or malformed; with file and line.
     """
     suffix = path.suffix.lower()
     if suffix in _SEPARATED:
-        return _table(path, _SEPARATED[suffix])
+        return _table_records(path, _SEPARATED[suffix])
     if suffix in _SHEETS:
-        return _sheet(path)
+        return _sheet_records(path)
     if suffix in _PARQUET:
-        return _parquet(path)
+        return _parquet_records(path)
     with opened(path) as file:
         head = file.read(_HEAD).decode("utf-8-sig", "replace")
     array = _ARRAY.match(head)
-    one_line = not (array and not array["wrapped"]) and _whole(head.split("\n", 1)[0])
+    one_line = not (array and not array["wrapped"]) and _is_json(head.split("\n", 1)[0])
     if array and not one_line:
-        return _array(path)
+        return _array_records(path)
     if suffix == ".json" and not one_line:
-        return _document(path)
-    return _lines(path)
+        return _document_records(path)
+    return _line_records(path)
 
 
 def list_of(cell: str, where: str) -> Any:
-    """The list or object in a table's cell, as JSON or as printed by Python.
+    """Return the list or object in a table's cell, as JSON or as printed by Python.
 
     Raises:
         TestsetError: Neither, or an array printed without commas: its strings cannot be separated.
@@ -76,7 +76,7 @@ def list_of(cell: str, where: str) -> Any:
     except (ValueError, RecursionError):
         pass
     try:
-        found = ast.literal_eval(cell)
+        value = ast.literal_eval(cell)
         kinds = [token.type for token in tokenize.generate_tokens(io.StringIO(cell).readline)]
     except (ValueError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
         raise TestsetError(
@@ -90,23 +90,23 @@ def list_of(cell: str, where: str) -> Any:
             where=where,
             hint="write lists as JSON; arrays must be turned into lists before saving",
         )
-    return found
+    return value
 
 
-def _lines(path: Path) -> Iterator[Record]:
+def _line_records(path: Path) -> Iterator[Record]:
     for where, value in objects_of(path):
         rows = _rows_within(value, where)
         if rows is None:
             yield where, value
         else:
-            yield from _objects(rows, where)
+            yield from _numbered_objects(rows, where)
 
 
 def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
-    """The rows in an object, None if it is a row itself.
+    """Return the rows in an object, None if it is a row itself.
 
-    Under ``rows`` as ``score -o rows.json`` writes them, under ``results`` as RAGChecker does, or
-    as a table of ``columns`` and ``data``, which MLflow logs and pandas calls split.
+    Rows are under ``rows`` (written by ``score -o rows.json``), under ``results`` (RAGChecker), or
+    in a table of ``columns`` and ``data`` (MLflow; the orientation ``split`` of pandas).
 
     Raises:
         TestsetError: It has rows under another name, or a line of its table has more or fewer cells
@@ -121,7 +121,7 @@ def _rows_within(value: dict[str, Any], where: str) -> list[Any] | None:
         return list(value["results"])
     columns, data = value.get("columns"), value.get("data")
     if isinstance(columns, list) and isinstance(data, list):
-        return [_cells(columns, cells, f"{where}#{at}") for at, cells in enumerate(data, 1)]
+        return [_row_of_cells(columns, cells, f"{where}#{at}") for at, cells in enumerate(data, 1)]
     _refuse_rows(value, where)
     return None
 
@@ -137,8 +137,8 @@ def _refuse_rows(value: dict[str, Any], where: str) -> None:
             )
 
 
-def _cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
-    """One line of a table that is kept as ``columns`` and ``data``."""
+def _row_of_cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
+    """Return one line of a table that is stored as ``columns`` and ``data``."""
     if not isinstance(cells, list) or len(cells) != len(columns):
         count = f"{len(cells)} cells" if isinstance(cells, list) else "not a list of cells"
         raise TestsetError(
@@ -149,8 +149,8 @@ def _cells(columns: list[Any], cells: Any, where: str) -> dict[str, Any]:
     return dict(zip(map(str, columns), cells, strict=True))
 
 
-def _document(path: Path) -> Iterator[Record]:
-    """One object over several lines."""
+def _document_records(path: Path) -> Iterator[Record]:
+    """Read one object over several lines."""
     with opened(path) as file:
         data = file.read()
     try:
@@ -162,15 +162,15 @@ def _document(path: Path) -> Iterator[Record]:
             hint="write a JSON array of rows, or one JSON object per line (JSONL)",
         ) from error
     rows = _rows_within(value, f"{path}:1") if isinstance(value, dict) else None
-    yield from _objects([value] if rows is None else rows, f"{path}:1")
+    yield from _numbered_objects([value] if rows is None else rows, f"{path}:1")
 
 
-def _objects(values: list[Any], where: str) -> Iterator[Record]:
+def _numbered_objects(values: list[Any], where: str) -> Iterator[Record]:
     for number, value in enumerate(values, 1):
-        yield f"{where}#{number}", _object(value, f"{where}#{number}")
+        yield f"{where}#{number}", _checked_object(value, f"{where}#{number}")
 
 
-def _object(value: Any, where: str) -> dict[str, Any]:
+def _checked_object(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise TestsetError(
             f"a row is {type(value).__name__}, not an object", where=where, hint="write objects"
@@ -178,8 +178,8 @@ def _object(value: Any, where: str) -> dict[str, Any]:
     return value
 
 
-def _array(path: Path) -> Iterator[Record]:
-    """Objects of an array, decoded one after the other from a window over the file."""
+def _array_records(path: Path) -> Iterator[Record]:
+    """Read the objects of an array, decoded one after the other from a window over the file."""
     decoder = json.JSONDecoder(object_pairs_hook=once)
     with opened(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig")
@@ -190,8 +190,8 @@ def _array(path: Path) -> Iterator[Record]:
             at = start.end() if start else 0
             line = 1 + window.count("\n", 0, at)
             while True:
-                after = _BETWEEN.match(window, at)
-                end = after.end() if after else at
+                separator = _BETWEEN.match(window, at)
+                end = separator.end() if separator else at
                 line += window.count("\n", at, end)
                 at = end
                 if window[at : at + 1] == "]":
@@ -200,12 +200,12 @@ def _array(path: Path) -> Iterator[Record]:
                 try:
                     value, end = decoder.raw_decode(window, at)
                 except (ValueError, RecursionError) as error:
-                    more = text.read(_PIECE) if _cut(error, window, at) else ""
-                    if not more:
-                        raise _broken(error, path, line) from error
-                    window, at = window[at:] + more, 0
+                    piece = text.read(_PIECE) if _is_cut_off(error, window, at) else ""
+                    if not piece:
+                        raise _json_error(error, path, line) from error
+                    window, at = window[at:] + piece, 0
                     continue
-                yield f"{path}:{line}", _object(value, f"{path}:{line}")
+                yield f"{path}:{line}", _checked_object(value, f"{path}:{line}")
                 line += window.count("\n", at, end)
                 at = end
         except UnicodeDecodeError as error:
@@ -231,16 +231,16 @@ def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -
         rest += text.read(_LONGEST)
         head = '{"results": []'
         try:
-            beside, end = json.JSONDecoder(object_pairs_hook=once).raw_decode(head + rest)
+            wrapper, end = json.JSONDecoder(object_pairs_hook=once).raw_decode(head + rest)
         except (ValueError, RecursionError) as error:
-            raise _broken(error, path, line) from error
-        if beside.keys() & _QUESTIONS:
+            raise _json_error(error, path, line) from error
+        if wrapper.keys() & _QUESTIONS:
             raise TestsetError(
                 "the object has rows under 'results', but is also a row itself",
                 where=f"{path}:{line}",
                 hint="write one JSON object per line (JSONL), or an array of rows",
             )
-        _refuse_rows(beside, f"{path}:{line}")
+        _refuse_rows(wrapper, f"{path}:{line}")
         line += rest.count("\n", 0, end - len(head))
         rest = rest[end - len(head) :]
     while True:
@@ -257,34 +257,34 @@ def _check_end(rest: str, text: IO[str], wrapped: bool, path: Path, line: int) -
             return
 
 
-def _cut(error: Exception, window: str, at: int) -> bool:
+def _is_cut_off(error: Exception, window: str, at: int) -> bool:
     """True if the window may end inside a record; a fault far from its end is a real one."""
     if not isinstance(error, json.JSONDecodeError) or len(window) - at > _LONGEST:
         return False
     return error.msg.startswith("Unterminated") or error.pos > len(window) - 16
 
 
-def _broken(error: Exception, path: Path, line: int) -> TestsetError:
-    what = getattr(error, "msg", str(error))
+def _json_error(error: Exception, path: Path, line: int) -> TestsetError:
+    message = getattr(error, "msg", str(error))
     return TestsetError(
-        f"this is not JSON: {what}",
+        f"this is not JSON: {message}",
         where=f"{path}:{line}",
         hint="write a JSON array of objects, or one JSON object per line (JSONL)",
     )
 
 
-def _table(path: Path, separator: str) -> Iterator[Record]:
-    """Lines of a table under the names of its first one."""
+def _table_records(path: Path, separator: str) -> Iterator[Record]:
+    """Read the lines of a table under the names of its first one."""
     csv.field_size_limit(max(csv.field_size_limit(), _MOST_OF_A_CELL))
     with opened(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         reader: Any = None
         try:
             if separator == ",":
-                separator = _separator(text.readline())
+                separator = _likely_separator(text.readline())
                 text.seek(0)
             reader = csv.reader(text, delimiter=separator, strict=True)
-            names = _columns([csv_text(name) for name in next(reader, [])], path)
+            names = _column_names([csv_text(name) for name in next(reader, [])], path)
             for cells in reader:
                 where = f"{path}:{reader.line_num}"
                 if len(cells) > len(names):
@@ -293,9 +293,9 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
                         where=where,
                         hint="put cells that hold the separator into quotes",
                     )
-                found = _filled(names, [csv_text(cell) for cell in cells])
-                if found:
-                    yield where, found
+                cells_by_name = _filled_cells(names, [csv_text(cell) for cell in cells])
+                if cells_by_name:
+                    yield where, cells_by_name
         except csv.Error as error:
             line = 1 if reader is None else reader.line_num
             raise TestsetError(f"not a table: {error}", where=f"{path}:{line}") from error
@@ -305,34 +305,34 @@ def _table(path: Path, separator: str) -> Iterator[Record]:
             ) from error
 
 
-def _separator(head: str) -> str:
-    """The separator of a ``.csv`` file: the one that makes most columns; spreadsheets of many
-    countries write semicolons.
+def _likely_separator(head: str) -> str:
+    """Return the separator of a ``.csv`` file that makes most columns; spreadsheets often use
+    semicolons.
     """
     return max(",;\t", key=lambda mark: len(next(csv.reader([head], delimiter=mark), [])))
 
 
-def _columns(names: Sequence[str], path: Path) -> list[str]:
-    """Names of a table's columns.
+def _column_names(names: Sequence[str], path: Path) -> list[str]:
+    """Return the names of a table's columns.
 
     Raises:
         TestsetError: A name occurs twice.
     """
-    found = [name.strip() for name in names]
-    twice = [name for name in found if name and found.count(name) > 1]
+    stripped = [name.strip() for name in names]
+    twice = [name for name in stripped if name and stripped.count(name) > 1]
     if twice:
         raise TestsetError(f"column {twice[0]!r} occurs twice", where=f"{path}:1")
-    return found
+    return stripped
 
 
-def _filled(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
-    """The cells of a line that hold something, under their names; an empty answer is one."""
-    found = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
-    return _with_answer(found, names) if found else found
+def _filled_cells(names: Sequence[str], cells: Sequence[str]) -> dict[str, str]:
+    """Return the nonempty cells of a line under their names; an empty answer is included."""
+    cells_by_name = {n: c for n, c in zip(names, cells, strict=False) if n and c.strip()}
+    return _with_answer(cells_by_name, names) if cells_by_name else cells_by_name
 
 
-def _sheet(path: Path) -> Iterator[Record]:
-    """Rows of the first sheet of a workbook, every cell as its text."""
+def _sheet_records(path: Path) -> Iterator[Record]:
+    """Read the rows of the first sheet of a workbook, every cell as its text."""
     calamine = require("python_calamine", "docs", "reading spreadsheets")
     with opened(path) as file:
         data = file.read()
@@ -345,22 +345,22 @@ def _sheet(path: Path) -> Iterator[Record]:
             where=str(path),
             hint="save it without a password, or as CSV",
         ) from error
-    names = _columns([_cell_text(name) for name in lines[0]] if lines else [], path)
+    names = _column_names([_cell_text(name) for name in lines[0]] if lines else [], path)
     for number, cells in enumerate(lines[1:], 2):
-        found = _filled(names, [_cell_text(cell) for cell in cells])
-        if found:
-            yield f"{path}:{number}", found
+        cells_by_name = _filled_cells(names, [_cell_text(cell) for cell in cells])
+        if cells_by_name:
+            yield f"{path}:{number}", cells_by_name
 
 
 def _cell_text(cell: Any) -> str:
-    """A cell as text: a whole number without a decimal point, a date in ISO 8601."""
+    """Return a cell as text: a whole number without a decimal point, a date in ISO 8601."""
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
 
 
-def _parquet(path: Path) -> Iterator[Record]:
-    """Rows of a Parquet file, a few thousand in memory at a time."""
+def _parquet_records(path: Path) -> Iterator[Record]:
+    """Read the rows of a Parquet file, a few thousand in memory at a time."""
     parquet = require("pyarrow.parquet", "records", "reading Parquet files")
     arrow = require("pyarrow", "records", "reading Parquet files")
     number = 0
@@ -377,21 +377,21 @@ def _parquet(path: Path) -> Iterator[Record]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """An object without the keys that only other rows have: a column has the keys of all rows."""
+    """Drop the keys of an object that only other rows have: a column has the keys of all rows."""
     if isinstance(value, dict):
-        return {name: held for name, held in value.items() if held is not None}
+        return {name: member for name, member in value.items() if member is not None}
     return value
 
 
-def _with_answer(found: dict[str, str], names: Sequence[str]) -> dict[str, str]:
+def _with_answer(cells: dict[str, str], names: Sequence[str]) -> dict[str, str]:
     """Mark an empty answer cell: the system was asked and answered nothing."""
     columns = [name for name in names if name in _ANSWERS]
-    if not columns or any(name in found for name in columns):
-        return found
-    return {**found, columns[0]: ""}
+    if not columns or any(name in cells for name in columns):
+        return cells
+    return {**cells, columns[0]: ""}
 
 
-def _whole(line: str) -> bool:
+def _is_json(line: str) -> bool:
     try:
         json.loads(line)
     except (ValueError, RecursionError):

@@ -29,7 +29,7 @@ _LISTS_OF_ONE = frozenset({"reference_ids", "retrieved_context_ids", "reference_
 
 
 def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
-    """All rows of a file, in order, as :func:`iter_rows` reads them.
+    """Read all rows of a file, in order, as :func:`iter_rows` reads them.
 
     Raises:
         TestsetError: As :func:`iter_rows`, or the file holds no rows.
@@ -41,10 +41,10 @@ def read_rows(path: str | Path, *, questions: bool = False) -> tuple[Row, ...]:
 
 
 def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
-    """Rows of a JSONL, JSON, CSV, TSV, Parquet or Excel file, with one row (and all ids) in memory.
+    """Read rows of a JSONL, JSON, CSV, TSV, Parquet or Excel file, one row (and all ids) in memory.
 
-    With ``questions`` the rows are to be asked: ``question, answer`` gives question and reference.
-    Case and punctuation of column names do not count. An id alone is a list of one.
+    With ``questions``, ``question, answer`` are read as question and reference.
+    Case and punctuation of column names are ignored. A single id is a list of one.
 
     ``user_input`` is required; ``id`` is the row's number by default. ``reference_ids`` is
     an object of grades or a list of ids (grade 1 each); ``reference_spans`` a list of
@@ -64,10 +64,10 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
     source = Path(path)
     table = source.suffix.lower() in TABLES
     records = (
-        (place, from_cells(named, place) if table else named)
-        for where, read in records_of(source)
-        for place, record in one_system_each(without_scores(read), where)
-        for named in (with_known_names(record, place),)
+        (place, from_cells(columns, place) if table else columns)
+        for where, source_record in records_of(source)
+        for place, record in one_system_each(without_scores(source_record), where)
+        for columns in (with_known_names(record, place),)
     )
     yield from _numbered(records, f"{source}:", questions=questions)
 
@@ -75,7 +75,7 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
 def rows_of(
     records: Iterable[Row | Mapping[str, Any]], *, questions: bool = False
 ) -> Iterator[Row]:
-    """Rows from memory: rows as they are, objects read as :func:`iter_rows` reads them.
+    """Read rows from memory: rows as they are, objects as :func:`iter_rows` reads them.
 
     ``records`` may be a data frame, an Arrow table or a data set; see :func:`records_in`.
 
@@ -84,12 +84,12 @@ def rows_of(
     """
     numbered = (
         (place, record)
-        for number, one in enumerate(records_in(records), 1)
+        for number, item in enumerate(records_in(records), 1)
         for place, record in (
-            [(f"row {number}", one)]
-            if isinstance(one, Row)
+            [(f"row {number}", item)]
+            if isinstance(item, Row)
             else one_system_each(
-                with_known_names(without_scores(one), f"row {number}"), f"row {number}"
+                with_known_names(without_scores(item), f"row {number}"), f"row {number}"
             )
         )
     )
@@ -99,16 +99,16 @@ def rows_of(
 def _numbered(
     records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str, *, questions: bool = False
 ) -> Iterator[Row]:
-    """Rows with their numbers as missing ids; duplicate ids are refused.
+    """Number rows without an id, and refuse duplicate ids.
 
     ``source`` is the prefix of their places.
     """
-    seen: dict[str, str] = {}  # the only data kept of a long file, so without its name
+    seen: dict[str, str] = {}  # one entry per row of a long file, so without the file name
     for number, (where, record) in enumerate(records, 1):
         if isinstance(record, Row):
             row = record
         else:
-            row = _row(in_our_names(record, where, questions=questions), str(number), where)
+            row = _row_of(in_our_names(record, where, questions=questions), str(number), where)
         row = without_halves(row)
         if row.id in seen:
             raise TestsetError(
@@ -121,8 +121,8 @@ def _numbered(
         yield row
 
 
-def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
-    """One JSON object as a row."""
+def _row_of(value: Mapping[str, Any], number: str, where: str) -> Row:
+    """Read one JSON object as a row."""
     known: dict[str, Any] = {}
     extra: dict[str, MetaValue] = {}
     for column, content in value.items():
@@ -131,13 +131,13 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
         if column in _KNOWN:
             known[column] = content
             continue
-        if near := _nearest(column):
+        if near := _similar_column(column):
             raise TestsetError(
                 f"unknown column {column!r}",
                 where=where,
                 hint=f"did you mean {near!r}? If it is your own column, rename it",
             )
-        extra[column] = _meta(column, content, where)
+        extra[column] = _metadata_value(column, content, where)
     if "user_input" not in known:
         raise TestsetError(
             "the row has no user_input",
@@ -162,68 +162,70 @@ def _row(value: Mapping[str, Any], number: str, where: str) -> Row:
 
 
 @lru_cache(maxsize=1024)
-def _nearest(column: str) -> str:
-    """The known column with a similar name; empty if there is none.
+def _similar_column(column: str) -> str:
+    """Return the known column with a similar name; empty if there is none.
 
-    One letter is missing, added, wrong or swapped with another; two in long names. Capitals,
-    blanks and hyphens do not count.
+    One letter (two in long names) may be missing, added, wrong or swapped with another. Capitals,
+    blanks and hyphens are ignored.
     """
     if column == "references":
         return ""
-    plain = column.casefold().replace(" ", "_").replace("-", "_")
+    normalised = column.casefold().replace(" ", "_").replace("-", "_")
     known = (*_KNOWN, *ALIASES, *AMBIGUOUS)
-    if plain in known:
-        return plain
-    close = difflib.get_close_matches(plain, known, n=1, cutoff=0.85)
+    if normalised in known:
+        return normalised
+    close = difflib.get_close_matches(normalised, known, n=1, cutoff=0.85)
     if close:
         return close[0]
     for name in known:
-        most = 0 if len(name) < 4 else 1 if len(name) < 10 else 2
-        distance = measure.edit_distance(plain, name)
-        if distance <= most or (distance == 2 and most and sorted(plain) == sorted(name)):
+        allowed = 0 if len(name) < 4 else 1 if len(name) < 10 else 2
+        distance = measure.edit_distance(normalised, name)
+        if distance <= allowed or (
+            distance == 2 and allowed and sorted(normalised) == sorted(name)
+        ):
             return name
     return ""
 
 
-def _wrong(name: str, content: Any, due: str, where: str) -> TestsetError:
-    return TestsetError(f"{name} is {type(content).__name__}, not {due}", where=where)
+def _type_error(name: str, content: Any, expected: str, where: str) -> TestsetError:
+    return TestsetError(f"{name} is {type(content).__name__}, not {expected}", where=where)
 
 
-def _text(name: str, content: Any, where: str) -> str:
+def _checked_text(name: str, content: Any, where: str) -> str:
     if not isinstance(content, str):
-        raise _wrong(name, content, "a string", where)
+        raise _type_error(name, content, "a string", where)
     return content
 
 
-def _id(name: str, content: Any, where: str) -> str:
-    """Ids are strings; whole numbers are taken as they are written."""
+def _checked_id(name: str, content: Any, where: str) -> str:
+    """Return an id as a string; whole numbers are accepted."""
     if isinstance(content, int) and not isinstance(content, bool):
         return str(content)
-    return _text(name, content, where)
+    return _checked_text(name, content, where)
 
 
-def _texts(name: str, content: Any, where: str) -> tuple[str, ...]:
+def _checked_texts(name: str, content: Any, where: str) -> tuple[str, ...]:
     if isinstance(content, str | int) and not isinstance(content, bool) and name in _LISTS_OF_ONE:
         content = [content]
     if not isinstance(content, list):
-        raise _wrong(name, content, "a list of strings", where)
-    return tuple(_id(f"an entry of {name}", entry, where) for entry in content)
+        raise _type_error(name, content, "a list of strings", where)
+    return tuple(_checked_id(f"an entry of {name}", entry, where) for entry in content)
 
 
-def _grades(name: str, content: Any, where: str) -> dict[str, int]:
+def _checked_grades(name: str, content: Any, where: str) -> dict[str, int]:
     if isinstance(content, list | str | int) and not isinstance(content, bool):
-        return dict.fromkeys(_texts(name, content, where), 1)
+        return dict.fromkeys(_checked_texts(name, content, where), 1)
     if not isinstance(content, dict):
-        raise _wrong(name, content, "an object of grades or a list of ids", where)
+        raise _type_error(name, content, "an object of grades or a list of ids", where)
     for grade in content.values():
         if not isinstance(grade, int) or isinstance(grade, bool):
-            raise _wrong(f"a grade in {name}", grade, "a whole number", where)
+            raise _type_error(f"a grade in {name}", grade, "a whole number", where)
     return dict(content)
 
 
-def _spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
+def _checked_spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
     if not isinstance(content, list):
-        raise _wrong(name, content, "a list of spans", where)
+        raise _type_error(name, content, "a list of spans", where)
     spans = []
     for entry in content:
         try:
@@ -241,31 +243,31 @@ def _spans(name: str, content: Any, where: str) -> tuple[GoldSpan, ...]:
     return tuple(spans)
 
 
-def _meta(name: str, content: Any, where: str) -> MetaValue:
+def _metadata_value(name: str, content: Any, where: str) -> MetaValue:
     if isinstance(content, str | int | float | bool):
         return content
     if isinstance(content, list) and all(isinstance(entry, str) for entry in content):
         return tuple(content)
-    raise _wrong(f"column {name!r}", content, "a scalar or a list of strings", where)
+    raise _type_error(f"column {name!r}", content, "a scalar or a list of strings", where)
 
 
-def _metadata(name: str, content: Any, where: str) -> dict[str, MetaValue]:
+def _checked_metadata(name: str, content: Any, where: str) -> dict[str, MetaValue]:
     if not isinstance(content, dict):
-        raise _wrong(name, content, "an object", where)
-    return {key: _meta(key, entry, where) for key, entry in content.items()}
+        raise _type_error(name, content, "an object", where)
+    return {key: _metadata_value(key, entry, where) for key, entry in content.items()}
 
 
 _CONVERT: dict[str, Callable[[str, Any, str], Any]] = {
-    "id": _id,
-    "user_input": _text,
-    "response": _text,
-    "reference": _text,
-    "retrieved_contexts": _texts,
-    "reference_contexts": _texts,
-    "retrieved_context_ids": _texts,
-    "reference_ids": _grades,
-    "reference_spans": _spans,
-    "retrieved_spans": _spans,
-    "persona_name": _text,
-    "metadata": _metadata,
+    "id": _checked_id,
+    "user_input": _checked_text,
+    "response": _checked_text,
+    "reference": _checked_text,
+    "retrieved_contexts": _checked_texts,
+    "reference_contexts": _checked_texts,
+    "retrieved_context_ids": _checked_texts,
+    "reference_ids": _checked_grades,
+    "reference_spans": _checked_spans,
+    "retrieved_spans": _checked_spans,
+    "persona_name": _checked_text,
+    "metadata": _checked_metadata,
 }

@@ -21,18 +21,18 @@ _MOST = 8
 
 
 def unread_columns(row: Row) -> tuple[str, ...]:
-    """Columns of a row that were kept as metadata and are read by nothing but ``--by``."""
+    """Return the columns of a row that were stored as metadata and are read only by ``--by``."""
     return tuple(name for name in row.metadata if name not in _READ and not name.startswith(_OURS))
 
 
 def unread_note(names: Iterable[str]) -> tuple[str, ...]:
-    """A note that names columns which are not read; empty if there are none."""
-    found = list(dict.fromkeys(names))
-    if not found:
+    """Return a note that names columns which are not read; empty if there are none."""
+    columns = list(dict.fromkeys(names))
+    if not columns:
         return ()
-    more = f" and {len(found) - _MOST} more" if len(found) > _MOST else ""
-    plural = "columns" if len(found) > 1 else "column"
+    rest = f" and {len(columns) - _MOST} more" if len(columns) > _MOST else ""
+    plural = "columns" if len(columns) > 1 else "column"
     return (
-        f"{plural} not read: {', '.join(found[:_MOST])}{more} (kept with the rows; --by COLUMN "
+        f"{plural} not read: {', '.join(columns[:_MOST])}{rest} (kept with the rows; --by COLUMN "
         "shows the scores for each value)",
     )

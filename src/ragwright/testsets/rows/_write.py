@@ -12,16 +12,18 @@ from ...core import Row, TestsetError, replace_text
 
 
 def row_record(row: Row) -> dict[str, Any]:
-    """A row as one JSON object: the nonempty fields, under ragwright's names."""
+    """Return a row as one JSON object: the nonempty fields, under ragwright's names."""
     record = {field.name: getattr(row, field.name) for field in fields(Row)}
     record["reference_spans"] = [asdict(span) for span in row.reference_spans]
     record["retrieved_spans"] = [asdict(span) for span in row.retrieved_spans]
     record["metadata"] = dict(row.metadata)
     record["reference_ids"] = dict(row.reference_ids)
-    kept = {name: value for name, value in record.items() if value not in (None, "", (), [], {})}
+    nonempty = {
+        name: value for name, value in record.items() if value not in (None, "", (), [], {})
+    }
     if row.response is not None:
-        kept["response"] = row.response  # an empty answer is an answer
-    return {"id": row.id, "user_input": row.user_input, **kept}
+        nonempty["response"] = row.response  # an empty answer is an answer
+    return {"id": row.id, "user_input": row.user_input, **nonempty}
 
 
 def write_rows(rows: Iterable[Row], path: str | Path) -> None:

@@ -43,25 +43,25 @@ _STOP = re.compile(r"(?:^|[.!?…:\n]\s*)$")
 
 
 def kind_of(answer: str) -> tuple[Kind, str] | None:
-    """Kind of an answer, and the piece of it that can be replaced; None if there is none.
+    """Return the kind of an answer and the piece that can be replaced; None if there is none.
 
-    An answer with exactly one number in it is a number, its unit kept: ``15,000`` of ``15,000
+    An answer with exactly one number is a number with a unit: ``15,000`` of ``15,000
     kilometres``.
     """
     text = answer.strip().rstrip(".")
-    for kind, pattern in _WHOLE:
+    for kind, pattern in _WHOLE_KINDS:
         if pattern.fullmatch(text):
             return kind, text
     if _is_code(text):
         return "code", text
-    found: list[tuple[Kind, str]] = []
+    pieces: list[tuple[Kind, str]] = []
     rest = text
     for kind, pattern in _PIECES:
-        found += [(kind, piece) for piece in pattern.findall(rest)]
+        pieces += [(kind, piece) for piece in pattern.findall(rest)]
         rest = pattern.sub(" ", rest)  # the numbers in a date do not count separately
-    if len(found) == 1:
-        return found[0]
-    return ("name", text) if not found and _NAME.fullmatch(text) else None
+    if len(pieces) == 1:
+        return pieces[0]
+    return ("name", text) if not pieces and _NAME.fullmatch(text) else None
 
 
 def _is_code(word: str) -> bool:
@@ -74,7 +74,7 @@ def _is_code(word: str) -> bool:
     )
 
 
-_WHOLE: tuple[tuple[Kind, re.Pattern[str]], ...] = (("date", _DATE), ("year", _YEAR))
+_WHOLE_KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (("date", _DATE), ("year", _YEAR))
 _PIECES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("date", _DATE),
     ("ordinal", _ORDINAL),
@@ -84,26 +84,26 @@ _PIECES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 
 def entities(texts: Iterable[str]) -> Mapping[Kind, Sequence[str]]:
-    """Dates, years, codes, numbers and names of passages, each once and sorted."""
-    found: dict[Kind, set[str]] = defaultdict(set)
+    """Return dates, years, codes, numbers and names of passages, each once and sorted."""
+    by_kind: dict[Kind, set[str]] = defaultdict(set)
     for text in texts:
-        plain = text
-        for kind, pattern in (*_WHOLE, *_PIECES[1:]):
-            found[kind].update(pattern.findall(plain))
-            plain = pattern.sub(" ", plain)
-        words = (word.strip("()[]{}<>\"'`,;:.!?*") for word in _WORD.findall(plain))
-        found["code"].update(word for word in words if _is_code(word))
-        for match in _NAME.finditer(plain):
+        rest = text
+        for kind, pattern in (*_WHOLE_KINDS, *_PIECES[1:]):
+            by_kind[kind].update(pattern.findall(rest))
+            rest = pattern.sub(" ", rest)
+        words = (word.strip("()[]{}<>\"'`,;:.!?*") for word in _WORD.findall(rest))
+        by_kind["code"].update(word for word in words if _is_code(word))
+        for match in _NAME.finditer(rest):
             # a sentence's first word is always capitalised
-            if not _STOP.search(plain[: match.start()]):
-                found["name"].add(match[0])
-    return {kind: sorted(values) for kind, values in found.items()}
+            if not _STOP.search(rest[: match.start()]):
+                by_kind["name"].add(match[0])
+    return {kind: sorted(values) for kind, values in by_kind.items()}
 
 
 def falsify(
     gold: GoldAnswer, passage: str, known: Mapping[Kind, Sequence[str]], seed: str
 ) -> tuple[str, str] | None:
-    """A false answer and the passage that states it, drawn by a seed; None if there is none.
+    """Return a false answer and the passage that states it, drawn by a seed; None if there is none.
 
     Every occurrence of a wording of the answer is replaced. The new passage holds the false
     answer and no wording of the true one; the false answer was not in the old one.
@@ -114,34 +114,34 @@ def falsify(
         known: Possible replacements, by kind; see :func:`entities`.
         seed: Seed of the draw: the same passage always gets the same false answer.
     """
-    wordings = [wording for wording in gold.parts[0] if _place(wording).search(passage)]
+    wordings = [wording for wording in gold.parts[0] if _wording_pattern(wording).search(passage)]
     if len(gold.parts) != 1 or not wordings:
         return None
-    found = kind_of(wordings[0])
-    if found is None:
+    replaceable = kind_of(wordings[0])
+    if replaceable is None:
         return None
-    kind, piece = found
+    kind, piece = replaceable
     order = sorted(known.get(kind, ()), key=lambda other: text_hash(f"{seed}\x00{other}"))
-    for other in (*_alike(piece, order), *order):
+    for other in (*_of_same_form(piece, order), *order):
         fake = wordings[0].replace(piece, other)
-        drawn = GoldAnswer(((fake,),), gold.language)
-        if fake.casefold() == wordings[0].casefold() or any(drawn.held(passage)):
+        false_answer = GoldAnswer(((fake,),), gold.language)
+        if fake.casefold() == wordings[0].casefold() or any(false_answer.held(passage)):
             continue
         text = passage
         for wording in sorted(wordings, key=len, reverse=True):
-            text = fake.join(_place(wording).split(text))
-        if any(drawn.held(text)) and not any(gold.held(text)):
+            text = fake.join(_wording_pattern(wording).split(text))
+        if any(false_answer.held(text)) and not any(gold.held(text)):
             return fake, text
     return None
 
 
-def _place(wording: str) -> re.Pattern[str]:
-    """Positions of a wording as a whole."""
+def _wording_pattern(wording: str) -> re.Pattern[str]:
+    """Return a pattern for a wording as a whole."""
     text = wording.strip()
-    before, after = (
+    letter_before, letter_after = (
         rf"[{_LETTERS}]" if re.match(f"[{_LETTERS}]", c) else "$.^" for c in _ends(text)
     )
-    return re.compile(rf"(?<!{before}){re.escape(text)}(?!{after})")
+    return re.compile(rf"(?<!{letter_before}){re.escape(text)}(?!{letter_after})")
 
 
 _LETTERS = "0-9A-Za-z_\u00c0-\u024f\u0370-\u04ff"
@@ -152,12 +152,12 @@ def _ends(text: str) -> tuple[str, str]:
     return text[:1], text[-1:]
 
 
-def _alike(piece: str, order: Sequence[str]) -> list[str]:
-    """Candidates of the same form: as many words and digits, the same marks."""
-    shape = _shape(piece)
-    return [other for other in order if _shape(other) == shape]
+def _of_same_form(piece: str, order: Sequence[str]) -> list[str]:
+    """Return candidates of the same form: equally many words and digits, the same marks."""
+    shape = _form_of(piece)
+    return [other for other in order if _form_of(other) == shape]
 
 
-def _shape(text: str) -> tuple[int, str]:
+def _form_of(text: str) -> tuple[int, str]:
     marks = re.sub(r"\d", "0", re.sub(r"[^\W\d]+", "w", text))
     return len(text.split()), marks

@@ -11,7 +11,7 @@ from ...flow import Flow
 from ._suites import CLOSED_BOOK, REPORT_ERRORS
 
 _ASKS = "only_context"
-"""Part of the prompt on the use of passages, which ``report_errors`` replaces."""
+"""Part of the prompt about the use of passages, which ``report_errors`` replaces."""
 
 
 def is_given(row: Row) -> bool:
@@ -45,33 +45,35 @@ def given_answer(row: Row, persona: Persona, setup: AnswerSetup) -> Flow[Answer]
     Raises:
         TestsetError: A passage does not fit the prompt: the dose would differ from the row's.
     """
-    closed = row.metadata.get("suite") == CLOSED_BOOK
-    chosen = replace(setup, options=replace(setup.options, closed_book=closed, stream=False))
+    closed_book = row.metadata.get("suite") == CLOSED_BOOK
+    configured = replace(
+        setup, options=replace(setup.options, closed_book=closed_book, stream=False)
+    )
     if row.metadata.get("ask") == REPORT_ERRORS and _ASKS not in setup.prompt.replace:
         parts = {**setup.prompt.replace, _ASKS: REPORT_ERRORS}
-        chosen = replace(chosen, prompt=replace(setup.prompt, replace=parts))
-    hits = () if closed else _hits(row)
-    made = yield from answer(row.user_input, persona, hits, chosen)
-    if sorted(hit.text for hit in made.hits) != sorted(hit.text for hit in hits):
+        configured = replace(configured, prompt=replace(setup.prompt, replace=parts))
+    hits = () if closed_book else _numbered_hits(row)
+    reply = yield from answer(row.user_input, persona, hits, configured)
+    if sorted(hit.text for hit in reply.hits) != sorted(hit.text for hit in hits):
         raise TestsetError(
             f"{counted(len(hits), 'passage was', 'passages were')} given, but only "
-            f"{len(made.hits)} fit into the prompt",
+            f"{len(reply.hits)} fit into the prompt",
             where=f"row {row.id}",
             hint="raise answer.context_tokens, or make the suite with fewer --passages",
         )
-    how = "without passages" if closed else "the passages of the row"
-    return replace(made, route=CLOSED_BOOK if closed else "given", route_reason=how)
+    route_reason = "without passages" if closed_book else "the passages of the row"
+    return replace(reply, route=CLOSED_BOOK if closed_book else "given", route_reason=route_reason)
 
 
-def _hits(row: Row) -> tuple[Hit, ...]:
-    """The row's passages as hits, named by number, as other names could reveal their role."""
+def _numbered_hits(row: Row) -> tuple[Hit, ...]:
+    """Return the row's passages as hits, named by number: other names could reveal their role."""
     spans = row.retrieved_spans
     if len(spans) != len(row.retrieved_contexts):
         ids = row.retrieved_context_ids
-        named = len(ids) == len(row.retrieved_contexts)
+        has_ids = len(ids) == len(row.retrieved_contexts)
         spans = tuple(
-            GoldSpan(ids[at] if named else f"passage {at + 1}", 0, len(text), text)
-            for at, text in enumerate(row.retrieved_contexts)
+            GoldSpan(ids[index] if has_ids else f"passage {index + 1}", 0, len(text), text)
+            for index, text in enumerate(row.retrieved_contexts)
         )
     return tuple(
         Hit(

@@ -1,4 +1,4 @@
-"""Gold answers as parts, and checks whether a text contains or reveals them."""
+"""Gold answers as parts, and checks for texts that contain or reveal them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ALL_OF = 3
 """A passage must contain all content words of an answer with at most this many to reveal it."""
 
 MOST_OF = 0.75
-"""Share of a longer answer's content words from which a passage counts as revealing it."""
+"""Least share of a longer answer's content words in a passage that reveals it."""
 
 _NUMBERS = {
     "en": "two three four five six seven eight nine ten eleven twelve",
@@ -49,27 +49,27 @@ class GoldAnswer:
         return "; ".join(part[0] for part in self.parts)
 
     def held(self, text: str) -> tuple[bool, ...]:
-        """The parts that a text contains: words of a wording in sequence, normalised as `Contains`.
+        """Check each part for a wording whose words are in a text in sequence, as `Contains` does.
 
-        A wording without words is in no text.
+        A wording without words is never contained.
         """
-        said = answer_words(text, self.language)
+        text_words = answer_words(text, self.language)
         return tuple(
-            any(words and stands_in(words, said) for words in self._words(part))
+            any(words and stands_in(words, text_words) for words in self._words(part))
             for part in self.parts
         )
 
     def metadata(self) -> dict[str, MetaValue]:
-        """Metadata from which, with ``reference``, :func:`gold_answer` rebuilds this."""
-        found: dict[str, MetaValue] = {"language": self.language}
+        """Return metadata from which, with ``reference``, :func:`gold_answer` rebuilds it."""
+        values: dict[str, MetaValue] = {"language": self.language}
         if len(self.parts) > 1:
-            found |= {f"part_{n}": part for n, part in enumerate(self.parts, 1)}
+            values |= {f"part_{n}": part for n, part in enumerate(self.parts, 1)}
         elif len(self.parts[0]) > 1:
-            found["references"] = self.parts[0]
-        return found
+            values["references"] = self.parts[0]
+        return values
 
     def joined(self, other: GoldAnswer) -> GoldAnswer:
-        """The combined answer of two joined questions."""
+        """Return the combined answer of two joined questions."""
         return GoldAnswer(self.parts + other.parts, self.language)
 
     def _words(self, part: Sequence[str]) -> Iterable[list[str]]:
@@ -77,31 +77,33 @@ class GoldAnswer:
 
 
 def gold_answer(row: Row, language: str = "") -> GoldAnswer | None:
-    """The gold answer of a row; None if it has no reference.
+    """Return the gold answer of a row; None if it has no reference.
 
     ``metadata["part_1"]``, ``part_2``, … hold the wordings of each part; without them the
     reference, and further ones in ``metadata["references"]``, are wordings of the one part.
     """
-    own = row.metadata.get("language")
-    spoken = own if isinstance(own, str) and own else language or "en"
+    row_language = row.metadata.get("language")
+    answer_language = (
+        row_language if isinstance(row_language, str) and row_language else language or "en"
+    )
     parts: list[tuple[str, ...]] = []
     while (wordings := row.metadata.get(f"part_{len(parts) + 1}")) is not None:
-        parts.append(_texts(wordings))
+        parts.append(_nonempty_texts(wordings))
     if not parts:
-        more = row.metadata.get("references")
-        parts = [_texts((row.reference, *(more if isinstance(more, tuple) else ())))]
+        further = row.metadata.get("references")
+        parts = [_nonempty_texts((row.reference, *(further if isinstance(further, tuple) else ())))]
     if not all(parts):
         return None
-    return GoldAnswer(tuple(parts), spoken)
+    return GoldAnswer(tuple(parts), answer_language)
 
 
 class LeakCheck:
-    """Tests whether a passage reveals a gold answer, by its words alone.
+    """A check for passages that reveal a gold answer, by their words alone.
 
-    It does if a wording of a part occurs in it in sequence (numbers up to twelve as word or digit),
-    or if it contains the wording's content words in any order: all of up to three, three quarters
-    of more. This errs towards finding a leak: a passage wrongly left out costs little, one that
-    answers the question spoils the test.
+    A passage reveals the answer if it contains a wording of a part in sequence (numbers up to
+    twelve as word or digit), or the wording's content words in any order: all of up to three, three
+    quarters of more. This errs towards finding a leak: a passage wrongly left out costs little, one
+    that answers the question spoils the test.
 
     Args:
         gold: The answer.
@@ -113,45 +115,49 @@ class LeakCheck:
 
     def __init__(self, gold: GoldAnswer) -> None:
         self._language = gold.language
-        wordings = [[(self._words(one), self._content(one)) for one in part] for part in gold.parts]
-        self.possible = all(any(words and held for words, held in part) for part in wordings)
+        wordings = [
+            [(self._words(wording), self._content(wording)) for wording in part]
+            for part in gold.parts
+        ]
+        self.possible = all(any(words and content for words, content in part) for part in wordings)
         self._wordings = [pair for part in wordings for pair in part if pair[0] and pair[1]]
 
     def leaks(self, text: str) -> bool:
         """True if the text reveals a part of the answer."""
-        said, held = self._words(text), self._content(text)
+        text_words, text_content = self._words(text), self._content(text)
         return any(
-            stands_in(words, said) or _most(content, held) for words, content in self._wordings
+            stands_in(words, text_words) or _contains_most(content, text_content)
+            for words, content in self._wordings
         )
 
     def _words(self, text: str) -> list[str]:
-        return _counted(text, self._language)
+        return _words_with_digits(text, self._language)
 
     def _content(self, text: str) -> frozenset[str]:
-        return _content(text, self._language)
+        return _content_stems(text, self._language)
 
 
 _NO_SIGNS = dict.fromkeys(map(ord, string.punctuation))
-"""The check errs towards a leak, so signs that distinguish answers are ignored."""
+"""Removes signs that distinguish answers, as the check errs towards a leak."""
 
 
 @lru_cache(maxsize=8192)  # a passage is compared with many answers
-def _counted(text: str, language: str) -> list[str]:
+def _words_with_digits(text: str, language: str) -> list[str]:
     digits = _DIGITS.get(language, {})
-    bare = (word.translate(_NO_SIGNS) for word in answer_words(text, language))
-    return [digits.get(word, word) for word in bare if word]
+    unsigned = (word.translate(_NO_SIGNS) for word in answer_words(text, language))
+    return [digits.get(word, word) for word in unsigned if word]
 
 
 @lru_cache(maxsize=8192)
-def _content(text: str, language: str) -> frozenset[str]:
-    return frozenset(content_words(" ".join(_counted(text, language)), language))
+def _content_stems(text: str, language: str) -> frozenset[str]:
+    return frozenset(content_words(" ".join(_words_with_digits(text, language)), language))
 
 
-def _most(content: frozenset[str], held: frozenset[str]) -> bool:
-    due = 1.0 if len(content) <= ALL_OF else MOST_OF
-    return len(content & held) >= due * len(content)
+def _contains_most(content: frozenset[str], text_content: frozenset[str]) -> bool:
+    share = 1.0 if len(content) <= ALL_OF else MOST_OF
+    return len(content & text_content) >= share * len(content)
 
 
-def _texts(found: MetaValue | tuple[str, ...]) -> tuple[str, ...]:
-    texts = found if isinstance(found, tuple) else (str(found),)
+def _nonempty_texts(value: MetaValue | tuple[str, ...]) -> tuple[str, ...]:
+    texts = value if isinstance(value, tuple) else (str(value),)
     return tuple(dict.fromkeys(text for text in texts if text.strip()))

@@ -41,7 +41,7 @@ class RgbQuestion:
 
 
 def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
-    """The rows of ``rgb:FILE/SUITE``; ``all`` for every suite that the file allows.
+    """Return the rows of ``rgb:FILE/SUITE``; ``all`` for every suite that the file allows.
 
     Falsified passages are those of the file. Irrelevant ones are checked like any other: those that
     reveal the answer are left out, and counted in the notes.
@@ -53,18 +53,20 @@ def rgb_rows(address: str, options: SuiteOptions | None = None) -> SuiteRows:
     path, _, suite = address.removeprefix("rgb:").replace("\\", "/").rpartition("/")
     if not path or suite not in (*SUITES, "all"):
         raise TestsetError(f"cannot read {address!r} as a testset", hint=_FORM)
-    chosen = options or SuiteOptions()
+    suite_options = options or SuiteOptions()
     if suite != "all":
-        chosen = replace(chosen, suites=(suite,))
+        suite_options = replace(suite_options, suites=(suite,))
     dropped: Counter[str] = Counter()
-    evidence = [_evidence(one, Path(path).stem, dropped) for one in read_rgb(path)]
-    made = suite_rows(evidence, chosen, where=path)
-    counted = tuple(f"{count} {reason} are left out" for reason, count in sorted(dropped.items()))
-    return SuiteRows(made.rows, (*counted, *made.notes))
+    evidence = [_rgb_evidence(question, Path(path).stem, dropped) for question in read_rgb(path)]
+    suite_set = suite_rows(evidence, suite_options, where=path)
+    drop_notes = tuple(
+        f"{count} {reason} are left out" for reason, count in sorted(dropped.items())
+    )
+    return SuiteRows(suite_set.rows, (*drop_notes, *suite_set.notes))
 
 
 def read_rgb(path: str | Path) -> tuple[RgbQuestion, ...]:
-    """The questions of an RGB file (JSON lines), in order.
+    """Read the questions of an RGB file (JSON lines), in order.
 
     ``answer`` is a text or a list of parts, each a text or a list of wordings, as in the
     benchmark's own check: every part must occur, each in one of its wordings. ``positive`` is a
@@ -73,19 +75,19 @@ def read_rgb(path: str | Path) -> tuple[RgbQuestion, ...]:
     Raises:
         TestsetError: A line lacks a field or has it in another form; with file and line.
     """
-    found: dict[str, RgbQuestion] = {}
-    language = _language(Path(path))
+    questions: dict[str, RgbQuestion] = {}
+    language = _language_of_file(Path(path))
     for where, value in objects_of(Path(path)):
-        one = _question(value, where, language)
-        if one.id in found:
-            raise TestsetError(f"id {one.id} occurs twice", where=where)
-        found[one.id] = one
-    if not found:
+        question = _rgb_question(value, where, language)
+        if question.id in questions:
+            raise TestsetError(f"id {question.id} occurs twice", where=where)
+        questions[question.id] = question
+    if not questions:
         raise TestsetError("the file holds no questions", where=str(path))
-    return tuple(found.values())
+    return tuple(questions.values())
 
 
-def _question(value: Mapping[str, Any], where: str, language: str) -> RgbQuestion:
+def _rgb_question(value: Mapping[str, Any], where: str, language: str) -> RgbQuestion:
     for name in ("id", "query", "answer", "positive", "negative"):
         if value.get(name) is None:
             raise TestsetError(
@@ -96,66 +98,66 @@ def _question(value: Mapping[str, Any], where: str, language: str) -> RgbQuestio
         raise TestsetError("query is not a text", where=where)
     answer, parts = value["answer"], []
     for part in answer if isinstance(answer, list) else [answer]:
-        parts.append(_texts("answer", part if isinstance(part, list) else [part], where))
+        parts.append(_distinct_texts("answer", part if isinstance(part, list) else [part], where))
     if not parts or not all(parts):
         raise TestsetError("answer is empty", where=where)
     positive = value["positive"]
     groups = positive if positive and isinstance(positive[0], list) else [positive]
-    false = _texts("positive_wrong", value.get("positive_wrong", []), where)
+    false = _distinct_texts("positive_wrong", value.get("positive_wrong", []), where)
     fake = value.get("fakeanswer", [])
     return RgbQuestion(
         str(value["id"]),
         question,
-        GoldAnswer(tuple(parts), language or _script(question)),
-        tuple(_texts("positive", group, where) for group in groups),
-        _texts("negative", value["negative"], where),
+        GoldAnswer(tuple(parts), language or _language_of_script(question)),
+        tuple(_distinct_texts("positive", group, where) for group in groups),
+        _distinct_texts("negative", value["negative"], where),
         false,
-        _texts("fakeanswer", fake if isinstance(fake, list) else [fake], where),
+        _distinct_texts("fakeanswer", fake if isinstance(fake, list) else [fake], where),
     )
 
 
-def _texts(name: str, found: Any, where: str) -> tuple[str, ...]:
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+def _distinct_texts(name: str, value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise TestsetError(f"{name} is not a list of texts", where=where)
-    return tuple(dict.fromkeys(one for one in found if one.strip()))
+    return tuple(dict.fromkeys(text for text in value if text.strip()))
 
 
-def _language(path: Path) -> str:
-    """Language by the file's name, as the benchmark names its files: ``en_fact``, ``zh_int``."""
+def _language_of_file(path: Path) -> str:
+    """Return the language in the file's name: ``en_fact``, ``zh_int``."""
     head = path.stem.partition("_")[0]
     return head if head in ("en", "zh") else ""
 
 
-def _script(text: str) -> str:
-    """``zh`` for a text without a word of ASCII letters, else ``en``."""
+def _language_of_script(text: str) -> str:
+    """Return ``zh`` for a text without a word of ASCII letters, else ``en``."""
     return "en" if any(word.isascii() and word.isalpha() for word in words(text)) else "zh"
 
 
-def _evidence(one: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:
-    """A question's passages by their part in a context."""
-    name = f"rgb:{file}:{one.id}"
+def _rgb_evidence(question: RgbQuestion, file: str, dropped: Counter[str]) -> Evidence:
+    """Sort a question's passages by their part in a context."""
+    name = f"rgb:{file}:{question.id}"
     numbers = iter(range(10_000))
 
     def passages(texts: Sequence[str]) -> tuple[GoldSpan, ...]:
         # The id does not reveal the passage's role: it may be shown.
         return tuple(GoldSpan(f"{name}:{next(numbers)}", 0, len(text), text) for text in texts)
 
-    groups = [passages(group) for group in one.positive]
+    groups = [passages(group) for group in question.positive]
     gold = tuple(group[0] for group in groups if group)
     longest = max(map(len, groups), default=0)
     more = tuple(group[at] for at in range(1, longest) for group in groups if at < len(group))
-    false = passages(one.false)
+    false = passages(question.false)
     paired = len(groups) == 1 and len(false) == len(groups[0])
     relevant = gold + more
-    noise = passages(one.negative)
-    kept = tuple(checked_distractors(noise, relevant, one.answer, dropped))
+    noise = passages(question.negative)
+    distractors = tuple(checked_distractors(noise, relevant, question.answer, dropped))
     return Evidence(
-        Row(id=one.id, user_input=one.question),
-        one.answer,
+        Row(id=question.id, user_input=question.question),
+        question.answer,
         gold,
         more,
-        kept,
-        frozenset(span.text for span in kept),
+        distractors,
+        frozenset(span.text for span in distractors),
         tuple(zip(groups[0], false, strict=True)) if paired else (),
-        one.fake,
+        question.fake,
     )

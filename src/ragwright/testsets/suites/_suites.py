@@ -38,17 +38,17 @@ _JOINTS = {
     "zh": "还有：",
 }
 _SENSIBLE = 0.5
-"""Share of the questions that must have the passages for a requested dose."""
+"""Least share of the questions that must have the passages for a requested dose."""
 
 _MOST = 0.8
-"""The same for a dose that is chosen automatically."""
+"""Least share for a dose that is chosen automatically."""
 
 _STANDARD = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteOptions:
-    """Settings of the suites to make.
+    """Options of the suites to make.
 
     Attributes:
         suites: Names of the suites; all if empty.
@@ -147,52 +147,54 @@ def checked_distractors(
     answer: GoldAnswer,
     dropped: Counter[str],
 ) -> Iterator[GoldSpan]:
-    """Candidates that are irrelevant: outside the gold, and not revealing the answer.
+    """Yield the irrelevant candidates: outside the gold, and not revealing the answer.
 
-    Each text once, in order. What is left out is counted by its reason in ``dropped``.
+    Each text is yielded once, in order. Candidates left out are counted by reason in ``dropped``.
     """
     check = LeakCheck(answer)
     seen = {span.text for span in relevant}
-    for one in candidates:
-        if one.text in seen or not one.text.strip():
+    for candidate in candidates:
+        if candidate.text in seen or not candidate.text.strip():
             continue
-        seen.add(one.text)
-        if any(overlaps(one, span) for span in relevant):
+        seen.add(candidate.text)
+        if any(overlaps(candidate, span) for span in relevant):
             dropped["passages that overlap the gold"] += 1
         elif not check.possible:
             dropped["passages that cannot be checked"] += 1
-        elif check.leaks(one.text):
+        elif check.leaks(candidate.text):
             dropped["passages that reveal the answer"] += 1
         else:
-            yield one
+            yield candidate
 
 
-def overlaps(one: GoldSpan, other: GoldSpan) -> bool:
+def overlaps(span: GoldSpan, other: GoldSpan) -> bool:
     """True if two spans share characters of one document."""
-    return one.document_id == other.document_id and one.start < other.end and other.start < one.end
+    return (
+        span.document_id == other.document_id and span.start < other.end and other.start < span.end
+    )
 
 
 def suite_rows(
     evidence: Sequence[Evidence], options: SuiteOptions | None = None, *, where: str = ""
 ) -> SuiteRows:
-    """The suites over these questions, and a note for everything that was left out.
+    """Make the suites over these questions, with a note for everything that was left out.
 
     Args:
         evidence: Questions; each id once.
-        options: Which suites, which doses.
+        options: Suites and doses.
         where: Source of the questions, for messages.
 
     Raises:
-        TestsetError: No row can be made; the notes say why.
+        TestsetError: No row can be made; the notes give the reasons.
     """
-    chosen = options or SuiteOptions()
+    suite_options = options or SuiteOptions()
     rows: list[Row] = []
     notes: list[str] = []
-    for suite in chosen.wanted:
-        made, said = _MAKERS[suite](evidence, chosen)
-        rows += made
-        notes += [f"{suite}: {note}" for note in said]
-        if not made:
+    for suite in suite_options.wanted:
+        new_rows, new_notes = _MAKERS[suite](evidence, suite_options)
+        rows += new_rows
+        notes += [f"{suite}: {note}" for note in new_notes]
+        if not new_rows:
             notes.append(f"{suite}: no row can be made")
     if not rows:
         raise TestsetError(
@@ -200,88 +202,90 @@ def suite_rows(
             where=where,
             hint="; ".join(notes) or "the testset has no questions",
         )
-    if chosen.closed_book:
-        rows += _closed_book(rows)
+    if suite_options.closed_book:
+        rows += _closed_book_rows(rows)
     return SuiteRows(tuple(rows), tuple(notes))
 
 
 def mixed(
-    one: Evidence, passages: int, dose: float
+    question: Evidence, passages: int, dose: float
 ) -> tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]] | None:
-    """The largest mixture of relevant and irrelevant passages with exactly a dose.
+    """Return the largest mixture of relevant and irrelevant passages with exactly a dose.
 
-    At most ``passages`` together, fewer if only then the share is exact; None if the question has
+    At most ``passages`` together, fewer if the share is exact only then; None if the question has
     too few of either.
     """
-    relevant = one.gold + one.more
+    relevant = question.gold + question.more
     for total in range(passages, 0, -1):
         count = round(dose * total)
         rest = total - count
-        if abs(dose * total - count) > 1e-9 or count > len(one.distractors):
+        if abs(dose * total - count) > 1e-9 or count > len(question.distractors):
             continue
-        if rest == 0 or len(one.gold) <= rest <= len(relevant):
-            return relevant[:rest], one.distractors[:count]
+        if rest == 0 or len(question.gold) <= rest <= len(relevant):
+            return relevant[:rest], question.distractors[:count]
     return None
 
 
-_Made: TypeAlias = tuple[list[Row], list[str]]
+_RowsAndNotes: TypeAlias = tuple[list[Row], list[str]]
 _Mixture: TypeAlias = tuple[tuple[GoldSpan, ...], tuple[GoldSpan, ...]]
 _Mixer: TypeAlias = Callable[[Evidence, int, float], _Mixture | None]
 
 
-def _noise(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
-    return _by_dose("noise", evidence, options, _doses(evidence, options))
+def _noise_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
+    return _rows_by_dose("noise", evidence, options, _possible_doses(evidence, options))
 
 
-def _rejection(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
-    return _by_dose("rejection", evidence, options, (1.0,))
+def _rejection_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
+    return _rows_by_dose("rejection", evidence, options, (1.0,))
 
 
-def _integration(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
-    several = [one for one in evidence if len(one.answer.parts) > 1]
-    groups, notes = _groups([one for one in evidence if len(one.answer.parts) == 1], 2, options)
-    joined = [_joined(group) for group in groups]
-    usable = [*several, *joined]
-    doses = tuple(dose for dose in _doses(usable, options) if dose < 1)
+def _integration_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
+    with_parts = [question for question in evidence if len(question.answer.parts) > 1]
+    groups, notes = _joinable_groups(
+        [question for question in evidence if len(question.answer.parts) == 1], 2, options
+    )
+    joined = [_joined_question(group) for group in groups]
+    usable = [*with_parts, *joined]
+    doses = tuple(dose for dose in _possible_doses(usable, options) if dose < 1)
     if usable and not doses:
         return [], [*notes, "no dose below 1, so there is nothing to integrate"]
-    rows, more = _by_dose("integration", usable, options, doses)
-    return rows, [*notes, *more]
+    rows, dose_notes = _rows_by_dose("integration", usable, options, doses)
+    return rows, [*notes, *dose_notes]
 
 
-def _sources(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
-    single = [one for one in evidence if len(one.answer.parts) == 1]
-    groups, notes = _groups(single, options.sources, options)
+def _sources_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
+    single = [question for question in evidence if len(question.answer.parts) == 1]
+    groups, notes = _joinable_groups(single, options.sources, options)
     rows = []
     short = 0
     for group in groups:
-        whole = _joined(group)
+        joined = _joined_question(group)
         contexts = []
         for count in range(1, len(group) + 1):
-            part = replace(_joined(group[:count]), distractors=whole.distractors)
-            room = max(options.passages, len(whole.gold)) - len(part.gold)
+            part = replace(_joined_question(group[:count]), distractors=joined.distractors)
+            room = max(options.passages, len(joined.gold)) - len(part.gold)
             if room > len(part.distractors):
                 break
             contexts.append((part, float(count), part.gold, part.distractors[:room]))
         if len(contexts) < len(group):
             short += 1
             continue
-        rows += [_row("sources", whole.row.id, *context, options) for context in contexts]
+        rows += [_suite_row("sources", joined.row.id, *context, options) for context in contexts]
     if short:
         notes.append(f"{short} groups have too few irrelevant passages")
     return rows, notes
 
 
-def _counterfactual(evidence: Sequence[Evidence], options: SuiteOptions) -> _Made:
-    usable = [one for one in evidence if one.falsified]
+def _counterfactual_rows(evidence: Sequence[Evidence], options: SuiteOptions) -> _RowsAndNotes:
+    usable = [question for question in evidence if question.falsified]
     swapped = [
         replace(
-            one,
+            question,
             gold=(),
-            more=tuple(true for true, _ in one.falsified),
-            distractors=tuple(false for _, false in one.falsified),
+            more=tuple(true for true, _ in question.falsified),
+            distractors=tuple(false for _, false in question.falsified),
         )
-        for one in usable
+        for question in usable
     ]
     notes = []
     if len(usable) < len(evidence):
@@ -292,123 +296,143 @@ def _counterfactual(evidence: Sequence[Evidence], options: SuiteOptions) -> _Mad
     rows: list[Row] = []
     if not swapped:
         return rows, notes
-    for dose, kept in _common(swapped, options.falsified, _falsified_mix, options, notes):
-        for one in kept:
-            true, false = _falsified_mix(one, options.passages, dose) or ((), ())
-            rows.append(_row("counterfactual", one.row.id, one, dose, true, false, options))
+    for dose, questions in _common_questions(
+        swapped, options.falsified, _falsified_mix, options, notes
+    ):
+        for question in questions:
+            true, false = _falsified_mix(question, options.passages, dose) or ((), ())
+            rows.append(
+                _suite_row("counterfactual", question.row.id, question, dose, true, false, options)
+            )
     return rows, notes
 
 
-def _falsified_mix(one: Evidence, passages: int, dose: float) -> _Mixture | None:
-    """The first passages of a question, with exactly the share of false ones."""
-    for total in range(min(passages, len(one.more)), 0, -1):
+def _falsified_mix(question: Evidence, passages: int, dose: float) -> _Mixture | None:
+    """Return the first passages of a question, with exactly the share of false ones."""
+    for total in range(min(passages, len(question.more)), 0, -1):
         count = round(dose * total)
         if abs(dose * total - count) <= 1e-9:
-            return one.more[count:total], one.distractors[:count]
+            return question.more[count:total], question.distractors[:count]
     return None
 
 
-def _doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tuple[float, ...]:
-    """The requested doses, else those for which most questions have passages."""
+def _possible_doses(evidence: Sequence[Evidence], options: SuiteOptions) -> tuple[float, ...]:
+    """Return the requested doses, or else those for which most questions have passages."""
     if options.doses:
         return options.doses
-    due = _MOST * len(evidence)
+    needed = _MOST * len(evidence)
 
-    def able(dose: float) -> bool:
-        return sum(mixed(one, options.passages, dose) is not None for one in evidence) >= due
+    def is_possible(dose: float) -> bool:
+        return (
+            sum(mixed(question, options.passages, dose) is not None for question in evidence)
+            >= needed
+        )
 
-    standard = tuple(dose for dose in _STANDARD if able(dose))
+    standard = tuple(dose for dose in _STANDARD if is_possible(dose))
     if sum(0 < dose < 1 for dose in standard) > 1:
         return standard
     shares = {k / total for total in range(1, options.passages + 1) for k in range(total + 1)}
-    return tuple(dose for dose in sorted(shares) if able(dose))
+    return tuple(dose for dose in sorted(shares) if is_possible(dose))
 
 
-def _by_dose(
+def _rows_by_dose(
     suite: Suite, evidence: Sequence[Evidence], options: SuiteOptions, doses: Sequence[float]
-) -> _Made:
-    """A row per question and dose, for the doses and questions that are possible."""
+) -> _RowsAndNotes:
+    """Make a row per question and dose, for the doses and questions that are possible."""
     notes: list[str] = []
     rows = []
-    for dose, kept in _common(evidence, doses, mixed, options, notes):
-        for one in kept:
-            relevant, noise = mixed(one, options.passages, dose) or ((), ())
-            rows.append(_row(suite, one.row.id, one, dose, relevant, noise, options))
+    for dose, questions in _common_questions(evidence, doses, mixed, options, notes):
+        for question in questions:
+            relevant, noise = mixed(question, options.passages, dose) or ((), ())
+            rows.append(
+                _suite_row(suite, question.row.id, question, dose, relevant, noise, options)
+            )
     return rows, notes
 
 
-def _common(
+def _common_questions(
     evidence: Sequence[Evidence],
     doses: Sequence[float],
     mixer: _Mixer,
     options: SuiteOptions,
     notes: list[str],
 ) -> list[tuple[float, list[Evidence]]]:
-    """Doses with their questions: the same at every dose, so that curves compare like with like.
+    """Return doses with their questions: the same questions at every dose, so that curves compare.
 
     Doses that less than half of the questions can have are left out, then questions that cannot
     have all remaining doses.
     """
-    able = {
-        dose: {one.row.id for one in evidence if mixer(one, options.passages, dose) is not None}
+    possible = {
+        dose: {
+            question.row.id
+            for question in evidence
+            if mixer(question, options.passages, dose) is not None
+        }
         for dose in dict.fromkeys(doses)
     }
-    kept = [dose for dose in able if able[dose] and len(able[dose]) >= _SENSIBLE * len(evidence)]
-    for dose in able:
-        if dose not in kept:
+    usable = [
+        dose
+        for dose in possible
+        if possible[dose] and len(possible[dose]) >= _SENSIBLE * len(evidence)
+    ]
+    for dose in possible:
+        if dose not in usable:
             notes.append(
-                f"dose {dose:g} is left out: {len(able[dose])} of {len(evidence)} questions have "
+                f"dose {dose:g} is left out: {len(possible[dose])} of {len(evidence)} questions "
+                "have "
                 "the passages for it"
             )
-    ids = set.intersection(*(able[dose] for dose in kept)) if kept else set()
-    lost = len(evidence) - len(ids)
-    if kept and lost:
+    ids = set.intersection(*(possible[dose] for dose in usable)) if usable else set()
+    missing = len(evidence) - len(ids)
+    if usable and missing:
         notes.append(
-            f"{lost} of {len(evidence)} questions are left out: they have too few relevant or "
+            f"{missing} of {len(evidence)} questions are left out: they have too few relevant or "
             "irrelevant passages for one of the doses"
         )
-    chosen = [one for one in evidence if one.row.id in ids]
-    return [(dose, chosen) for dose in kept]
+    chosen = [question for question in evidence if question.row.id in ids]
+    return [(dose, chosen) for dose in usable]
 
 
-def _groups(
+def _joinable_groups(
     evidence: Sequence[Evidence], size: int, options: SuiteOptions
 ) -> tuple[list[list[Evidence]], list[str]]:
-    """Disjoint groups of questions whose passages do not reveal each other's answers."""
-    order = sorted(evidence, key=lambda one: text_hash(f"{options.seed}\x00{one.row.id}"))
-    checks = {one.row.id: LeakCheck(one.answer) for one in order}
-    waiting = [one for one in order if one.gold and checks[one.row.id].possible]
+    """Return disjoint groups of questions whose passages do not reveal each other's answers."""
+    order = sorted(evidence, key=lambda question: text_hash(f"{options.seed}\x00{question.row.id}"))
+    checks = {question.row.id: LeakCheck(question.answer) for question in order}
+    waiting = [question for question in order if question.gold and checks[question.row.id].possible]
     groups: list[list[Evidence]] = []
-    alone = len(order) - len(waiting)
+    unjoined = len(order) - len(waiting)
     while waiting:
         group = [waiting.pop(0)]
         for other in list(waiting):
             if len(group) == size:
                 break
-            if all(_apart(one, other, checks) for one in group):
+            if all(_can_be_joined(question, other, checks) for question in group):
                 group.append(other)
                 waiting.remove(other)
         if len(group) == size:
             groups.append(group)
         else:
-            alone += 1
+            unjoined += 1
             waiting += group[1:]
-    notes = [f"{alone} of {len(order)} questions could not be joined to others"] if alone else []
+    notes = (
+        [f"{unjoined} of {len(order)} questions could not be joined to others"] if unjoined else []
+    )
     return groups, notes
 
 
-def _apart(one: Evidence, other: Evidence, checks: dict[str, LeakCheck]) -> bool:
-    """True if two questions need separate passages: neither's gold answers the other."""
-    if one.row.persona_name != other.row.persona_name:
+def _can_be_joined(question: Evidence, other: Evidence, checks: dict[str, LeakCheck]) -> bool:
+    """True if neither question's gold passages answer the other, in one language and persona."""
+    if question.row.persona_name != other.row.persona_name:
         return False
-    if one.answer.language != other.answer.language:
+    if question.answer.language != other.answer.language:
         return False
-    pairs = ((one, checks[other.row.id]), (other, checks[one.row.id]))
-    return not any(check.leaks(span.text) for side, check in pairs for span in side.gold)
+    pairs = ((question, checks[other.row.id]), (other, checks[question.row.id]))
+    return not any(check.leaks(span.text) for source, check in pairs for span in source.gold)
 
 
-def _joined(group: Sequence[Evidence]) -> Evidence:
-    """Several questions as one: all their gold, and distractors that reveal none of the answers."""
+def _joined_question(group: Sequence[Evidence]) -> Evidence:
+    """Join questions: all their gold, and distractors that reveal none of the answers."""
     first, *others = group
     if not others:
         return first
@@ -416,7 +440,7 @@ def _joined(group: Sequence[Evidence]) -> Evidence:
     for other in others:
         answer = answer.joined(other.answer)
     joint = _JOINTS.get(answer.language, "+")
-    rows = [one.row for one in group]
+    rows = [question.row for question in group]
     row = replace(
         rows[0],
         id="+".join(row.id for row in rows),
@@ -424,32 +448,32 @@ def _joined(group: Sequence[Evidence]) -> Evidence:
         reference_ids={k: v for row in rows for k, v in row.reference_ids.items()},
         reference_spans=tuple(span for row in rows for span in row.reference_spans),
     )
-    gold = tuple(span for one in group for span in one.gold)
+    gold = tuple(span for question in group for span in question.gold)
     # Alternate between the questions, so that no question's distractors dominate.
-    turns = [list(one.distractors) for one in group]
-    longest = max(map(len, turns))
-    ordered = [turn[at] for at in range(longest) for turn in turns if at < len(turn)]
-    relevant = gold + tuple(span for one in group for span in one.more)
+    queues = [list(question.distractors) for question in group]
+    longest = max(map(len, queues))
+    ordered = [queue[at] for at in range(longest) for queue in queues if at < len(queue)]
+    relevant = gold + tuple(span for question in group for span in question.more)
     return Evidence(
         row,
         answer,
         gold,
         relevant[len(gold) :],
         tuple(checked_distractors(ordered, relevant, answer, Counter())),
-        frozenset().union(*(one.hard for one in group)),
+        frozenset().union(*(question.hard for question in group)),
     )
 
 
-def _row(
+def _suite_row(
     suite: Suite,
     base: str,
-    one: Evidence,
+    question: Evidence,
     dose: float,
     relevant: Sequence[GoldSpan],
     noise: Sequence[GoldSpan],
     options: SuiteOptions,
 ) -> Row:
-    """One row: the passages in a random order for the question, with metadata."""
+    """Make one row: the passages in a random order for the question, with metadata."""
     gold = {id(span) for span in relevant}
     passages = sorted(
         (*relevant, *noise),
@@ -462,57 +486,57 @@ def _row(
         "suite": suite,
         "dose": dose,
         "base": base,
-        **one.answer.metadata(),
+        **question.answer.metadata(),
         "relevant": len(relevant),
         "gold_rank": next((n for n, span in enumerate(passages, 1) if id(span) in gold), 0),
     }
     if falsified:
-        metadata |= {"falsified": dose > 0, "fake": one.fake}
+        metadata |= {"falsified": dose > 0, "fake": question.fake}
         if options.report_errors:
             metadata["ask"] = REPORT_ERRORS
     else:
-        hard = sum(span.text in one.hard for span in noise)
+        hard = sum(span.text in question.hard for span in noise)
         metadata |= {"answerable": bool(relevant), "hard": hard}
     return Row(
         id=f"{suite}/{dose:g}/{base}",
-        user_input=one.row.user_input,
-        reference=one.answer.text,
+        user_input=question.row.user_input,
+        reference=question.answer.text,
         retrieved_contexts=tuple(span.text for span in passages),
         retrieved_context_ids=tuple(span.document_id for span in passages),
         retrieved_spans=tuple(passages),
-        reference_spans=one.row.reference_spans,
-        persona_name=one.row.persona_name,
+        reference_spans=question.row.reference_spans,
+        persona_name=question.row.persona_name,
         metadata=metadata,
     )
 
 
-def _closed_book(rows: Sequence[Row]) -> list[Row]:
-    """Each question of the rows, once per persona, without passages."""
-    asked = {(row.user_input, row.persona_name): row for row in reversed(rows)}
-    kept = ("base", "language", "references")
-    found: list[Row] = []
-    for row in reversed(asked.values()):
+def _closed_book_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return each question of the rows, once per persona, without passages."""
+    by_question = {(row.user_input, row.persona_name): row for row in reversed(rows)}
+    kept_names = ("base", "language", "references")
+    controls: list[Row] = []
+    for row in reversed(by_question.values()):
         metadata = {
             name: value
             for name, value in row.metadata.items()
-            if name in kept or name.startswith("part_")
+            if name in kept_names or name.startswith("part_")
         }
-        found.append(
+        controls.append(
             Row(
-                id=f"{CLOSED_BOOK}/{row.id.split('/', 2)[2]}/{len(found) + 1}",
+                id=f"{CLOSED_BOOK}/{row.id.split('/', 2)[2]}/{len(controls) + 1}",
                 user_input=row.user_input,
                 reference=row.reference,
                 persona_name=row.persona_name,
                 metadata={"suite": CLOSED_BOOK, "dose": 0.0, **metadata},
             )
         )
-    return found
+    return controls
 
 
 _MAKERS = {
-    "noise": _noise,
-    "rejection": _rejection,
-    "integration": _integration,
-    "counterfactual": _counterfactual,
-    "sources": _sources,
+    "noise": _noise_rows,
+    "rejection": _rejection_rows,
+    "integration": _integration_rows,
+    "counterfactual": _counterfactual_rows,
+    "sources": _sources_rows,
 }

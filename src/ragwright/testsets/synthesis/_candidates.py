@@ -13,13 +13,13 @@ from ...core import GoldSpan
 from ...models import TokenSource, detect_language
 
 WEAK = "weak: a sentence with a gap, or a heading (--weak includes them)"
-"""Why a question is left out that no person would ask."""
+"""Reason of a question that no person would ask."""
 
 _ALIKE = 0.75
-"""Share of common words from which two questions are near-duplicates."""
+"""Least share of common words of two near-duplicates."""
 
 _NEAR = 0.95
-"""Cosine from which two questions are near-duplicates."""
+"""Least cosine of two near-duplicates."""
 
 _HELD = 0.5
 """Least share of an answer's content words that must be in its evidence, or in a second answer."""
@@ -38,7 +38,7 @@ class Candidate:
         span: The evidence; its text is that of the document.
         level: Requested level: ``fact``, ``idea``, …; of a template the form: ``definition``, ….
         answers: Persona -> its gold answer.
-        reason: Why it was rejected, empty if accepted.
+        reason: Reason of the rejection, empty if accepted.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class Candidate:
         return self.kind in {"cloze", "heading"}
 
     def rejected(self, reason: str) -> Candidate:
-        """The same, rejected."""
+        """Return the candidate, rejected with a reason."""
         return replace(self, reason=reason)
 
 
@@ -114,28 +114,28 @@ _AFTER_OPENER = re.compile(
 
 
 def context_fault(question: str, source: TokenSource) -> str:
-    """Why a question cannot be understood by itself, empty if it can.
+    """Return the reason why a question cannot be understood by itself, empty if it can.
 
-    It refers to "the document" or "the second paragraph", continues something, uses a
-    demonstrative, or has a pronoun before two possible referents, or directly after an opening
-    phrase without a name ("In 1902, it …"). By rule, in English and French, roughly in German; a
+    Faults are a reference to "the document" or "the second paragraph", a continuation, a
+    demonstrative, and a pronoun before two possible referents or directly after an opening phrase
+    without a name ("In 1902, it …"). The rules cover English and French, and German roughly; a
     false alarm costs one question.
     """
-    if found := _POINTS_AT_TEXT.search(question):
-        return f"refers to the text it is taken from ({found[0].strip().casefold()!r})"
-    if found := _CONTINUES.search(question):
-        return f"continues something ({found[0].strip().casefold()!r})"
+    if match := _POINTS_AT_TEXT.search(question):
+        return f"refers to the text it is taken from ({match[0].strip().casefold()!r})"
+    if match := _CONTINUES.search(question):
+        return f"continues something ({match[0].strip().casefold()!r})"
     open_text = _IMPERSONAL.sub(lambda match: "-" * len(match[0]), question)
-    if found := _DEMONSTRATIVE.search(open_text):
-        return f"uses a demonstrative ({found[0].casefold()!r})"
-    for found in _PRONOUN.finditer(open_text):
-        if len(set(source.tokens(question[: found.start()]))) < 2:
-            return f"has a pronoun without a referent ({found[0].casefold()!r})"
+    if match := _DEMONSTRATIVE.search(open_text):
+        return f"uses a demonstrative ({match[0].casefold()!r})"
+    for match in _PRONOUN.finditer(open_text):
+        if len(set(source.tokens(question[: match.start()]))) < 2:
+            return f"has a pronoun without a referent ({match[0].casefold()!r})"
     if len(set(source.tokens(question))) < 2:
         return "names nothing"
-    opened = _AFTER_OPENER.match(open_text)
-    if opened and not any(map(_is_named, opened["opener"].split())):
-        return f"has a pronoun without a referent ({opened['pronoun']!r})"
+    opener = _AFTER_OPENER.match(open_text)
+    if opener and not any(map(_is_named, opener["opener"].split())):
+        return f"has a pronoun without a referent ({opener['pronoun']!r})"
     return ""
 
 
@@ -146,17 +146,23 @@ def _is_named(word: str) -> bool:
 
 
 def language_fault(question: str, language: str) -> str:
-    """Why a question is in the wrong language, empty if it is not, or unknown."""
+    """Return the reason why a question is in the wrong language, empty if it is not, or unknown."""
     if not language:
         return ""
-    found = detect_language([question], least=3)
-    return "" if found in ("auto", language) else f"is in {found!r}, its source in {language!r}"
+    detected = detect_language([question], least=3)
+    return (
+        "" if detected in ("auto", language) else f"is in {detected!r}, its source in {language!r}"
+    )
 
 
 def held_share(answer: str, text: str, source: TokenSource) -> float:
-    """Share of an answer's content words in a text, 0 to 1; 1 for an answer without any."""
-    wanted = set(source.tokens(answer))
-    return len(wanted.intersection(source.tokens(text))) / len(wanted) if wanted else 1.0
+    """Return the share of an answer's content words in a text, 0 to 1; 1 without content words."""
+    answer_tokens = set(source.tokens(answer))
+    return (
+        len(answer_tokens.intersection(source.tokens(text))) / len(answer_tokens)
+        if answer_tokens
+        else 1.0
+    )
 
 
 def supported(answer: str, text: str, source: TokenSource) -> bool:
@@ -166,9 +172,9 @@ def supported(answer: str, text: str, source: TokenSource) -> bool:
 
 
 def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldSpan | None, str]:
-    """A quote as a span of its document, or None and why: it is missing or ambiguous.
+    """Return a quote as a span of its document; None and the reason if it is missing or ambiguous.
 
-    White space may differ; nothing else may, and the span's text is that of the document.
+    Only white space may differ. The text of the span is that of the document.
 
     Args:
         quote: The quoted text.
@@ -180,10 +186,13 @@ def located(quote: str, text: str, offset: int, document_id: str) -> tuple[GoldS
     if not parts:
         return None, "the evidence is empty"
     pattern = re.compile(r"\s+".join(map(re.escape, parts)))
-    found = list(pattern.finditer(text))
-    if len(found) != 1:
-        return None, "the evidence occurs twice" if found else "the evidence is not in the passage"
-    start, end = found[0].span()
+    matches = list(pattern.finditer(text))
+    if len(matches) != 1:
+        return (
+            None,
+            "the evidence occurs twice" if matches else "the evidence is not in the passage",
+        )
+    start, end = matches[0].span()
     return GoldSpan(document_id, offset + start, offset + end, text[start:end]), ""
 
 
@@ -195,10 +204,10 @@ def without_near_duplicates(
     alike: float = _ALIKE,
     near: float = _NEAR,
 ) -> list[Candidate]:
-    """Candidates in their order, later near-duplicates of accepted ones rejected.
+    """Reject later near-duplicates of accepted candidates, in order.
 
     Heading paths share most of their words, so only equal ones are duplicates. Questions with
-    different numbers or codes ask for different things, however alike they are.
+    different numbers or codes ask for different things, even if they are similar.
 
     Args:
         candidates: Accepted and rejected ones; the rejected stay as they are.
@@ -207,30 +216,33 @@ def without_near_duplicates(
         alike: Share of common words (Jaccard) from which two questions are duplicates.
         near: Cosine from which they are.
     """
-    kept: list[Candidate] = []
+    checked: list[Candidate] = []
     words: dict[frozenset[str], list[frozenset[str]]] = {}
     rows: dict[frozenset[str], list[int]] = {}
     unit = None
     if vectors is not None:
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         unit = vectors / np.where(lengths > 0, lengths, 1.0)
-    for at, candidate in enumerate(candidates):
+    for index, candidate in enumerate(candidates):
         if candidate.reason:
-            kept.append(candidate)
+            checked.append(candidate)
             continue
         heading = candidate.kind == "heading"
         tokens = [] if heading else source.tokens(candidate.question)
-        own = frozenset(tokens) or frozenset([candidate.question.casefold()])
-        codes = frozenset(word for word in own if _DIGIT.search(word))
-        alikes = words.get(codes, ())
-        twice = any(len(own & one) >= alike * len(own | one) for one in alikes)
-        same = rows.get(codes, [])
-        if not twice and unit is not None and same and not heading:
-            twice = bool((np.round(unit[same] @ unit[at], 6) >= near).any())
-        if twice:
-            kept.append(candidate.rejected("near-duplicate of another question"))
+        question_words = frozenset(tokens) or frozenset([candidate.question.casefold()])
+        codes = frozenset(word for word in question_words if _DIGIT.search(word))
+        with_same_codes = words.get(codes, ())
+        is_duplicate = any(
+            len(question_words & words_of_other) >= alike * len(question_words | words_of_other)
+            for words_of_other in with_same_codes
+        )
+        rows_with_codes = rows.get(codes, [])
+        if not is_duplicate and unit is not None and rows_with_codes and not heading:
+            is_duplicate = bool((np.round(unit[rows_with_codes] @ unit[index], 6) >= near).any())
+        if is_duplicate:
+            checked.append(candidate.rejected("near-duplicate of another question"))
             continue
-        words.setdefault(codes, []).append(own)
-        rows.setdefault(codes, []).append(at)
-        kept.append(candidate)
-    return kept
+        words.setdefault(codes, []).append(question_words)
+        rows.setdefault(codes, []).append(index)
+        checked.append(candidate)
+    return checked

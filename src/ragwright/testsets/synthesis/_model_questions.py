@@ -1,8 +1,7 @@
-"""Questions written by a model on a passage: read strictly, checked against the passage, answered
-again.
+"""Questions that a model writes on a passage: parsed strictly, checked, and answered again.
 
-A reply is used as it is or not at all. Quotes must occur literally; a question that its quote alone
-does not answer is rejected; nothing is repaired.
+Invalid replies are never repaired. Quotes must occur literally; a question that its quote alone
+does not answer is rejected.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _QUOTED_LEVELS = ("fact", "extraction")
 """Levels whose answer must consist of words of its evidence."""
 UNUSABLE = "no usable reply after a retry"
 _OTHER_MODEL = (
-    "No questions come of these. Stop with Ctrl-C, then name another model with --model: this one "
-    "does not write the JSON asked for."
+    "No questions result from these. Stop with Ctrl-C, then name another model with --model: this "
+    "one does not write the requested JSON."
 )
 
 
@@ -58,7 +57,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Settings for a model that writes questions.
+    """Options of a model that writes questions.
 
     Attributes:
         setup: The model and its limits (``model``, ``max_tokens``, ``temperature``, ``format``).
@@ -90,7 +89,7 @@ class Writing:
                 )
 
     def manifest(self) -> dict[str, Any]:
-        """Everything that determines the questions, for the run."""
+        """Return everything that determines the questions, for the run."""
         return {
             "model": self.setup.model,
             "max_tokens": self.setup.max_tokens,
@@ -104,7 +103,7 @@ class Writing:
 
 
 def level_lines(data: Mapped) -> Mapping[str, str]:
-    """Levels of a prompt file with the line that describes each.
+    """Return the levels of a prompt file with the line that describes each.
 
     Raises:
         ConfigError: The file has none.
@@ -122,7 +121,7 @@ def level_lines(data: Mapped) -> Mapping[str, str]:
 def write_questions(
     passage: Passage, writing: Writing, source: TokenSource
 ) -> Flow[tuple[Candidate, ...]]:
-    """Candidates of a passage, each accepted or rejected with its reason.
+    """Return the candidates of a passage, each accepted or rejected with its reason.
 
     One call writes the questions; each one that passes the checks is then answered from its
     evidence alone (one call each): the answer must be the same.
@@ -130,31 +129,34 @@ def write_questions(
     Raises:
         ModelError: The server fails.
     """
-    written = yield from _asked_anew(_writing_call(passage, writing), writing.setup)
-    drafts = written.value
+    reply = yield from _ask_for_usable(_writing_call(passage, writing), writing.setup)
+    drafts = reply.value
     if drafts is None:
         nothing = GoldSpan(passage.document_id, passage.span.start, passage.span.end)
         return (Candidate("model", "", "", nothing).rejected(UNUSABLE),)
-    checked = [_checked(draft, passage, source) for draft in drafts]
+    checked = [_checked_draft(draft, passage, source) for draft in drafts]
     expected = min(writing.count, max(1, len(drafts)))
-    planned = yield from branch(0, expected, writing.count)
-    if planned is not None:
+    estimate = yield from branch(0, expected, writing.count)
+    if estimate is not None:
         stand_in = Candidate(
             "model",
             "forecast?",
             "forecast",
             GoldSpan(passage.document_id, 0, 1, passage.text[:300]),
         )
-        checked = [stand_in] * planned
+        checked = [stand_in] * estimate
     outcomes = yield from gather(
-        [_asked_back(one, number, writing, source) for number, one in enumerate(checked)],
+        [
+            _checked_by_answering(candidate, number, writing, source)
+            for number, candidate in enumerate(checked)
+        ],
         settle=True,
     )
     return tuple(settled(outcome) for outcome in outcomes)
 
 
-def _asked_anew(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
-    """As `asked`, but stored replies that cannot be used are passed over for a new sample.
+def _ask_for_usable(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
+    """Ask as `asked` does, but replace stored replies that cannot be used by new samples.
 
     Otherwise one malformed reply would leave its passage without questions in every later run.
     """
@@ -166,56 +168,57 @@ def _asked_anew(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
 
 
 def candidate_body(candidates: Sequence[Candidate]) -> dict[str, Any]:
-    """Candidates as JSON-able values, for the run store."""
+    """Return candidates as JSON-able values, for the run store."""
     return {"candidates": [asdict(candidate) for candidate in candidates]}
 
 
 def candidates_of(body: Mapping[str, Any]) -> tuple[Candidate, ...]:
-    """The candidates from the values of :func:`candidate_body`."""
+    """Rebuild the candidates from the values of :func:`candidate_body`."""
     return tuple(
-        Candidate(**{**one, "span": GoldSpan(**one["span"])}) for one in body["candidates"]
+        Candidate(**{**candidate, "span": GoldSpan(**candidate["span"])})
+        for candidate in body["candidates"]
     )
 
 
-def _checked(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
+def _checked_draft(draft: _Draft, passage: Passage, source: TokenSource) -> Candidate:
     """Check a draft against its passage, without a model."""
-    span, why = located(draft.quote, passage.text, passage.span.start, passage.document_id)
+    span, reason = located(draft.quote, passage.text, passage.span.start, passage.document_id)
     place = span or GoldSpan(passage.document_id, passage.span.start, passage.span.end)
     candidate = Candidate(
         "model", draft.question, draft.answer, place, draft.level, dict(draft.answers)
     )
     if span is None:
-        return candidate.rejected(why)
+        return candidate.rejected(reason)
     if fault := context_fault(draft.question, source):
         return candidate.rejected(f"without context: {fault.split(' (')[0]}")
     if language_fault(draft.question, passage.language):
         return candidate.rejected("not in the language of its source")
     if draft.level in _QUOTED_LEVELS and not supported(draft.answer, span.text, source):
         return candidate.rejected("the answer is not in its evidence")
-    told = re.findall(r"\d+", " ".join(candidate.answers.values()))
-    if any(number not in span.text for number in told):
+    numbers = re.findall(r"\d+", " ".join(candidate.answers.values()))
+    if any(number not in span.text for number in numbers):
         return candidate.rejected(
             "the answer for a persona has a number that is not in its evidence"
         )
     return candidate
 
 
-def _asked_back(
+def _checked_by_answering(
     candidate: Candidate, number: int, writing: Writing, source: TokenSource
 ) -> Flow[Candidate]:
-    """The candidate, rejected if its evidence alone does not give its answer."""
+    """Reject the candidate if its evidence alone does not give its answer."""
     if candidate.reason:
         return candidate
-    back: Judged[tuple[bool, str]] = yield from _asked_anew(
-        _back_call(candidate, number, writing), writing.setup
+    reply: Judged[tuple[bool, str]] = yield from _ask_for_usable(
+        _answer_call(candidate, number, writing), writing.setup
     )
-    if back.value is None:
+    if reply.value is None:
         return candidate.rejected("no usable reply of the check")
-    answerable, said = back.value
+    answerable, answer = reply.value
     if not answerable:
         return candidate.rejected("its evidence alone does not answer it")
     # Answers on style and ideas have many wordings: there only an abstention counts.
-    if candidate.level in _QUOTED_LEVELS and not supported(candidate.answer, said, source):
+    if candidate.level in _QUOTED_LEVELS and not supported(candidate.answer, answer, source):
         return candidate.rejected("its evidence alone gives another answer")
     return candidate
 
@@ -240,7 +243,7 @@ def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft,
         entries = read_object(text, ("questions",), finish)["questions"]
         if not isinstance(entries, list) or len(entries) > writing.count:
             raise ValueError(f'"questions" must be a list of at most {writing.count} entries')
-        return tuple(_draft(ordered(entry, keys), writing.levels, names) for entry in entries)
+        return tuple(_draft_of(ordered(entry, keys), writing.levels, names) for entry in entries)
 
     text = {"type": "string"}
     properties: dict[str, Any] = {
@@ -261,7 +264,9 @@ def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft,
         values={
             "count": writing.count,
             "levels": [{"name": name, "line": lines[name]} for name in writing.levels],
-            "personas": [{"name": p.name, "about": _about(p)} for p in writing.personas],
+            "personas": [
+                {"name": p.name, "about": _persona_description(p)} for p in writing.personas
+            ],
             "language": passage.language,
         },
         sources=(passage.document_id,),
@@ -270,26 +275,28 @@ def _writing_call(passage: Passage, writing: Writing) -> JudgeCall[tuple[_Draft,
     )
 
 
-def _draft(entry: Mapping[str, Any], levels: Sequence[str], names: Sequence[str]) -> _Draft:
-    """One entry of a reply; raises ValueError with the fault."""
+def _draft_of(entry: Mapping[str, Any], levels: Sequence[str], names: Sequence[str]) -> _Draft:
+    """Parse one entry of a reply; raises ValueError with the fault."""
     if entry["level"] not in levels:
         raise ValueError(f'"level" must be one of {", ".join(levels)}')
     question, quote, answer = (text_of(entry[k], k) for k in ("question", "quote", "answer"))
     answers = entry.get("answers", {})
     if names and (not isinstance(answers, dict) or set(answers) != set(names)):
         raise ValueError(f'"answers" must have exactly the readers {", ".join(names)}')
-    own = tuple((name, text_of(answers[name], f"the answer for {name}")) for name in names)
-    return _Draft(entry["level"], " ".join(question.split()), quote, answer, own)
+    own_answers = tuple((name, text_of(answers[name], f"the answer for {name}")) for name in names)
+    return _Draft(entry["level"], " ".join(question.split()), quote, answer, own_answers)
 
 
-def _back_call(candidate: Candidate, number: int, writing: Writing) -> JudgeCall[tuple[bool, str]]:
+def _answer_call(
+    candidate: Candidate, number: int, writing: Writing
+) -> JudgeCall[tuple[bool, str]]:
     def read(text: str, form: ReplyForm, finish: str) -> tuple[bool, str]:
-        found = read_object(text, ("answerable", "answer"), finish)
-        if not isinstance(found["answerable"], bool) or not isinstance(found["answer"], str):
+        reply = read_object(text, ("answerable", "answer"), finish)
+        if not isinstance(reply["answerable"], bool) or not isinstance(reply["answer"], str):
             raise ValueError('"answerable" must be true or false and "answer" a text')
-        if found["answerable"] != bool(found["answer"].strip()):
+        if reply["answerable"] != bool(reply["answer"].strip()):
             raise ValueError('"answer" must be empty where "answerable" is false, and only there')
-        return found["answerable"], found["answer"].strip()
+        return reply["answerable"], reply["answer"].strip()
 
     question = candidate.question
     if question == "forecast?":
@@ -307,9 +314,9 @@ def _back_call(candidate: Candidate, number: int, writing: Writing) -> JudgeCall
     )
 
 
-def _about(persona: Persona) -> str:
-    """The description of a persona for a prompt, on one line."""
-    told = {
+def _persona_description(persona: Persona) -> str:
+    """Return the description of a persona for a prompt, on one line."""
+    traits = {
         "audience": persona.audience,
         "technical density": persona.technical_density,
         "language": persona.language_complexity,
@@ -317,4 +324,4 @@ def _about(persona: Persona) -> str:
         "style": persona.writing_style,
         "also": persona.extra_instructions,
     }
-    return "; ".join(f"{name}: {' '.join(text.split())}" for name, text in told.items() if text)
+    return "; ".join(f"{name}: {' '.join(text.split())}" for name, text in traits.items() if text)

@@ -25,10 +25,10 @@ GAP = "____"
 _FEWEST_WORDS, _MOST_WORDS = 8, 40
 _FEWEST_LETTERS = 3
 """Fewest letters of a meaningful heading, unlike a glossary's "C"."""
-_FEWEST_TOLD = 4
-"""Fewest content words beside the gap."""
+_FEWEST_OTHERS = 4
+"""Fewest content words in the rest of a cloze."""
 _LONG = 40
-"""Number of sentences from which a document is long."""
+"""Least number of sentences of a long document."""
 _LONGEST_GOLD = 1200
 """Most gold characters of a section: longer ones use their opening paragraphs."""
 _SHORTEST_GOLD = 80
@@ -44,7 +44,7 @@ _AS_IT_IS = re.compile(
     r"(?<!\\)(`+)(?P<code>.+?)\1|\\(?P<mark>[\\`*_{}\[\]()#+.!|<>~-])", re.DOTALL
 )
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|<>~-])")
-_HELD = "\ue000"
+_CODE_MARK = "\ue000"
 _NOTE = re.compile(r"\[\^?\d{1,3}\]")
 _ELISION = re.compile(r"^(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu)['’](?=\w)", re.IGNORECASE)
 _ENDING = re.compile(r"['’]s?$", re.IGNORECASE)
@@ -54,40 +54,40 @@ Maker = Callable[[Document, Survey, int], Iterator[Candidate]]
 
 
 def plain_text(text: str) -> str:
-    """A sentence as plain text: no Markdown marks or note numbers, single spaces.
+    """Return a sentence as plain text: no Markdown marks or note numbers, single spaces.
 
-    What is within back ticks is code, and stays as it is; an escaped mark is that mark.
+    Text within back ticks is code and stays as it is; an escaped mark becomes that mark.
     """
     code: list[str] = []
 
-    def held(found: re.Match[str]) -> str:
-        code.append(found["code"] or found["mark"])
-        return _HELD
+    def set_aside(match: re.Match[str]) -> str:
+        code.append(match["code"] or match["mark"])
+        return _CODE_MARK
 
-    text = _AS_IT_IS.sub(held, _LINK.sub(r"\1", text.replace(_HELD, "")))
+    text = _AS_IT_IS.sub(set_aside, _LINK.sub(r"\1", text.replace(_CODE_MARK, "")))
     text = _MARKS.sub("", _NOTE.sub("", text))
-    kept = iter(code)
-    return " ".join(re.sub(_HELD, lambda _: next(kept), text).split())
+    pieces = iter(code)
+    return " ".join(re.sub(_CODE_MARK, lambda _: next(pieces), text).split())
 
 
 def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
-    """Sentences of a document with their rarest informative term blanked, in a seeded order.
+    """Blank the rarest informative term in each sentence of a document, in a seeded order.
 
-    A sentence of prose, of 8 to 40 words, that occurs once in the collection and is within one
+    Sentences are prose of 8 to 40 words that occurs once in the collection and lies within one
     chunk that is neither boilerplate nor a duplicate. Informative terms are names, numbers, codes,
     and words of at least four letters that occur in at least two sentences of the document (three
     if it has 40 or more) and in at most a fifth of the chunks; the term occurs once in the
-    sentence. The rarest is the one with the highest idf. Its gold span is the sentence, its answer
-    the term.
+    sentence. The rarest is the one with the highest idf. The gold span is the sentence, the answer
+    is the term.
     """
     text, source = document.text, survey.vocabulary.source
     usable = survey.usable(document.id, text)
     code = fenced(text)
     sentences = sentences_of(text)
-    said = Counter(t for s in sentences for t in set(source.tokens(text[s.start : s.end])))
-    often = 2 if len(sentences) < _LONG else 3
-    topics = frozenset(token for token, count in said.items() if count >= often)
-    for span in _shuffled(sentences, document.id, seed):
+    counts = Counter(t for s in sentences for t in set(source.tokens(text[s.start : s.end])))
+    least = 2 if len(sentences) < _LONG else 3
+    topics = frozenset(token for token, count in counts.items() if count >= least)
+    for span in _seeded_order(sentences, document.id, seed):
         if not any(c.start <= span.start and span.end <= c.end for c in usable):
             continue
         if any(span.overlap(block) for block in code):
@@ -99,22 +99,24 @@ def cloze_questions(document: Document, survey: Survey, seed: int) -> Iterator[C
         if not _is_prose(plain):
             continue
         gold = GoldSpan(document.id, start, span.end, sentence)
-        yield _cloze(plain, gold, survey, topics)
+        yield _cloze_candidate(plain, gold, survey, topics)
 
 
-def _cloze(plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]) -> Candidate:
-    """One sentence as a candidate, with the reason if it is rejected."""
+def _cloze_candidate(
+    plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]
+) -> Candidate:
+    """Return one sentence as a candidate, with the reason if it is rejected."""
     source = survey.vocabulary.source
     candidate = Candidate("cloze", plain, "", gold)
     if survey.repeated(gold.text):
         return candidate.rejected("the sentence occurs more than once in the collection")
-    place = _term(plain, survey.vocabulary, topics)
+    place = _rarest_term(plain, survey.vocabulary, topics)
     if place is None:
         return candidate.rejected("no informative term for the gap")
     answer = plain[place.start : place.end]
     question = f"{plain[: place.start]}{GAP}{plain[place.end :]}"
     candidate = Candidate("cloze", question, answer, gold)
-    if len(set(source.tokens(question))) < _FEWEST_TOLD:
+    if len(set(source.tokens(question))) < _FEWEST_OTHERS:
         return candidate.rejected("without context: too few content words")
     if fault := context_fault(question, source):
         return candidate.rejected(f"without context: {fault.split(' (')[0]}")
@@ -123,25 +125,25 @@ def _cloze(plain: str, gold: GoldSpan, survey: Survey, topics: frozenset[str]) -
     return candidate
 
 
-def _term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | None:
-    """Position of the rarest informative term of a sentence."""
+def _rarest_term(plain: str, vocabulary: Vocabulary, topics: frozenset[str]) -> Span | None:
+    """Return the position of the rarest informative term of a sentence."""
     source = vocabulary.source
-    seen = Counter(token for word in words(plain) for token in set(source.tokens(word)))
+    token_counts = Counter(token for word in words(plain) for token in set(source.tokens(word)))
     ranked: list[tuple[float, bool, int, int]] = []
     for word in dict.fromkeys(words(plain)):
         term = _ENDING.sub("", _ELISION.sub("", word))
         tokens = source.tokens(term)
-        if not tokens or "/" in term or any(seen[token] > 1 for token in tokens):
+        if not tokens or "/" in term or any(token_counts[token] > 1 for token in tokens):
             continue
         places = list(re.finditer(rf"(?<![\w-]){re.escape(term)}(?![\w-])", plain))
         if len(places) != 1:
             continue
         start = places[0].start()
-        named = _is_name(term, plain[:start])
-        if named or _is_topic(term, tokens[0], vocabulary, topics):
+        is_name = _is_name(term, plain[:start])
+        if is_name or _is_topic(term, tokens[0], vocabulary, topics):
             # Of equals a name, then the longer, then the later, which is usually the new
             # information.
-            ranked.append((round(vocabulary.idf(tokens[0]), 6), named, len(term), start))
+            ranked.append((round(vocabulary.idf(tokens[0]), 6), is_name, len(term), start))
     if not ranked:
         return None
     _, _, length, start = max(ranked)
@@ -180,7 +182,7 @@ def _is_prose(plain: str) -> bool:
 
 
 def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
-    """Heading paths of a document, in a seeded order; the section's own text is gold.
+    """Return heading paths of a document, in a seeded order; the section's own text is gold.
 
     A section's own text ends at the next heading; if it has more than 1,200 characters, the opening
     paragraphs are gold, and below 80 it is skipped. The answer is empty: no sentence answers a
@@ -188,16 +190,16 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
     """
     text = document.text
     sentences = sentences_of(text)
-    paths = Counter(_path(document, section) for section in document.sections)
+    paths = Counter(_heading_path(document, section) for section in document.sections)
     sections = {section.span.start: section for section in document.sections}
     starts = sorted(sections)
-    for place in _shuffled([Span(s, s + 1) for s in starts], document.id, seed):
+    for place in _seeded_order([Span(s, s + 1) for s in starts], document.id, seed):
         section = sections[place.start]
-        after = next((s for s in starts if s > section.span.start), section.span.end)
-        body = body_of(text, section, min(after, section.span.end))
+        next_start = next((s for s in starts if s > section.span.start), section.span.end)
+        body = body_of(text, section, min(next_start, section.span.end))
         if body is None:
             continue
-        path = _path(document, section)
+        path = _heading_path(document, section)
         gold = GoldSpan(document.id, body.start, body.end, text[body.start : body.end])
         candidate = Candidate("heading", path, "", gold)
         if paths[path] > 1:
@@ -211,12 +213,12 @@ def heading_questions(document: Document, survey: Survey, seed: int) -> Iterator
 
 
 def heading_text(section: Section) -> str:
-    """The title of a section as plain text."""
+    """Return the title of a section as plain text."""
     return plain_text(_HEADING_MARK.sub("", section.title))
 
 
-def _path(document: Document, section: Section) -> str:
-    """The headings above a section and its own, outermost first, below the title."""
+def _heading_path(document: Document, section: Section) -> str:
+    """Return the headings above a section and its own, outermost first, below the title."""
     titles = [*document.headings_at(section.span.start)]
     if document.title and not any(title.startswith(document.title) for title in titles):
         titles.insert(0, document.title)
@@ -224,17 +226,17 @@ def _path(document: Document, section: Section) -> str:
 
 
 def body_of(text: str, section: Section, end: int) -> Span | None:
-    """A section's own text below its heading, None if it is too short or mostly code."""
+    """Return a section's own text below its heading, None if it is too short or mostly code."""
     line = text.find("\n", section.span.start, end)
     if line < 0:
         return None
     start = line + 1
-    under = re.match(r"[ \t]*(?:=+|-+)[ \t]*\n", text[start:end])
-    start += under.end() if under else 0
+    underline = re.match(r"[ \t]*(?:=+|-+)[ \t]*\n", text[start:end])
+    start += underline.end() if underline else 0
     piece = text[start:end]
     start += len(piece) - len(piece.lstrip())
     if end - start > _LONGEST_GOLD:
-        end = start + _opening(text[start:end])
+        end = start + _opening_length(text[start:end])
     stop = start + len(text[start:end].rstrip())
     if stop - start < _SHORTEST_GOLD:
         return None
@@ -243,8 +245,8 @@ def body_of(text: str, section: Section, end: int) -> Span | None:
     return None if 2 * code > body.length else body
 
 
-def _opening(piece: str) -> int:
-    """Length of the opening paragraphs that fit, else of the opening sentences."""
+def _opening_length(piece: str) -> int:
+    """Return the length of the opening paragraphs that fit, or else of the opening sentences."""
     cut = piece.rfind("\n\n", 0, _LONGEST_GOLD)
     if cut >= _SHORTEST_GOLD:
         return cut
@@ -259,12 +261,12 @@ def spread(
     make: Maker,
     seed: int,
 ) -> Iterator[Candidate]:
-    """Candidates of a collection, alternating between its groups and documents in a seeded order.
+    """Yield candidates of a collection, alternating between groups and documents in a seeded order.
 
-    The next document is one of the group (:class:`Stratum`) that has given least for its weight;
-    a group has the square root of its chunks as weight, and a document without questions counts as
-    one. A document gives one question of each form at a time, and a second turn when all documents
-    of its group had one.
+    The next document is of the group (:class:`Stratum`) with the fewest questions for its weight,
+    the square root of its number of chunks; a document without questions counts as one question. A
+    document yields one question of each form per turn, and gets a second turn after all documents
+    of its group.
 
     Args:
         documents: Ids.
@@ -278,13 +280,13 @@ def spread(
         group = groups.setdefault(survey.strata.get(name, Stratum()), _Group())
         group.unread.append(name)
         group.chunks += max(1, len(survey.chunks.get(name, ())))
-    heap = [(0.0, n, group) for n, group in enumerate(groups.values())]
+    heap = [(0.0, number, group) for number, group in enumerate(groups.values())]
     while heap:
-        given, n, group = heapq.heappop(heap)
+        yielded, number, group = heapq.heappop(heap)
         turn: list[Candidate] | None
         if group.unread:
             document = read(group.unread.popleft())
-            rounds = _rounds(make(document, survey, seed) if document is not None else ())
+            rounds = _rounds_of(make(document, survey, seed) if document is not None else ())
         else:
             rounds = group.open.popleft()
         turn = next(rounds, None)
@@ -292,21 +294,23 @@ def spread(
             yield from turn
             group.open.append(rounds)
         if group.unread or group.open:
-            accepted = sum(not one.reason for one in turn or ())
-            heapq.heappush(heap, (given + max(1, accepted) / math.sqrt(group.chunks), n, group))
+            accepted = sum(not candidate.reason for candidate in turn or ())
+            heapq.heappush(
+                heap, (yielded + max(1, accepted) / math.sqrt(group.chunks), number, group)
+            )
 
 
 @dataclass(slots=True)
 class _Group:
-    """Documents of one group: not read yet, and with candidates left."""
+    """Documents of one group: unread ones, and those with candidates left."""
 
     unread: deque[str] = field(default_factory=deque)
     open: deque[Iterator[list[Candidate]]] = field(default_factory=deque)
     chunks: int = 0
 
 
-def _rounds(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
-    """Candidates of a document in rounds: one accepted of each form, and the rejected before it."""
+def _rounds_of(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
+    """Group a document's candidates into rounds: one accepted of each form, after rejected ones."""
     queues: dict[str, deque[Candidate]] = {}
     rejected: list[Candidate] = []
     for candidate in candidates:
@@ -323,5 +327,5 @@ def _rounds(candidates: Iterable[Candidate]) -> Iterator[list[Candidate]]:
         yield turn
 
 
-def _shuffled(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
+def _seeded_order(spans: Sequence[Span], document_id: str, seed: int) -> list[Span]:
     return sorted(spans, key=lambda s: text_hash(f"{seed}\x00{document_id}\x00{s.start}"))

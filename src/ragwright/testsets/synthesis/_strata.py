@@ -15,16 +15,16 @@ from ...models import detect_language
 from ._candidates import Candidate
 
 _SAMPLE = 2_000
-"""Characters of a text that its language is detected in."""
+"""Number of characters of a text for detecting its language."""
 
 _LEAST_WORDS = 12
-"""Fewest function words that a language is detected from."""
+"""Fewest function words for detecting a language."""
 
 UNKNOWN = "unknown"
 """Language of a text with too few function words, or in a language without a list of them."""
 
 DIMENSIONS = ("folder", "format", "language", "kind")
-"""What questions are balanced over, in the order of the report."""
+"""Dimensions over which questions are balanced, in the order of the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Stratum:
 
 
 def stratum_of(source: str, text: str, language: str = "") -> Stratum:
-    """The group of a document, by its address and text.
+    """Return the group of a document, by its address and text.
 
     Args:
         source: Path or URL.
@@ -56,19 +56,19 @@ def stratum_of(source: str, text: str, language: str = "") -> Stratum:
     ending = posixpath.splitext(name)[1].lstrip(".").casefold()
     if address is not None and not ending:
         ending = "html"
-    spoken = language[:2] or detect_language([text[:_SAMPLE]], least=_LEAST_WORDS)
-    return Stratum(folder or ".", ending or "none", UNKNOWN if spoken == "auto" else spoken)
+    detected = language[:2] or detect_language([text[:_SAMPLE]], least=_LEAST_WORDS)
+    return Stratum(folder or ".", ending or "none", UNKNOWN if detected == "auto" else detected)
 
 
 def kind_of(candidate: Candidate) -> str:
-    """Kind and form (or level) of a question: ``template definition``, ``cloze``."""
+    """Return kind and form (or level) of a question: ``template definition``, ``cloze``."""
     return " ".join(filter(None, (candidate.kind, candidate.level)))
 
 
 def weights_of(
     strata: Mapping[str, Stratum], chunks: Mapping[str, Sequence[object]]
 ) -> tuple[dict[str, float], ...]:
-    """Weight of each folder, each format and each language: the square root of its chunks.
+    """Return the weight of each folder, format and language: the square root of its chunks.
 
     This is the power allocation of surveys (Bankier 1988) with exponent one half: between equal
     shares, where one odd file counts as much as a thousand, and shares by size, where a large
@@ -76,7 +76,7 @@ def weights_of(
     """
     sizes: tuple[Counter[str], ...] = (Counter(), Counter(), Counter())
     for name, group in strata.items():
-        for size, value in zip(sizes, _places(group), strict=True):
+        for size, value in zip(sizes, _stratum_values(group), strict=True):
             size[value] += max(1, len(chunks.get(name, ())))
     return tuple({value: math.sqrt(n) for value, n in size.items()} for size in sizes)
 
@@ -86,57 +86,63 @@ def balanced(
     strata: Mapping[str, Stratum],
     chunks: Mapping[str, Sequence[object]],
 ) -> list[Candidate]:
-    """Accepted candidates, so that every beginning of the list is balanced; then the rejected ones.
+    """Order accepted candidates so that every beginning of the list is balanced; append rejected
+    ones.
 
-    Each next one is of the cell that is furthest below its share, summed over folder, format,
+    The next candidate is of the cell that is furthest below its share, summed over folder, format,
     language and kind. Kinds have equal shares, the others shares by :func:`weights_of`. Within a
-    cell it is one of the document with the fewest, then the first. Where a cell has no more, the
-    others go on.
+    cell it is of the document with the fewest so far, then the first. Empty cells are skipped.
 
     Args:
         candidates: In order of preference.
         strata: Document -> its group.
         chunks: Document -> its chunks.
     """
-    accepted = [one for one in candidates if not one.reason]
+    accepted = [candidate for candidate in candidates if not candidate.reason]
     cells: dict[tuple[str, ...], _Cell] = {}
-    for at, one in enumerate(accepted):
-        cells.setdefault(_values(one, strata), _Cell()).add(one.span.document_id, at)
-    known = {one.span.document_id: _group(one, strata) for one in accepted}
+    for index, candidate in enumerate(accepted):
+        cells.setdefault(_cell_values(candidate, strata), _Cell()).add(
+            candidate.span.document_id, index
+        )
+    groups = {
+        candidate.span.document_id: _stratum_of_candidate(candidate, strata)
+        for candidate in accepted
+    }
     weights = [
-        *weights_of({**known, **strata}, chunks),
+        *weights_of({**groups, **strata}, chunks),
         dict.fromkeys((cell[-1] for cell in cells), 1.0),
     ]
     per_weight = [
-        {value: sum(each.values()) / weight for value, weight in each.items()} for each in weights
+        {value: sum(weight_of.values()) / weight for value, weight in weight_of.items()}
+        for weight_of in weights
     ]
     counts: list[Counter[str]] = [Counter() for _ in DIMENSIONS]
-    taken: Counter[str] = Counter()
+    per_document: Counter[str] = Counter()
     ordered: list[Candidate] = []
 
     def fill(cell: tuple[str, ...]) -> float:
-        # A text whose language is not known says nothing about the balance of languages.
+        # A text in an unknown language does not affect the balance of languages.
         return sum(
-            len(ordered) if value == UNKNOWN else count[value] * per[value]
-            for count, per, value in zip(counts, per_weight, cell, strict=True)
+            len(ordered) if value == UNKNOWN else count[value] * per_value[value]
+            for count, per_value, value in zip(counts, per_weight, cell, strict=True)
         )
 
     while cells:
-        values = min(cells, key=lambda cell: (round(fill(cell), 6), cells[cell].head(taken)))
+        values = min(cells, key=lambda cell: (round(fill(cell), 6), cells[cell].head(per_document)))
         chosen = accepted[cells[values].pop()]
         ordered.append(chosen)
-        taken[chosen.span.document_id] += 1
+        per_document[chosen.span.document_id] += 1
         for count, value in zip(counts, values, strict=True):
             count[value] += 1
         if not cells[values].queues:
             del cells[values]
-    return [*ordered, *(one for one in candidates if one.reason)]
+    return [*ordered, *(candidate for candidate in candidates if candidate.reason)]
 
 
 def interleaved(
     strata: Mapping[str, Stratum], chunks: Mapping[str, Sequence[object]], seed: int
 ) -> list[str]:
-    """Documents in a seeded order of which every beginning is balanced over the groups.
+    """Order documents by a seed so that every beginning is balanced over the groups.
 
     A group has the square root of its chunks as weight.
     """
@@ -144,12 +150,12 @@ def interleaved(
     sizes: Counter[Stratum] = Counter()
     for name, group in strata.items():
         sizes[group] += max(1, len(chunks.get(name, ())))
-    seen: Counter[Stratum] = Counter()
+    so_far: Counter[Stratum] = Counter()
     places: dict[str, float] = {}
     for name in order:
         group = strata[name]
-        places[name] = seen[group] / math.sqrt(sizes[group])
-        seen[group] += 1
+        places[name] = so_far[group] / math.sqrt(sizes[group])
+        so_far[group] += 1
     return sorted(order, key=places.__getitem__)
 
 
@@ -167,17 +173,19 @@ class _Cell:
             self._heap.append((0, place, document_id))  # ascending, so it is a heap
         self.queues[document_id].append(place)
 
-    def head(self, taken: Mapping[str, int]) -> tuple[int, int]:
-        """Questions of the next candidate's document so far, and the candidate's place."""
+    def head(self, per_document: Mapping[str, int]) -> tuple[int, int]:
+        """Return the number of questions of the next candidate's document, and the candidate's
+        place.
+        """
         while True:
             count, place, name = self._heap[0]
-            if count == taken.get(name, 0):
+            if count == per_document.get(name, 0):
                 return count, place
-            # Another cell has taken one of this document since.
-            heapq.heapreplace(self._heap, (taken.get(name, 0), place, name))
+            # Another cell has used this document since.
+            heapq.heapreplace(self._heap, (per_document.get(name, 0), place, name))
 
     def pop(self) -> int:
-        """The place of the next candidate; :meth:`head` was called before."""
+        """Return the place of the next candidate; :meth:`head` was called before."""
         count, place, name = heapq.heappop(self._heap)
         queue = self.queues[name]
         queue.popleft()
@@ -191,22 +199,22 @@ class _Cell:
 def shares_of(
     chosen: Iterable[Candidate], strata: Mapping[str, Stratum]
 ) -> dict[str, dict[str, int]]:
-    """Dimension -> value -> number of questions, most first."""
-    rows = [_values(one, strata) for one in chosen]
+    """Count the questions of each value of each dimension, most first."""
+    rows = [_cell_values(candidate, strata) for candidate in chosen]
     shares = {}
-    for at, dimension in enumerate(DIMENSIONS):
-        counts = Counter(row[at] for row in rows)
+    for index, dimension in enumerate(DIMENSIONS):
+        counts = Counter(row[index] for row in rows)
         shares[dimension] = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     return shares
 
 
-def _values(candidate: Candidate, strata: Mapping[str, Stratum]) -> tuple[str, ...]:
-    return (*_places(_group(candidate, strata)), kind_of(candidate))
+def _cell_values(candidate: Candidate, strata: Mapping[str, Stratum]) -> tuple[str, ...]:
+    return (*_stratum_values(_stratum_of_candidate(candidate, strata)), kind_of(candidate))
 
 
-def _group(candidate: Candidate, strata: Mapping[str, Stratum]) -> Stratum:
+def _stratum_of_candidate(candidate: Candidate, strata: Mapping[str, Stratum]) -> Stratum:
     return strata.get(candidate.span.document_id, Stratum())
 
 
-def _places(group: Stratum) -> tuple[str, str, str]:
+def _stratum_values(group: Stratum) -> tuple[str, str, str]:
     return group.folder, group.format, group.language

@@ -1,4 +1,4 @@
-"""What a sentence is about: names, persons, and subjects that are understood alone."""
+"""Subjects of sentences: names, persons, and subjects that can be understood alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ._survey import Survey
 
 _LONGEST_SUBJECT = 8
 _FEW = 3
-"""Number of chunks up to which a word identifies what is asked about."""
+"""Most chunks with a word that identifies a subject."""
 
 _PEOPLE = re.compile(
     r"\b(?:man|woman|author|writer|poet|novelist|actor|actress|singer|musician|composer|"
@@ -111,19 +111,19 @@ ARTICLE = re.compile(
 
 
 def lowered_first(subject: str) -> str:
-    """A subject whose first word is an ordinary one, in lower case; names stay as they are.
+    """Lower the first word of a subject if it is an ordinary word; names stay as they are.
 
     "Virginia Gewin" is a name although "virginia" occurs in an address; so is "DOCUMENT".
     """
     first, *others = subject.split()
-    named = bool(others) and re.fullmatch(r"[A-ZÀ-Þ][a-zà-ÿ]+", others[0]) is not None
-    if named or not re.fullmatch(r"[A-ZÀ-Þ][^A-ZÀ-Þ]*", first):
+    is_name = bool(others) and re.fullmatch(r"[A-ZÀ-Þ][a-zà-ÿ]+", others[0]) is not None
+    if is_name or not re.fullmatch(r"[A-ZÀ-Þ][^A-ZÀ-Þ]*", first):
         return subject
     return subject[0].lower() + subject[1:]
 
 
 def lowered(subject: str) -> str:
-    """A subject inside a sentence: its article or first common word in lower case."""
+    """Return a subject inside a sentence: its article or first common word in lower case."""
     article = ARTICLE.match(subject)
     if article:
         end = article.end()
@@ -132,21 +132,26 @@ def lowered(subject: str) -> str:
 
 
 def is_person(match: re.Match[str], subject: str) -> bool:
-    """True for a name that is said to be a person."""
+    """True for a name that the sentence describes as a person."""
     article = ARTICLE.match(subject)
-    said = _PEOPLE.search(subject)
-    if said and said[0].islower() and (said.start() == (article.end() if article else 0)):
+    profession = _PEOPLE.search(subject)
+    if (
+        profession
+        and profession[0].islower()
+        and (profession.start() == (article.end() if article else 0))
+    ):
         return True
     names = len(_NAME.findall(subject))
-    if said and said[0].islower() and names >= 2:
+    if profession and profession[0].islower() and names >= 2:
         return True
     first = " ".join(match["d"].split()[:3])
     return not article and bool(
-        (names >= 2 and _PEOPLE.search(_head(match))) or (names == 1 and _PEOPLE.search(first))
+        (names >= 2 and _PEOPLE.search(_description_start(match)))
+        or (names == 1 and _PEOPLE.search(first))
     )
 
 
-def _head(match: re.Match[str]) -> str:
+def _description_start(match: re.Match[str]) -> str:
     return " ".join(match["d"].split()[:8])
 
 
@@ -159,11 +164,11 @@ def perhaps_person(subject: str) -> bool:
 _NUMBERED = re.compile(
     r"\b(?:table|figure|fig|equation|section|chapter|appendix|tableau|tabelle|tabla)\.? \d", re.I
 )
-"""A part of the document, which only its reader can see."""
+"""A numbered part of the document, which only its reader can see."""
 
 
-def finite(words: str) -> bool:
-    """True for words with a conjugated verb, as a whole sentence has."""
+def has_finite_verb(words: str) -> bool:
+    """True for words with a conjugated verb, as in a whole sentence."""
     return bool(_INNER_VERB.search(words))
 
 

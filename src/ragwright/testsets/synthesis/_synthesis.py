@@ -18,7 +18,7 @@ FEW_DOCUMENTS = 5
 _RUNS = 5
 
 _MOST_OF = 0.6
-"""Share from which a folder, format, language or kind is named as too large."""
+"""Least share of a folder, format, language or kind that a note names as too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Synthesis:
         rejected: Reason -> number of candidates.
         leaks: Leak of each question that has one, ascending.
         notes: Notes for the user.
-        weak: Questions in it that no person would ask (a gap, a heading).
-        weak_left_out: Such questions that were made and left out.
+        weak: Number of questions that no person would ask (a gap, a heading).
+        weak_left_out: Number of such questions that were left out.
         shares: ``folder``, ``format``, ``language``, ``kind`` -> value -> number of questions.
     """
 
@@ -65,11 +65,11 @@ def synthesis_of(
     texts: Mapping[str, str],
     notes: Sequence[str] = (),
 ) -> Synthesis:
-    """The testset of the first accepted candidates.
+    """Make the testset of the first accepted candidates.
 
-    Rows hold metadata ``kind``, ``level`` (of a model's), ``leak`` and ``split``: whole documents
-    are for confirmation, about two of five rows; with fewer than five documents, parts of their
-    text are, with a note.
+    Rows hold metadata ``kind``, ``level`` (from a model), ``leak`` and ``split``: about two of five
+    rows, of whole documents, are for confirmation; with fewer than five documents these are parts
+    of their text, with a note.
 
     Args:
         candidates: In order of preference, including rejected ones.
@@ -79,99 +79,105 @@ def synthesis_of(
         notes: To begin with.
     """
     accepted = [candidate for candidate in candidates if not candidate.reason]
-    chosen, left = accepted[:wanted], accepted[wanted:]
+    chosen, unused = accepted[:wanted], accepted[wanted:]
     rejected = Counter(candidate.reason for candidate in candidates if candidate.reason)
     chosen.sort(key=lambda c: (c.span.document_id, c.span.start, c.span.end, c.question))
     splits = planned_splits(chosen)
-    leaks = [_leak(candidate, survey, texts) for candidate in chosen]
+    leaks = [_leak_of(candidate, survey, texts) for candidate in chosen]
     rows = [
         row
         for candidate, leak, split in zip(chosen, leaks, splits, strict=True)
-        for row in _rows(candidate, leak, split)
+        for row in _candidate_rows(candidate, leak, split)
     ]
     shares = shares_of(chosen, survey.strata)
-    told = [
+    all_notes = [
         *notes,
-        *_short_of(len(chosen), wanted, rejected, survey),
-        *_uneven(shares, left, survey),
+        *_shortage_note(len(chosen), wanted, rejected, survey),
+        *_imbalance_notes(shares, unused, survey),
     ]
-    if chosen and len({one.span.document_id for one in chosen}) < FEW_DOCUMENTS:
-        told.append(
+    if chosen and len({candidate.span.document_id for candidate in chosen}) < FEW_DOCUMENTS:
+        all_notes.append(
             f"fewer than {FEW_DOCUMENTS} documents: the splits are parts of their text, so "
             "adjacent questions are in different splits"
         )
-    known = sorted(leak for leak in leaks if leak is not None)
+    sorted_leaks = sorted(leak for leak in leaks if leak is not None)
     counts = dict(sorted(rejected.items(), key=lambda item: (-item[1], item[0])))
     return Synthesis(
         tuple(rows),
         dict(sorted(shares["kind"].items())),
         counts,
-        tuple(known),
-        tuple(told),
-        sum(one.weak for one in chosen),
+        tuple(sorted_leaks),
+        tuple(all_notes),
+        sum(candidate.weak for candidate in chosen),
         rejected[WEAK],
         shares,
     )
 
 
-def _short_of(
+def _shortage_note(
     questions: int, wanted: int, rejected: Mapping[str, int], survey: Survey
 ) -> Iterator[str]:
-    """Why there are fewer questions than wanted, in one note; nothing if there are enough."""
+    """Explain in one note why questions are missing; nothing if there are enough."""
     if questions >= wanted:
         return
-    why = [f"{counted(len(survey.chunks), 'document')} gave no more valid ones"]
+    reasons = [f"{counted(len(survey.chunks), 'document')} gave no more valid ones"]
     others = {name: count for name, count in rejected.items() if name != WEAK}
     if others:
         reason = max(others, key=lambda name: others[name])
-        why.append(f"the most common reason for rejection was {reason!r} ({others[reason]})")
+        reasons.append(f"the most common reason for rejection was {reason!r} ({others[reason]})")
     if rejected.get(WEAK):
-        why.append("--weak adds sentences with a gap, and headings")
-    yield f"{questions} of {wanted} questions: {'; '.join(why)}"
+        reasons.append("--weak adds sentences with a gap, and headings")
+    yield f"{questions} of {wanted} questions: {'; '.join(reasons)}"
 
 
-def _uneven(
-    shares: Mapping[str, Mapping[str, int]], left: Sequence[Candidate], survey: Survey
+def _imbalance_notes(
+    shares: Mapping[str, Mapping[str, int]], unused: Sequence[Candidate], survey: Survey
 ) -> Iterator[str]:
-    """A note for each dimension of which one value has most questions, with the reason."""
-    spare = shares_of(left, survey.strata)
+    """Yield a note for each dimension of which one value has most questions, with the reason."""
+    unused_shares = shares_of(unused, survey.strata)
     for dimension, counts in shares.items():
         value, most = next(iter(counts.items()), ("", 0))
         total = sum(counts.values())
         if len(counts) > 1 and most > _MOST_OF * total:
-            other = any(name != value for name in spare[dimension])
-            why = "it is much larger than the others" if other else "the others gave no more"
-            yield f"{most} of {total} questions have the {dimension} {value!r}: {why}"
+            has_others = any(name != value for name in unused_shares[dimension])
+            reason = (
+                "it is much larger than the others" if has_others else "the others gave no more"
+            )
+            yield f"{most} of {total} questions have the {dimension} {value!r}: {reason}"
 
 
 def planned_splits(chosen: Sequence[Candidate]) -> list[str]:
-    """``tune`` or ``confirm`` for each question, by whole documents in the order of their hashes.
+    """Assign ``tune`` or ``confirm`` to each question, by whole documents in hash order.
 
     With fewer than five documents, each is cut into five parts with equal numbers of questions, two
     of them for confirmation. Questions must be sorted by document and position.
     """
-    by_document = Counter(one.span.document_id for one in chosen)
+    by_document = Counter(candidate.span.document_id for candidate in chosen)
     if len(by_document) >= FEW_DOCUMENTS:
         confirm: set[str] = set()
         rows = 0
         for name in sorted(by_document, key=lambda name: text_hash(f"split\x00{name}")):
-            more = rows + by_document[name]
-            if abs(more - CONFIRM_SHARE * len(chosen)) > abs(rows - CONFIRM_SHARE * len(chosen)):
+            with_document = rows + by_document[name]
+            if abs(with_document - CONFIRM_SHARE * len(chosen)) > abs(
+                rows - CONFIRM_SHARE * len(chosen)
+            ):
                 continue
-            rows, confirm = more, confirm | {name}
-        return ["confirm" if one.span.document_id in confirm else "tune" for one in chosen]
-    found = []
-    seen: Counter[str] = Counter()
-    for one in chosen:
-        name = one.span.document_id
-        run = seen[name] * _RUNS // by_document[name]
-        seen[name] += 1
+            rows, confirm = with_document, confirm | {name}
+        return [
+            "confirm" if candidate.span.document_id in confirm else "tune" for candidate in chosen
+        ]
+    splits = []
+    so_far: Counter[str] = Counter()
+    for candidate in chosen:
+        name = candidate.span.document_id
+        run = so_far[name] * _RUNS // by_document[name]
+        so_far[name] += 1
         order = sorted(range(_RUNS), key=lambda n: text_hash(f"split\x00{name}\x00{n}"))
-        found.append("confirm" if run in order[: round(_RUNS * CONFIRM_SHARE)] else "tune")
-    return found
+        splits.append("confirm" if run in order[: round(_RUNS * CONFIRM_SHARE)] else "tune")
+    return splits
 
 
-def _leak(candidate: Candidate, survey: Survey, texts: Mapping[str, str]) -> float | None:
+def _leak_of(candidate: Candidate, survey: Survey, texts: Mapping[str, str]) -> float | None:
     span = candidate.span
     chunk = survey.chunk_of(span.document_id, span.start, span.end)
     if chunk is None:
@@ -180,7 +186,7 @@ def _leak(candidate: Candidate, survey: Survey, texts: Mapping[str, str]) -> flo
     return survey.vocabulary.leak(candidate.question, piece)
 
 
-def _rows(candidate: Candidate, leak: float | None, split: str) -> list[Row]:
+def _candidate_rows(candidate: Candidate, leak: float | None, split: str) -> list[Row]:
     span = candidate.span
     place = f"{candidate.kind}\x00{span.document_id}\x00{span.start}\x00{candidate.question}"
     name = f"{candidate.kind}-{text_hash(place)[:10]}"

@@ -1,6 +1,4 @@
-"""Testsets made from a project's own documents: by a model, offline, or from rows of other
-tools.
-"""
+"""Testsets made from a project's own documents: by a model, offline, or from imported rows."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ _ROUNDS = 4
 """Most rounds with further passages if too many candidates were rejected."""
 
 _POOL = 4
-"""Candidates per question that is wanted: groups and forms are balanced by choosing among them."""
+"""Candidates per wanted question: groups and forms are balanced by choosing among them."""
 
 _SHORTEST_PASSAGE = 200
 _MAX_TOKENS = 2000
@@ -70,7 +68,7 @@ _MAX_TOKENS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Synthesizing:
-    """Settings for making a testset.
+    """Options of making a testset.
 
     Attributes:
         questions: Number of questions; each has a row per persona.
@@ -98,34 +96,40 @@ class Synthesizing:
 
 @at_work("synth")
 def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSummary | None]:
-    """Make a testset from the documents of the index; also returns the outcome of the model's run.
+    """Make a testset from the documents of the index; also return the summary of the model's run.
 
     Raises:
         TestsetError: No question could be made; with the most common reason.
         ConfigError: A kind, level or persona is unknown, or a model is needed and none is set.
         RetrieveError: Nothing has been ingested.
     """
-    kinds = _kinds(project, how)
-    writing = _writing(project, how) if "model" in kinds else None
+    kinds = _requested_kinds(project, how)
+    writing = _writing_options(project, how) if "model" in kinds else None
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
-    reader = _Reader(project)
+    reader = _DocumentReader(project)
     share = math.ceil(how.questions / len(kinds))
     lists: list[list[Candidate]] = []
     summary: RunSummary | None = None
     for kind in kinds:
         if writing is not None and kind == "model":
-            written, summary = _written(project, how, writing, survey, share)
-            lists.append(written)
+            by_model, summary = _model_candidates(project, how, writing, survey, share)
+            lists.append(by_model)
         else:
-            made = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
-            spare = not (how.kinds or how.weak or kind == "template")
-            lists.append(list(_until(made, how.questions * (1 if spare else _POOL))))
-    lists = [balanced(each, survey.strata, survey.chunks) for each in lists]
-    ranked = _in_turn(lists) if how.kinds else _strong_first(lists)
+            offline = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
+            is_reserve = not (how.kinds or how.weak or kind == "template")
+            lists.append(
+                list(_until_accepted(offline, how.questions * (1 if is_reserve else _POOL)))
+            )
+    lists = [
+        balanced(candidates_of_kind, survey.strata, survey.chunks) for candidates_of_kind in lists
+    ]
+    ranked = _alternating(lists) if how.kinds else _strong_first(lists)
     if not how.kinds and not how.weak:
-        ranked = [one.rejected(WEAK) if _left_out(one) else one for one in ranked]
-    candidates = _distinct(project, ranked, survey, how.questions)
+        ranked = [
+            candidate.rejected(WEAK) if _is_weak(candidate) else candidate for candidate in ranked
+        ]
+    candidates = _distinct_candidates(project, ranked, survey, how.questions)
     texts = reader.texts(candidates)
     stopped = summary is not None and not summary.complete
     notes = ("the run was stopped before its end: continue it with --resume",) if stopped else ()
@@ -134,23 +138,23 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
         commonest = next(iter(synthesis.rejected), "no passage was long enough")
         hint = "ingest more prose, add gaps and headings with --weak, or ask for other --kinds"
         if commonest == UNUSABLE:
-            hint = "name another model with --model: this one does not write the JSON asked for"
+            hint = "name another model with --model: this one does not write the requested JSON"
         raise TestsetError(f"no question could be made: {commonest}", hint=hint)
     return synthesis, summary
 
 
 def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
-    """Calls and cost of making a testset if no candidate is rejected.
+    """Forecast the calls and cost of making a testset if no candidate is rejected.
 
-    Rejected ones are replaced from further passages, in up to three more rounds.
+    Rejected candidates are replaced from further passages, in up to three more rounds.
 
     Raises:
         ConfigError: As :func:`synthesize`.
     """
-    kinds = _kinds(project, how)
+    kinds = _requested_kinds(project, how)
     if "model" not in kinds:
         return project.runner.forecast([])
-    writing = _writing(project, how)
+    writing = _writing_options(project, how)
     analyzer = project.target().analyzer
     survey = survey_of(project)
     share = math.ceil(how.questions / len(kinds))
@@ -162,7 +166,7 @@ def forecast_synthesis(project: Project, how: Synthesizing) -> Forecast:
 
 
 def import_testset(project: Project, path: str | Path) -> Synthesis:
-    """Rows of a file as a testset of this project: gold located, labelled, split.
+    """Make rows of a file a testset of this project: gold located, labelled, split.
 
     Raises:
         TestsetError: The rows cannot be read; with file and line.
@@ -172,37 +176,39 @@ def import_testset(project: Project, path: str | Path) -> Synthesis:
     rows = read_rows(path, questions=True)
     survey = survey_of(project)
     with project.store.reading(project.pair) as reading:
-        documents = ((one.id, one.text) for one in reading.documents())
-        made, faults = imported_rows(rows, documents, survey)
-    leaks = sorted(leak for row in made if isinstance(leak := row.metadata.get("leak"), float))
-    spanned = sum(bool(row.reference_spans) for row in made)
-    note = f"{spanned} of {len(made)} rows have their gold as spans of the documents"
-    return Synthesis(made, {"imported": len(made)}, faults, tuple(leaks), (note,))
+        documents = ((document.id, document.text) for document in reading.documents())
+        imported, faults = imported_rows(rows, documents, survey)
+    leaks = sorted(leak for row in imported if isinstance(leak := row.metadata.get("leak"), float))
+    spanned = sum(bool(row.reference_spans) for row in imported)
+    note = f"{spanned} of {len(imported)} rows have their gold as spans of the documents"
+    return Synthesis(imported, {"imported": len(imported)}, faults, tuple(leaks), (note,))
 
 
 def survey_of(project: Project) -> Survey:
-    """One pass over the indexed documents: rare words, chunks, repeated text."""
+    """Survey the indexed documents in one pass: rare words, chunks, repeated text."""
     with project.store.reading(project.pair) as reading:
         survey = Survey(reading.analyzer)
-        for one in reading.documents():
-            chunks = [Span(chunk.start, chunk.end) for chunk in one.chunks]
-            group = stratum_of(one.source, one.text, one.language)
-            survey.add(one.id, one.text, chunks, group)
+        for document in reading.documents():
+            chunks = [Span(chunk.start, chunk.end) for chunk in document.chunks]
+            group = stratum_of(document.source, document.text, document.language)
+            survey.add(document.id, document.text, chunks, group)
     return survey
 
 
 def passages_of(project: Project, survey: Survey, seed: int) -> Iterator[Passage]:
-    """Chunks for questions, in a seeded order, alternating between groups and documents.
+    """Yield chunks for questions, in a seeded order, alternating between groups and documents.
 
-    None is boilerplate, a duplicate, or shorter than 200 characters.
+    Boilerplate, duplicates, and chunks below 200 characters are skipped.
     """
     order = interleaved(survey.strata, survey.chunks, seed)
-    queues = [_passages(project.store.document(name), survey, seed) for name in order]
+    queues = [_passages_of_document(project.store.document(name), survey, seed) for name in order]
     for turn in zip_longest(*queues):
         yield from (passage for passage in turn if passage is not None)
 
 
-def _passages(document: Document | None, survey: Survey, seed: int) -> Iterator[Passage]:
+def _passages_of_document(
+    document: Document | None, survey: Survey, seed: int
+) -> Iterator[Passage]:
     if document is None:
         return
     spans = survey.usable(document.id, document.text)
@@ -212,8 +218,8 @@ def _passages(document: Document | None, survey: Survey, seed: int) -> Iterator[
             yield Passage(document.id, span, text, document.language)
 
 
-class _Reader:
-    """Documents of the store; texts with candidates are kept in memory."""
+class _DocumentReader:
+    """Reads documents of the store; keeps the texts of candidates in memory."""
 
     def __init__(self, project: Project) -> None:
         self._store = project.store
@@ -222,79 +228,79 @@ class _Reader:
         return self._store.document(name)
 
     def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
-        names = {one.span.document_id for one in candidates if not one.reason}
+        names = {item.span.document_id for item in candidates if not item.reason}
         documents = (self._store.document(name) for name in sorted(names))
-        return {one.id: one.text for one in documents if one is not None}
+        return {item.id: item.text for item in documents if item is not None}
 
 
-def _kinds(project: Project, how: Synthesizing) -> tuple[str, ...]:
-    for kind in how.kinds:
+def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]:
+    for kind in options.kinds:
         if kind not in KINDS:
             raise ConfigError(
                 f"unknown kind {kind!r}", where="--kinds", hint=f"one of {', '.join(KINDS)}"
             )
-    if how.questions < 1 or how.per_chunk < 1:
+    if options.questions < 1 or options.per_chunk < 1:
         raise ConfigError(
-            f"{counted(how.questions, 'question')}, {how.per_chunk} per chunk",
+            f"{counted(options.questions, 'question')}, {options.per_chunk} per chunk",
             hint="ask for at least one",
         )
-    if how.kinds:
-        return tuple(dict.fromkeys(how.kinds))
-    return ("model",) if _model(project, how) else tuple(_OFFLINE)
+    if options.kinds:
+        return tuple(dict.fromkeys(options.kinds))
+    return ("model",) if _writing_model(project, options) else tuple(_OFFLINE)
 
 
-def _model(project: Project, how: Synthesizing) -> str:
-    model = how.model or project.settings.answer.model
+def _writing_model(project: Project, options: Synthesizing) -> str:
+    model = options.model or project.settings.answer.model
     return "" if model == ExtractiveReranker.name else model
 
 
-def _writing(project: Project, how: Synthesizing) -> Writing:
-    model = _model(project, how)
+def _writing_options(project: Project, options: Synthesizing) -> Writing:
+    model = _writing_model(project, options)
     if not model:
         raise ConfigError(
             "no chat model is set to write questions",
             where="answer.model",
             hint="name one with --model, or use --kinds template",
         )
-    writer, checker = _prompt(project, "synth"), _prompt(project, "answerable")
-    tokens = max(_MAX_TOKENS, 300 * how.per_chunk * (1 + len(how.personas)))
+    writer, checker = _prompt_file(project, "synth"), _prompt_file(project, "answerable")
+    tokens = max(_MAX_TOKENS, 300 * options.per_chunk * (1 + len(options.personas)))
     return Writing(
         setup=MeasureSetup(model=model, max_tokens=tokens, format="json"),
         writer=writer,
         checker=checker,
-        levels=how.levels or tuple(level_lines(writer)),
-        count=how.per_chunk,
-        personas=tuple(pick_persona(name, project.personas) for name in how.personas),
+        levels=options.levels or tuple(level_lines(writer)),
+        count=options.per_chunk,
+        personas=tuple(pick_persona(name, project.personas) for name in options.personas),
     )
 
 
-def _prompt(project: Project, name: str) -> Mapped:
-    """The project's own prompt file with a name, else the shipped one.
+def _prompt_file(project: Project, name: str) -> Mapped:
+    """Return the project's own prompt file with a name, or else the shipped one.
 
     Raises:
         PromptError: A key is unknown, with file and line.
     """
     shipped = shipped_mapping("testsets", f"prompts/{name}.yaml")
-    own = project.folder.prompts / f"{name}.yaml"
-    if not own.is_file():
+    own_file = project.folder.prompts / f"{name}.yaml"
+    if not own_file.is_file():
         return shipped
-    data = read_mapping(own)
+    data = read_mapping(own_file)
     data.check_keys(shipped.values, "a prompt of synth")
     return data
 
 
-def _written(
-    project: Project, how: Synthesizing, writing: Writing, survey: Survey, wanted: int
+def _model_candidates(
+    project: Project, options: Synthesizing, writing: Writing, survey: Survey, wanted: int
 ) -> tuple[list[Candidate], RunSummary]:
-    """Candidates written by the model, in rounds until enough are accepted."""
+    """Let the model write candidates, in rounds until enough are accepted."""
     source = survey.vocabulary.source
-    passages = passages_of(project, survey, how.seed)
-    found: list[Candidate] = []
+    passages = passages_of(project, survey, options.seed)
+    candidates: list[Candidate] = []
     summaries: list[RunSummary] = []
     accepted = 0
     for number in range(_ROUNDS):
-        due = (wanted - accepted) / how.per_chunk
-        batch = list(islice(passages, math.ceil(due if number == 0 else 1.5 * due)))
+        missing = (wanted - accepted) / options.per_chunk
+        batch = list(islice(passages, math.ceil(missing if number == 0 else 1.5 * missing)))
         if not batch and summaries:
             break
         manifest = {
@@ -303,55 +309,57 @@ def _written(
             "passages": value_hash([passage.id for passage in batch]),
         }
         items = [(p.id, partial(write_questions, p, writing, source)) for p in batch]
-        written, summary = _round(project, how, manifest, items)
-        found += written
+        new, summary = _run_round(project, options, manifest, items)
+        candidates += new
         summaries.append(summary)
-        distinct = without_near_duplicates(found, source)
-        accepted = sum(not one.reason for one in distinct)
+        distinct = without_near_duplicates(candidates, source)
+        accepted = sum(not candidate.reason for candidate in distinct)
         if accepted >= wanted or not summary.complete:
             break
-    return found, _summed(summaries)
+    return candidates, _summed_rounds(summaries)
 
 
-def _round(
+def _run_round(
     project: Project,
-    how: Synthesizing,
+    options: Synthesizing,
     manifest: Mapping[str, object],
     items: Sequence[tuple[str, Callable[[], Flow[tuple[Candidate, ...]]]]],
 ) -> tuple[list[Candidate], RunSummary]:
-    """One stored job over some passages."""
+    """Run one stored job over some passages."""
     job = Job(
         kind="synth",
         manifest=manifest,
         items=items,
         encode=candidate_body,
-        sources=lambda made: list(dict.fromkeys(one.span.document_id for one in made)),
-        resume=how.resume,
+        sources=lambda candidates: list(
+            dict.fromkeys(candidate.span.document_id for candidate in candidates)
+        ),
+        resume=options.resume,
     )
     summary = run_job(project.runner, project.runs, job)
-    found: list[Candidate] = []
+    written: list[Candidate] = []
     for row in project.runs.rows(summary.run):
         if row.state == "done":
-            found += candidates_of(row.body)
+            written += candidates_of(row.body)
         elif row.state == "errored":
             failed = Candidate("model", "", "", GoldSpan(row.id, 0, 0))
-            found.append(failed.rejected(f"the call failed: {row.body.get('error')}"))
-    return found, summary
+            written.append(failed.rejected(f"the call failed: {row.body.get('error')}"))
+    return written, summary
 
 
-def _summed(rounds: Sequence[RunSummary]) -> RunSummary:
+def _summed_rounds(rounds: Sequence[RunSummary]) -> RunSummary:
     last = rounds[-1]
     return replace(
         last,
         **{
-            name: sum(getattr(one, name) for one in rounds)
+            name: sum(getattr(summary, name) for summary in rounds)
             for name in ("total", "kept", "done", "errored", "skipped")
         },
     )
 
 
-def _until(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
-    """Candidates up to a number of accepted ones."""
+def _until_accepted(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate]:
+    """Yield candidates up to a number of accepted ones."""
     for candidate in candidates:
         if accepted == 0:
             return
@@ -359,47 +367,59 @@ def _until(candidates: Iterable[Candidate], accepted: int) -> Iterator[Candidate
         accepted -= not candidate.reason
 
 
-def _in_turn(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Accepted candidates, alternating between kinds, then the rejected ones."""
-    accepted = [[one for one in each if not one.reason] for each in lists]
-    turns = [one for turn in zip_longest(*accepted) for one in turn if one is not None]
-    return [*turns, *(one for each in lists for one in each if one.reason)]
+def _alternating(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
+    """Return accepted candidates, alternating between kinds, then the rejected ones."""
+    accepted = [
+        [candidate for candidate in candidates if not candidate.reason] for candidates in lists
+    ]
+    accepted_in_turn = [
+        candidate for turn in zip_longest(*accepted) for candidate in turn if candidate is not None
+    ]
+    return [
+        *accepted_in_turn,
+        *(candidate for candidates in lists for candidate in candidates if candidate.reason),
+    ]
 
 
 def _strong_first(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
-    """Questions as a person would ask them, then the weak ones in turn, then the rejected ones."""
-    ordered = _in_turn(lists)
-    return sorted(ordered, key=lambda one: (bool(one.reason), one.weak))
+    """Order natural questions first, then the weak ones in turn, then the rejected ones."""
+    ordered = _alternating(lists)
+    return sorted(ordered, key=lambda candidate: (bool(candidate.reason), candidate.weak))
 
 
-def _left_out(candidate: Candidate) -> bool:
+def _is_weak(candidate: Candidate) -> bool:
     return candidate.weak and not candidate.reason
 
 
-def _distinct(
+def _distinct_candidates(
     project: Project, candidates: Sequence[Candidate], survey: Survey, wanted: int
 ) -> list[Candidate]:
-    """Distinct candidates in their order, up to a number, then the rejected ones.
+    """Return distinct candidates in their order, up to a number, then the rejected ones.
 
-    Near-duplicates are found by words and, with an embedder, by meaning. Only as many questions are
+    Words and, with an embedder, vectors show near-duplicates. Only as many questions are
     embedded as are needed to find enough distinct ones.
     """
     model = project.settings.embed.model
-    waiting = [one for one in candidates if not one.reason]
-    looked: list[Candidate] = []
-    judged: list[Candidate] = []
+    waiting = [candidate for candidate in candidates if not candidate.reason]
+    checked: list[Candidate] = []
+    deduplicated: list[Candidate] = []
     vectors: list[NDArray[np.float32]] = []
     missing = wanted
     while waiting and missing > 0:
         size = max(missing, wanted // 4)
         batch, waiting = waiting[:size], waiting[size:]
-        looked += batch
+        checked += batch
         if model:
-            vectors.append(project.runner.run(embed(model, [one.question for one in batch])))
-        known = np.concatenate(vectors) if vectors else None
-        judged = without_near_duplicates(looked, survey.vocabulary.source, known)
-        missing = wanted - sum(not one.reason for one in judged)
-    return sorted([*judged, *(one for one in candidates if one.reason)], key=_is_rejected)
+            vectors.append(
+                project.runner.run(embed(model, [candidate.question for candidate in batch]))
+            )
+        all_vectors = np.concatenate(vectors) if vectors else None
+        deduplicated = without_near_duplicates(checked, survey.vocabulary.source, all_vectors)
+        missing = wanted - sum(not candidate.reason for candidate in deduplicated)
+    return sorted(
+        [*deduplicated, *(candidate for candidate in candidates if candidate.reason)],
+        key=_is_rejected,
+    )
 
 
 def _is_rejected(candidate: Candidate) -> bool:

@@ -15,9 +15,9 @@ from ...core import Document, GoldSpan, text_hash
 from ...models import detect_language
 from ._candidates import Candidate, context_fault
 from ._offline_questions import body_of, heading_text, plain_text
-from ._subjects import finite
+from ._subjects import has_finite_verb
 from ._survey import Survey, fenced, sentences_of
-from ._templates import GENERIC, TEMPLATES, asked, mine
+from ._templates import GENERIC, TEMPLATES, in_first_person, question_of_template
 from ._verbs import VERBS
 
 KIND = "template"
@@ -41,7 +41,7 @@ _MEANS: Mapping[str, str] = {
     "de": "Was bedeutet {}?",
     "es": "¿Qué significa {}?",
 }
-_HOW: Mapping[str, tuple[re.Pattern[str], str]] = {
+_HOW_TO: Mapping[str, tuple[re.Pattern[str], str]] = {
     "en": (re.compile(r"how to (?P<s>\w+ .+)", re.I), "How do I {}?"),
     "fr": (re.compile(r"comment (?P<s>\w+ .+)", re.I), "Comment {} ?"),
     "de": (re.compile(r"wie (?P<s>man .+)", re.I), "Wie kann {}?"),
@@ -53,22 +53,25 @@ _FIX = re.compile(
 
 
 def template_questions(document: Document, survey: Survey, seed: int) -> Iterator[Candidate]:
-    """Questions on headings, entries, table rows and sentences of a document, in a seeded order.
+    """Yield questions on headings, entries, table rows and sentences, in a seeded order.
 
-    Only sentences that occur once in the collection and are within one chunk that is neither
-    boilerplate nor a duplicate; whose subject is a name, or a noun with a qualifier; and whose
-    question can be understood by itself. The gold span is the sentence, the list, the row or the
-    section's own text. Nothing in a language without templates.
+    A sentence must occur once in the collection, within one chunk that is neither boilerplate nor a
+    duplicate; its subject must be a name, or a noun with a qualifier; and the question must be
+    understood by itself. The gold span is the sentence, the list, the row or the section's own
+    text. A language without templates yields nothing.
     """
     text = document.text
     language = document.language[:2] if document.language else detect_language([text[:20_000]])
     if language not in TEMPLATES:
         return
-    found = [*_of_sections(document, survey, language), *_of_entries(document, language)]
-    found += _of_rows(document, language)
-    found += _of_sentences(document, survey, language)
-    counts = Counter(candidate.question for candidate in found)
-    for candidate in sorted(found, key=lambda c: _drawn(seed, document.id, c)):
+    candidates = [
+        *_section_questions(document, survey, language),
+        *_entry_questions(document, language),
+    ]
+    candidates += _row_questions(document, language)
+    candidates += _sentence_questions(document, survey, language)
+    counts = Counter(candidate.question for candidate in candidates)
+    for candidate in sorted(candidates, key=lambda c: _order_key(seed, document.id, c)):
         if counts[candidate.question] > 1:
             yield candidate.rejected("several passages of the document answer this question")
         elif fault := context_fault(candidate.question, survey.vocabulary.source):
@@ -77,14 +80,14 @@ def template_questions(document: Document, survey: Survey, seed: int) -> Iterato
             yield candidate
 
 
-def _drawn(seed: int, name: str, candidate: Candidate) -> str:
+def _order_key(seed: int, name: str, candidate: Candidate) -> str:
     return text_hash(f"{seed}\x00{name}\x00{candidate.span.start}\x00{candidate.question}")
 
 
 # -- sentences -------------------------------------------------------------------------------
 
 
-def _of_sentences(document: Document, survey: Survey, language: str) -> Iterator[Candidate]:
+def _sentence_questions(document: Document, survey: Survey, language: str) -> Iterator[Candidate]:
     text = document.text
     usable = survey.usable(document.id, text)
     code = fenced(text)
@@ -99,46 +102,58 @@ def _of_sentences(document: Document, survey: Survey, language: str) -> Iterator
             continue
         plain = plain_text(raw)
         for template in TEMPLATES[language]:
-            found = asked(template, plain, survey, language, common)
-            if found is None:
+            question_and_answer = question_of_template(template, plain, survey, language, common)
+            if question_and_answer is None:
                 continue
             lead = span.start + raw.find(":") + 1
             end = _list_end(text, lead) if template.form == "list" else span.end
             if end:
                 gold = GoldSpan(document.id, span.start, end, text[span.start : end])
-                yield Candidate(KIND, found[0], found[1] or plain, gold, template.form)
+                yield Candidate(
+                    KIND,
+                    question_and_answer[0],
+                    question_and_answer[1] or plain,
+                    gold,
+                    template.form,
+                )
                 break
 
 
 def _list_end(text: str, start: int) -> int:
-    """End of the list that follows a sentence, 0 if none does."""
-    found = re.match(
+    """Return the end of the list that follows a sentence, 0 if there is none."""
+    match = re.match(
         r"\s*(?:(?:[-*+•]|\d+[.)])\s+\S[^\n]*(?:\n(?!\n)[ \t]+\S[^\n]*)*\n*){2,}", text[start:]
     )
-    return start + len(found[0].rstrip()) if found else 0
+    return start + len(match[0].rstrip()) if match else 0
 
 
 # -- headings and entries --------------------------------------------------------------------
 
 
-def _of_sections(document: Document, survey: Survey, language: str) -> Iterator[Candidate]:
+def _section_questions(document: Document, survey: Survey, language: str) -> Iterator[Candidate]:
     text = document.text
     starts = sorted({section.span.start for section in document.sections})
     titles = Counter(heading_text(section) for section in document.sections)
     for section in document.sections:
-        after = next((s for s in starts if s > section.span.start), section.span.end)
-        code = _coded(heading_text(section))
-        body = body_of(text, section, section.span.end if code else min(after, section.span.end))
+        next_start = next((s for s in starts if s > section.span.start), section.span.end)
+        code = _is_coded(heading_text(section))
+        body = body_of(
+            text, section, section.span.end if code else min(next_start, section.span.end)
+        )
         title = heading_text(section)
         if body is None or titles[title] > 1 or survey.boilerplate(text, body, sentences_of(text)):
             continue
-        made = _of_title(title, text[body.start : body.end], language)
-        if made is not None and made[0] == "procedure" and not _specific(title, survey):
+        form_and_question = _title_question(title, text[body.start : body.end], language)
+        if (
+            form_and_question is not None
+            and form_and_question[0] == "procedure"
+            and not _is_specific(title, survey)
+        ):
             continue
-        if made is not None:
-            form, question = made
+        if form_and_question is not None:
+            form, question = form_and_question
             gold = GoldSpan(document.id, body.start, body.end, text[body.start : body.end])
-            answer = _said(text[body.start : body.end])
+            answer = _section_prose(text[body.start : body.end])
             yield Candidate(KIND, question, answer, gold, form)
 
 
@@ -147,8 +162,8 @@ _SUBHEADING = re.compile(r"[ \t]*#{1,6}[ \t]")
 _NOTICE = re.compile(r"\[![A-Z]+\]")
 
 
-def _said(body: str) -> str:
-    """The prose of a section as plain text: without headings and code blocks, up to an example."""
+def _section_prose(body: str) -> str:
+    """Return the prose of a section as plain text: no headings or code blocks, up to an example."""
     lines: list[str] = []
     fenced = False
     for line in body.splitlines():
@@ -162,45 +177,45 @@ def _said(body: str) -> str:
     return plain_text("\n".join(lines)) or plain_text(body)
 
 
-def _spoken(title: str) -> str:
-    """A title of an entry within a sentence: "compiler error C2076"."""
+def _title_in_sentence(title: str) -> str:
+    """Return a title of an entry as it stands within a sentence: "compiler error C2076"."""
     words = re.sub(r"\s*\([^)]*\)", "", title).split()
     return " ".join(w.lower() if re.fullmatch(r"[A-Z][a-z]+", w) else w for w in words)
 
 
-def _coded(title: str) -> bool:
+def _is_coded(title: str) -> bool:
     return bool(_CODE.search(title)) and len(title.split()) <= 8
 
 
-def _of_title(title: str, body: str, language: str) -> tuple[str, str] | None:
+def _title_question(title: str, body: str, language: str) -> tuple[str, str] | None:
     if title.endswith("?") and 5 <= len(title.split()) <= _MOST_WORDS:
         return "question", title
-    if _coded(title) and (_ERROR.search(title) or len(title.split()) == 1):
-        named = _spoken(title)
+    if _is_coded(title) and (_ERROR.search(title) or len(title.split()) == 1):
+        phrase = _title_in_sentence(title)
         if language == "en" and _FIX.search(body) and int(text_hash(title), 16) % 2:
-            return "code entry", f"How do I fix {named}?"
-        return "code entry", _MEANS[language].format(named)
-    pattern, template = _HOW[language]
-    if how := pattern.fullmatch(title):
-        return "procedure", template.format(how["s"].rstrip("."))
+            return "code entry", f"How do I fix {phrase}?"
+        return "code entry", _MEANS[language].format(phrase)
+    pattern, template = _HOW_TO[language]
+    if match := pattern.fullmatch(title):
+        return "procedure", template.format(match["s"].rstrip("."))
     if language == "en":
-        plain = len(title.split()) > 1 and not finite(title)
-        verb = _verb_of(title.split()[0]) if plain else ""
+        may_be_gerund = len(title.split()) > 1 and not has_finite_verb(title)
+        verb = _verb_of_gerund(title.split()[0]) if may_be_gerund else ""
         if verb:
             rest = title.split(maxsplit=1)[1]
             rest = rest if rest[:2].isupper() else rest[0].lower() + rest[1:]
-            return "procedure", f"How do I {verb} {mine(rest)}?"
+            return "procedure", f"How do I {verb} {in_first_person(rest)}?"
     return None
 
 
-def _specific(title: str, survey: Survey) -> bool:
-    """True for a heading that says what is done to what: not "Reading the results"."""
+def _is_specific(title: str, survey: Survey) -> bool:
+    """True for a heading that names the object of its verb: not "Reading the results"."""
     words = title.split(maxsplit=1)[1:]
     return bool(survey.vocabulary.source.tokens(GENERIC.sub("", " ".join(words))))
 
 
-def _verb_of(word: str) -> str:
-    """The verb of a gerund that begins a heading, else empty."""
+def _verb_of_gerund(word: str) -> str:
+    """Return the verb of a gerund that begins a heading, or else an empty text."""
     low = word.lower()
     if not re.fullmatch(r"[A-Z][a-z]{2,}ing", word):
         return ""
@@ -220,18 +235,18 @@ _ENTRY = re.compile(
 _TITLE = re.compile(r"^[ \t]+title:[ \t]*[\"']?(?P<title>[^\"'\n]{3,80})", re.MULTILINE)
 
 
-def _of_entries(document: Document, language: str) -> Iterator[Candidate]:
-    """Entries of a list of codes in YAML: a code, a title, a text."""
+def _entry_questions(document: Document, language: str) -> Iterator[Candidate]:
+    """Yield questions on entries of a list of codes in YAML: a code, a title, a text."""
     text = document.text
-    for found in _ENTRY.finditer(text):
-        title = _TITLE.search(found["body"])
-        name = f"error {found['code']}" if language == "en" else found["code"]
+    for entry in _ENTRY.finditer(text):
+        title = _TITLE.search(entry["body"])
+        name = f"error {entry['code']}" if language == "en" else entry["code"]
         question = _MEANS[language].format(name)
         if title and language == "en":
-            shown = title["title"].strip()
-            question = f'What does the message "{shown}" mean?'
-        end = found.start() + len(found[0].rstrip())
-        gold = GoldSpan(document.id, found.start(), end, text[found.start() : end])
+            message = title["title"].strip()
+            question = f'What does the message "{message}" mean?'
+        end = entry.start() + len(entry[0].rstrip())
+        gold = GoldSpan(document.id, entry.start(), end, text[entry.start() : end])
         yield Candidate(KIND, question, " ".join(gold.text.split()), gold, "code entry")
 
 
@@ -243,7 +258,7 @@ _ROW_NAME = re.compile(r"(?=.*[^\W\d])[^,…:?!\"\\/=<>]{2,50}")
 _IDENTIFIER = re.compile(
     r"-{1,2}\w.*|\S*\w[_.@#]\w\S*|(?=\S*\d)(?=\S*[^\W\d])\S+|\S*[a-zà-ÿ][A-ZÀ-Þ]\S*|[A-ZÀ-Þ]{2,}"
 )
-"""An option, a key, a code or an abbreviation, of one word: its meaning can be asked for."""
+"""An option, a key, a code or an abbreviation, of one word, whose meaning can be asked for."""
 _TERMS = re.compile(
     r"(?:term|word|abbreviation|acronym|code|symbol|terme|mot|sigle|begriff|abkürzung|t[ée]rmino"
     r"|sigla|código)s?",
@@ -263,34 +278,36 @@ _COLUMNS = frozenset(
 """Columns that a person asks for by their name."""
 
 
-def _of_rows(document: Document, language: str) -> Iterator[Candidate]:
-    """Rows of Markdown tables: the second column of the row that the first column names."""
+def _row_questions(document: Document, language: str) -> Iterator[Candidate]:
+    """Yield questions on rows of Markdown tables: the second column of the named row."""
     text = document.text
     common = frozenset(_COMMON.findall(text))
     head: list[str] = []
     end = -2
-    for found in _ROW.finditer(text):
-        parts = re.split(r"(?<!\\)\|", found["cells"])
+    for match in _ROW.finditer(text):
+        parts = re.split(r"(?<!\\)\|", match["cells"])
         cells = [plain_text(part.replace("\\|", "|")) for part in parts]
-        if found.start() > end + 1:
+        if match.start() > end + 1:
             head = cells
-        elif not _RULE.fullmatch(found["cells"]) and len(cells) == len(head) >= 2 and cells[1]:
-            question = _of_row(head, cells, language, common)
+        elif not _RULE.fullmatch(match["cells"]) and len(cells) == len(head) >= 2 and cells[1]:
+            question = _row_question(head, cells, language, common)
             if question:
-                gold = GoldSpan(document.id, found.start(), found.end(), found[0])
+                gold = GoldSpan(document.id, match.start(), match.end(), match[0])
                 yield Candidate(KIND, question, cells[1], gold, "table row")
-        end = found.end()
+        end = match.end()
 
 
-def _of_row(head: Sequence[str], cells: Sequence[str], language: str, common: Set[str]) -> str:
+def _row_question(
+    head: Sequence[str], cells: Sequence[str], language: str, common: Set[str]
+) -> str:
     name, column = cells[0], head[1]
     if not _ROW_NAME.fullmatch(name) or len(name.split()) > 4:
         return ""
-    code = _IDENTIFIER.fullmatch(name) is not None
+    is_identifier = _IDENTIFIER.fullmatch(name) is not None
     if _KEYS.search(column):
-        # What "effect" or "Mandarin Duck" means is not what such a row answers.
-        return _MEANS[language].format(name) if code or _TERMS.fullmatch(head[0]) else ""
-    named = _NAMED.fullmatch(name) is not None and name.split()[0].lower() not in common
-    if language != "en" or column.lower() not in _COLUMNS or not (code or named):
+        # Such a row does not explain the meaning of "effect" or "Mandarin Duck".
+        return _MEANS[language].format(name) if is_identifier or _TERMS.fullmatch(head[0]) else ""
+    is_name = _NAMED.fullmatch(name) is not None and name.split()[0].lower() not in common
+    if language != "en" or column.lower() not in _COLUMNS or not (is_identifier or is_name):
         return ""
     return f"What is the {column.lower()} of {name}?"

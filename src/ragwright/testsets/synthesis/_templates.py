@@ -1,4 +1,4 @@
-"""Grammar of the template questions: sentences of four languages, and what asks for them."""
+"""Grammar of the template questions: sentences of four languages, and their questions."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _MOST_WORDS = 24
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One form of a sentence, and the question that asks for it.
+    """One form of a sentence, and the question that it answers.
 
     Attributes:
         form: ``definition``, ``procedure``, ``value``, ``list``, ….
-        pattern: Of the whole plain sentence; ``s`` is its subject.
+        pattern: Pattern of the whole plain sentence; ``s`` is its subject.
         ask: Makes the question from the match and its subject.
     """
 
@@ -92,7 +92,7 @@ _DEEDS = frozenset(
         """,
     )
 )
-"""What persons are said to have done: "supported by a grant" asks for none."""
+"""Verbs for deeds of persons; "supported by a grant" is not one."""
 
 
 def _who_did(match: re.Match[str], subject: str) -> str:
@@ -105,11 +105,11 @@ def _who_did(match: re.Match[str], subject: str) -> str:
 
 def _english_what(match: re.Match[str], subject: str) -> str:
     verb = match["v"]
-    who = is_person(match, subject)
+    person = is_person(match, subject)
     past = verb in {"was", "were"}
-    if _disagree(match, subject) or (not who and past and perhaps_person(subject)):
+    if _disagree(match, subject) or (not person and past and perhaps_person(subject)):
         return ""
-    return f"{'Who' if who else 'What'} {verb} {lowered(subject)}?"
+    return f"{'Who' if person else 'What'} {verb} {lowered(subject)}?"
 
 
 def _french_what(match: re.Match[str], subject: str) -> str:
@@ -122,33 +122,35 @@ def _french_what(match: re.Match[str], subject: str) -> str:
     low = lowered(subject)
     if match["v"] in _PLURAL:
         return f"Que sont {low} ?"
-    return f"Qu'est-ce {_que(low)}{low} ?"
+    return f"Qu'est-ce {_french_que(low)}{low} ?"
 
 
-def _que(following: str) -> str:
+def _french_que(following: str) -> str:
     return "qu'" if following[:1].lower() in "aeiouyàâéèêëîïôœ" else "que "
 
 
-def _il(verb: str, part: str) -> str:
-    """The pronoun that agrees with a participle."""
-    many = verb.split()[0] in {"ont", "sont", "furent"}
-    woman = part.rstrip("s").endswith("e")
-    return ("elle" if woman else "il") + ("s" if many else "")
+def _french_pronoun(verb: str, part: str) -> str:
+    """Return the pronoun that agrees with a participle."""
+    plural = verb.split()[0] in {"ont", "sont", "furent"}
+    feminine = part.rstrip("s").endswith("e")
+    return ("elle" if feminine else "il") + ("s" if plural else "")
 
 
 def _french_passive(match: re.Match[str], subject: str, word: str) -> str:
     verb, part = match["v"], match["p"]
     head, _, tail = verb.partition(" ")
     hyphen = "-t-" if head[-1] == "a" else "-"
-    inverted = f"{head}{hyphen}{_il(verb, part)}{' ' + tail if tail else ''}"
+    inverted = f"{head}{hyphen}{_french_pronoun(verb, part)}{' ' + tail if tail else ''}"
     return f"{word} {lowered(subject)} {inverted} {part}{match['rest']} ?"
 
 
 def _german_what(match: re.Match[str], subject: str) -> str:
-    who = is_person(match, subject)
-    if _disagree(match, subject) or (not who and match["v"] == "war" and perhaps_person(subject)):
+    person = is_person(match, subject)
+    if _disagree(match, subject) or (
+        not person and match["v"] == "war" and perhaps_person(subject)
+    ):
         return ""
-    return f"{'Wer' if who else 'Was'} {match['v']} {lowered(subject)}?"
+    return f"{'Wer' if person else 'Was'} {match['v']} {lowered(subject)}?"
 
 
 def _spanish_count(match: re.Match[str], subject: str) -> str:
@@ -165,7 +167,7 @@ def _spanish_what(match: re.Match[str], subject: str) -> str:
     return f"¿{word} {match['v']} {lowered(subject)}?"
 
 
-def _of(
+def _template(
     form: str, pattern: str, ask: Callable[[re.Match[str], str], str], answer: str = ""
 ) -> Template:
     return Template(form, re.compile(pattern), ask, answer)
@@ -176,102 +178,104 @@ _HAVE = {"has": "does", "have": "do", "had": "did"}
 
 TEMPLATES: Mapping[str, Sequence[Template]] = {
     "en": (
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>was|were) (?P<p>[a-z]+ed|born|built|made|written|won|held|sold)"
             rf"{_REST} (?:in|on) {_DATE}\b.*",
             lambda m, s: f"When {m['v']} {lowered(s)} {m['p']}{m['rest']}?",
             "date",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>was|were) (?P<p>\w+) by (?P<who>(?:the )?[A-Z][^,;()]{{2,60}}?)"
             r"(?: (?:in|on|at|for|to|as|after|during)\b.*)?\.",
             _who_did,
             "who",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>is|are|was|were) (?P<p>located|situated|based|headquartered) "
             rf"(?!on |upon ).*",
             lambda m, s: f"Where {m['v']} {lowered(s)} {m['p']}?",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>has|have|had) (?:about |around |over |only |exactly )?{_NUMBER} "
             r"(?P<what>(?!more|other|new|years)[a-z]+(?: [a-z]+)?s)\b(?! of)(?:[ ,.;].*)?",
             lambda m, s: f"How many {m['what']} {_HAVE[m['v']]} {lowered(s)} have?",
             "n",
         ),
-        _of(
+        _template(
             "definition",
             rf"{_SUBJECT} (?P<v>is|are|was|were) (?P<d>(?:an?|the|one of)\s.+)",
             _english_what,
         ),
-        _of(
+        _template(
             "definition",
             rf"{_SUBJECT} (?:means(?! (?:for|of|to)\b)|refers to|stands for) .+",
             lambda m, s: f"What does {lowered(s)} mean?",
         ),
-        _of(
+        _template(
             "procedure",
             r"To (?P<s>[a-z]+ [^,;:]{3,70}), (?P<next>[a-z-]+)\b.+",
-            lambda m, s: f"How do I {mine(s)}?" if m["next"] in {*VERBS, "you", "first"} else "",
+            lambda m, s: (
+                f"How do I {in_first_person(s)}?" if m["next"] in {*VERBS, "you", "first"} else ""
+            ),
         ),
-        _of(
+        _template(
             "list",
             r"The following (?P<s>[a-z][\w -]{2,50}?) (?P<v>are|can|must|may|will|have) "
             r"(?P<rest>[^:]{2,60}):.*",
             lambda m, s: f"Which {s} {m['v']} {m['rest']}?",
         ),
-        _of(
+        _template(
             "statement",
             rf"{_SUBJECT} (?P<v>{'|'.join(_BASE)}) (?!that\b|to\b).+",
             lambda m, s: f"What does {lowered(s)} {_BASE[m['v']]}?",
         ),
     ),
     "fr": (
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>est|sont|a été|ont été|fut|furent) {_PART_FR}{_REST} en "
             rf"(?P<date>(?:[a-zéû]+ )?(?:1\d|20)\d\d)\b.*",
             lambda m, s: _french_passive(m, s, "Quand"),
             "date",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>est|sont|a été|ont été|fut|furent) {_PART_FR}{_REST} par "
             r"(?P<who>[A-ZÀ-Þ][^,;()]{3,60}?)(?: (?:en|dans|pour|à|lors)\b.*)?\.",
             lambda m, s: _french_passive(m, s, "Par qui"),
             "who",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>se trouve|se situe|est située?|sont située?s) .+",
             lambda m, s: (
                 f"Où se {'trouvent' if m['v'].startswith('sont') else 'trouve'} {lowered(s)} ?"
             ),
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>compte|comptait|comporte|possède) (?:environ |près de |plus de "
             rf")?(?P<n>\d[\d  .,]*|deux|trois|quatre|cinq|six|sept|huit|dix) "
             rf"(?P<what>[^\W\d_]+s)\b.*",
-            lambda m, s: f"Combien {_de(m['what'])} {m['v']} {lowered(s)} ?",
+            lambda m, s: f"Combien {_french_de(m['what'])} {m['v']} {lowered(s)} ?",
             "n",
         ),
-        _of(
+        _template(
             "definition",
             rf"{_SUBJECT} (?P<v>est|sont|était|étaient|fut) (?P<d>(?:une?\s|l['’]une?\s|les?\s|"
             rf"la\s|l['’]).+)",
             _french_what,
         ),
-        _of(
+        _template(
             "procedure",
             r"Pour (?P<s>[^\W\d_]+(?:er|ir|re) [^,;:]{3,70}), (?:vous|il faut|\w+ez)\b.+",
             lambda m, s: f"Comment {s} ?",
         ),
-        _of(
+        _template(
             "list",
             r"Les (?P<s>[\w' -]{3,50}?) suivant(?P<f>e?)s (?P<v>sont|peuvent|doivent|ont) "
             r"(?P<rest>[^:]{2,60}):.*",
@@ -279,7 +283,7 @@ TEMPLATES: Mapping[str, Sequence[Template]] = {
         ),
     ),
     "de": (
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>wurde|wurden) (?:im Jahre? |am |im )?"
             rf"(?P<date>(?:\d{{1,2}}\. )?(?:[A-ZÄ][a-zäöü]+ )?(?:1\d|20)\d\d) "
@@ -287,7 +291,7 @@ TEMPLATES: Mapping[str, Sequence[Template]] = {
             lambda m, s: f"Wann {m['v']} {lowered(s)} {m['rest']}?",
             "date",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>liegt|liegen|befindet sich|befinden sich) (?:in|im|an|am|auf|"
             rf"zwischen|nördlich|südlich|östlich|westlich|nahe) .+",
@@ -295,7 +299,7 @@ TEMPLATES: Mapping[str, Sequence[Template]] = {
                 f"Wo {m['v'].split()[0]} {'sich ' if 'sich' in m['v'] else ''}{lowered(s)}?"
             ),
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>hat|haben|hatte|hatten) (?:etwa |rund |über "
             rf")?(?P<n>(?!1[0-9]{3}\b|20\d\d\b)\d[\d.]*|zwei|drei|vier|fünf|sechs|sieben|acht|"
@@ -303,18 +307,18 @@ TEMPLATES: Mapping[str, Sequence[Template]] = {
             lambda m, s: f"Wie viele {m['what']} {m['v']} {lowered(s)}?",
             "n",
         ),
-        _of(
+        _template(
             "definition",
             rf"{_SUBJECT} (?P<v>ist|sind|war|waren) (?P<d>(?:eine?|eine[rs]|der|die|das)\s.+)",
             _german_what,
         ),
-        _of(
+        _template(
             "procedure",
             r"Um (?P<s>[^,;:]{3,60}) zu (?P<v>[a-zäöü]+en), (?:müssen|können|klicken|muss man|"
             r"kann man|\w+en Sie)\b.+",
             lambda m, s: f"Wie kann ich {s} {m['v']}?",
         ),
-        _of(
+        _template(
             "list",
             r"Die folgenden (?P<s>[\w -]{3,50}?) (?P<v>sind|können|müssen|haben|werden) "
             r"(?P<rest>[^:]{2,60}):.*",
@@ -322,44 +326,44 @@ TEMPLATES: Mapping[str, Sequence[Template]] = {
         ),
     ),
     "es": (
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>fue|fueron) (?P<p>[^\W\d_]+[aio]d[oa]s?){_REST} en "
             rf"(?P<date>(?:[a-z]+ de )?(?:1\d|20)\d\d)\b.*",
             lambda m, s: f"¿Cuándo {m['v']} {m['p']}{m['rest']} {lowered(s)}?",
             "date",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>fue|fueron) (?P<p>[^\W\d_]+[aio]d[oa]s?){_REST} por "
             rf"(?P<who>[^,;()]{{3,60}}?)(?: en\b.*)?\.",
             lambda m, s: f"¿Por quién {m['v']} {m['p']}{m['rest']} {lowered(s)}?",
             "who",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>se encuentra|está situad[oa]|está ubicad[oa]|se encuentran) .+",
             lambda m, s: f"¿Dónde {m['v']} {lowered(s)}?",
         ),
-        _of(
+        _template(
             "value",
             rf"{_SUBJECT} (?P<v>tiene|tenía|cuenta con) (?:unos |unas |más de )?(?P<n>\d[\d.]*|"
             rf"dos|tres|cuatro|cinco|seis) (?P<what>[^\W\d_]+[oa]s)\b.*",
             _spanish_count,
             "n",
         ),
-        _of(
+        _template(
             "definition",
             rf"{_SUBJECT} (?P<v>es|son|era|eran|fue) (?P<d>(?:una?|unos|unas|el|la|los|las)\s.+)",
             _spanish_what,
         ),
-        _of(
+        _template(
             "procedure",
             r"Para (?P<s>[^\W\d_]+(?:ar|er|ir) [^,;:]{3,70}), (?:debe|hay que|puede|haga|use|"
             r"utilice|pulse|seleccione|abra)\b.+",
             lambda m, s: f"¿Cómo {s}?",
         ),
-        _of(
+        _template(
             "list",
             r"L(?P<f>[oa])s siguientes (?P<s>[\w -]{3,50}?) (?P<v>son|están|pueden|deben) "
             r"(?P<rest>[^:]{2,60}):.*",
@@ -370,12 +374,12 @@ TEMPLATES: Mapping[str, Sequence[Template]] = {
 """Templates by language, in order of preference."""
 
 
-def mine(words: str) -> str:
-    """The words as the reader would say them: my project, not your project."""
+def in_first_person(words: str) -> str:
+    """Put words into the first person: my project, not your project."""
     return re.sub(r"\byour\b", "my", re.sub(r"\byou\b", "I", words))
 
 
-def _de(noun: str) -> str:
+def _french_de(noun: str) -> str:
     return f"d'{noun}" if noun[:1].lower() in "aeiouyhéèê" else f"de {noun}"
 
 
@@ -384,7 +388,7 @@ _OPINION = re.compile(
     r"|special case|reason|result"
     r"|bon|bonne|importante?s?|résultat|gute?\w*|wichtig\w*|importantes?|buen\w*)\b"
 )
-"""Beginnings of what is said of a subject that define nothing."""
+"""Beginnings of predicates that define nothing."""
 
 _UNFINISHED = re.compile(r" (?:[a-z]+ly|[a-z]+ed|[a-z]+ing)$")
 """The subject is cut off after a modifier: "four judged" of "four judged measures"."""
@@ -394,13 +398,13 @@ GENERIC = re.compile(
 )
 
 
-def _fits(
+def _answers_alone(
     template: Template, match: re.Match[str], subject: str, survey: Survey, language: str
 ) -> bool:
     """True if the question can be understood alone, and the sentence answers it."""
     if template.form in ("procedure", "list"):
-        asked_for = subject if template.form == "procedure" else match[0].partition(":")[0]
-        content = set(survey.vocabulary.source.tokens(GENERIC.sub("", asked_for)))
+        phrase = subject if template.form == "procedure" else match[0].partition(":")[0]
+        content = set(survey.vocabulary.source.tokens(GENERIC.sub("", phrase)))
         return len(subject.split()) <= 12 and len(content) >= 2
     parts = match.groupdict()
     return (
@@ -411,10 +415,10 @@ def _fits(
     )
 
 
-def asked(
+def question_of_template(
     template: Template, plain: str, survey: Survey, language: str, common: Set[str]
 ) -> tuple[str, str] | None:
-    """The question and the answer (empty: the sentence) that a template makes of a sentence.
+    """Return the question and the answer (empty: the sentence) that a template makes of a sentence.
 
     Args:
         template: The form.
@@ -429,7 +433,7 @@ def asked(
     if match is None:
         return None
     subject = match["s"].strip()
-    if not _fits(template, match, subject, survey, language):
+    if not _answers_alone(template, match, subject, survey, language):
         return None
     first, *others = subject.split()
     if template.form == "statement" and _UNFINISHED.search(subject):
