@@ -134,8 +134,8 @@ class _QuestionForm:
             raise ConfigError(
                 f"the chain takes {len(own_keys)} inputs: {', '.join(own_keys)}",
                 where=options.title,
-                hint=f"name that of the question: `question: {own_keys[0]}` in the system's file, or "
-                "SystemOptions(question=…) in Python",
+                hint=f"name that of the question: `question: {own_keys[0]}` in the system's file, "
+                "or SystemOptions(question=…) in Python",
             )
         self._known = bool(self._key) or keys == ()
 
