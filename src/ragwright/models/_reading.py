@@ -203,4 +203,4 @@ def holds(held: frozenset[str], term: str) -> float:
 
 def within(term: str, terms: Sequence[str]) -> bool:
     """True for a piece of another term: ``2065`` of ``c2065``."""
-    return any(term != term_ and term in term_ for term_ in terms)
+    return any(term != longer and term in longer for longer in terms)
