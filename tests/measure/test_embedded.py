@@ -127,4 +127,4 @@ def test_many_rows_have_cheap_baselines(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_passage_that_is_hard_to_draw_is_found() -> None:
     texts = [f"t{n}" for n in range(400)]
     draw = np.random.default_rng(0)
-    assert _embedded._drawn(texts, frozenset(texts[1:]), draw) == "t0"
+    assert _embedded._draw_other(texts, frozenset(texts[1:]), draw) == "t0"

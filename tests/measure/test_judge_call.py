@@ -29,5 +29,5 @@ def test_texts_are_made_safe_once_for_many_replies(monkeypatch: pytest.MonkeyPat
     call = JudgeCall("lookup", texts, read, schema, True, {})
     for mark in ("a", "b"):
         blocks(texts, mark)
-        assert judging._read(call, GOOD, "json").value is True
+        assert judging._read_reply(call, GOOD, "json").value is True
     assert seen == [text for _, text in texts]

@@ -45,7 +45,7 @@ from ._small_talk import reply_without_documents
 
 @dataclass(frozen=True, slots=True)
 class AskPlan:
-    """How a question is answered.
+    """The settings for answering a question.
 
     Attributes:
         retrieve: Settings of routing and retrieval.
@@ -79,8 +79,8 @@ def ask(
     if plan.retrieve.route.method in ("auto", "rules") and not plan.setup.options.closed_book:
         polite = courtesy(question)  # before earlier turns would make a question of it
         if polite is not None:
-            chosen, made = yield from _routed(question, personas, target, plan, polite)
-            return _told(made, question, chosen, notes)
+            chosen, answers = yield from _answer_by_route(question, personas, target, plan, polite)
+            return _with_route(answers, question, chosen, notes)
     standalone = question
     model = plan.setup.options.model
     if plan.history:
@@ -95,42 +95,44 @@ def ask(
     notes += chosen.notes
     for kind in chosen.instead:
         try:
-            yield from _routed(standalone, personas, target, plan, replace(chosen, kind=kind))
+            yield from _answer_by_route(
+                standalone, personas, target, plan, replace(chosen, kind=kind)
+            )
         except RetrieveError:
             continue  # a route that refuses the question makes no call
     if plan.retrieve.route.method == "auto":
-        unasked, more = yield from _spread(standalone, personas, target, plan, scene)
+        spread, more = yield from _spread_answer(standalone, personas, target, plan, scene)
         notes += more
-        if unasked is not None:
-            chosen, made = unasked
-            return _told(made, question, chosen, notes)
-    chosen, made = yield from _routed(standalone, personas, target, plan, chosen)
-    return _told(made, question, chosen, notes)
+        if spread is not None:
+            chosen, answers = spread
+            return _with_route(answers, question, chosen, notes)
+    chosen, answers = yield from _answer_by_route(standalone, personas, target, plan, chosen)
+    return _with_route(answers, question, chosen, notes)
 
 
-def _told(
-    made: Sequence[Answer], question: str, chosen: Route, notes: Sequence[str]
+def _with_route(
+    answers: Sequence[Answer], question: str, chosen: Route, notes: Sequence[str]
 ) -> list[Answer]:
     return [
         replace(
-            one,
+            answer,
             question=question,
             route=chosen.kind,
             route_reason=chosen.reason,
-            notes=(*notes, *one.notes),
+            notes=(*notes, *answer.notes),
         )
-        for one in made
+        for answer in answers
     ]
 
 
-def _spread(
+def _spread_answer(
     question: str,
     personas: Sequence[Persona],
     target: Target,
     plan: AskPlan,
     scene: RouteScene,
 ) -> Flow[tuple[tuple[Route, list[Answer]] | None, tuple[str, ...]]]:
-    """What the default route does with a question whose answer is spread over everything.
+    """Return an answer that is spread over everything, where the default route may give one.
 
     Without a chat model an exact answer from every chunk takes no call and is given; with one,
     a note says what reading every chunk would cost.
@@ -149,11 +151,11 @@ def _spread(
         return None, (note,)
     if any(persona.model for persona in personas):
         return None, ()
-    made = yield from answer_from_structure(question, personas, target, plan.setup, scope)
-    return (None if made is None else (ruled, made)), ()
+    answers = yield from answer_from_structure(question, personas, target, plan.setup, scope)
+    return (None if answers is None else (ruled, answers)), ()
 
 
-def _routed(
+def _answer_by_route(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, list[Answer]]]:
     """The answers by one route, and the route finally taken."""
@@ -161,14 +163,14 @@ def _routed(
         return chosen, (yield from _without_documents(question, personas, plan))
     if chosen.kind == "corpus":
         scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-        made = yield from answer_from_corpus(question, personas, target, plan.setup, scope)
-        return chosen, made
-    chosen, found = yield from _context(question, target, plan, chosen)
-    made = yield from _for_each(question, personas, found, target, plan)
-    return chosen, [replace(one, notes=(*found.notes, *one.notes)) for one in made]
+        answers = yield from answer_from_corpus(question, personas, target, plan.setup, scope)
+        return chosen, answers
+    chosen, retrieved = yield from _route_context(question, target, plan, chosen)
+    answers = yield from _answer_each(question, personas, retrieved, target, plan)
+    return chosen, [replace(answer, notes=(*retrieved.notes, *answer.notes)) for answer in answers]
 
 
-def _context(
+def _route_context(
     question: str, target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, Retrieved]]:
     """Passages by the route; if the database cannot answer, those of the index."""
@@ -176,10 +178,10 @@ def _context(
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)
         try:
-            found = yield from sql_context(question, database, plan.setup.options.model)
+            retrieved = yield from sql_context(question, database, plan.setup.options.model)
             failed = yield from branch(0, 0, 1)
             if not failed:
-                return chosen, found
+                return chosen, retrieved
         except (
             DatabaseError,
             ModelReplyError,
@@ -190,11 +192,11 @@ def _context(
         chosen = replace(
             chosen, kind="index", reason=f"{chosen.reason}; it failed, so the index answers"
         )
-    found = yield from retrieve(question, target, searching(plan, chosen), plan.between)
-    how = f"{found.mode} search" if found.mode else "own retriever"
+    retrieved = yield from retrieve(question, target, searching(plan, chosen), plan.between)
+    method = f"{retrieved.mode} search" if retrieved.mode else "own retriever"
     routed = plan.retrieve.route.method not in ("auto", "index")
-    reason = f"{chosen.reason}; {how}" if routed else how
-    return replace(chosen, reason=reason), replace(found, notes=(*notes, *found.notes))
+    reason = f"{chosen.reason}; {method}" if routed else method
+    return replace(chosen, reason=reason), replace(retrieved, notes=(*notes, *retrieved.notes))
 
 
 def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
@@ -214,13 +216,16 @@ def searching(plan: AskPlan, chosen: Route) -> RetrieveOptions:
     return replace(plan.retrieve, query=replace(query, methods=methods, model=model))
 
 
-def _for_each(
-    question: str, personas: Sequence[Persona], found: Retrieved, target: Target, plan: AskPlan
+def _answer_each(
+    question: str, personas: Sequence[Persona], retrieved: Retrieved, target: Target, plan: AskPlan
 ) -> Flow[list[Answer]]:
     models = [persona.model or plan.setup.options.model for persona in personas]
-    absent = lacking(question, found, target) if ExtractiveReranker.name in models else ()
+    absent = lacking(question, retrieved, target) if ExtractiveReranker.name in models else ()
     outcomes = yield from gather(
-        (answer(question, persona, found.hits, plan.setup, absent=absent) for persona in personas),
+        (
+            answer(question, persona, retrieved.hits, plan.setup, absent=absent)
+            for persona in personas
+        ),
         settle=True,
     )
     return [settled(outcome) for outcome in outcomes]

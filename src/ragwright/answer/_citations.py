@@ -19,17 +19,17 @@ def resolve_citations(
 
     A citation points to the whole passage: its source, page and span.
     """
-    found: list[Citation] = []
-    wrong: list[int] = []
+    citations: list[Citation] = []
+    unknown: list[int] = []
     for number in cited_numbers(text):
         if 1 <= number <= len(hits):
-            found.append(citation(number, hits[number - 1]))
+            citations.append(citation(number, hits[number - 1]))
         else:
-            wrong.append(number)
+            unknown.append(number)
     notes = tuple(
-        f"the mark [{n}] does not match a passage (there are {len(hits)})" for n in sorted(wrong)
+        f"the mark [{n}] does not match a passage (there are {len(hits)})" for n in sorted(unknown)
     )
-    return tuple(found), notes
+    return tuple(citations), notes
 
 
 def citation(marker: int, hit: Hit, start: int | None = None, end: int | None = None) -> Citation:

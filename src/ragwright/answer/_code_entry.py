@@ -1,4 +1,4 @@
-"""A code in the question that heads an entry: the answer is that entry, whole.
+"""Answer a question about a code with the whole entry that the code heads.
 
 Manuals list codes with a title and a text ("APP_w304", "Accelerator pedal", what to do). Sentences
 of an entry hardly share a word with "I see APP_w304 on my dashboard, what to do?", so that scoring
@@ -39,7 +39,7 @@ class CodeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _QuotedEntry:
     """An entry, the number of its hit, and the part of it that is quoted."""
 
     entry: Entry
@@ -63,30 +63,35 @@ def answer_from_entries(
     """
     if answer_kind(question) in _ELSEWHERE:
         return None
-    found: dict[str, list[_Found]] = {}
+    by_code: dict[str, list[_QuotedEntry]] = {}
     for number, hit in enumerate(hits, 1):
         for entry in read_entries(hit.text):
             if (headed or entry.form != "heading") and _is_named(entry.code, question):
-                _add(found.setdefault(entry.code.casefold(), []), entry, number, hit)
-    if not found:
+                _add_entry(by_code.setdefault(entry.code.casefold(), []), entry, number, hit)
+    if not by_code:
         return None
-    room = max(1, persona.max_words // len(found))
+    room = max(1, persona.max_words // len(by_code))
     chosen = []
     notes: list[str] = []
-    for entries in found.values():
-        shown = entries[:_MOST]
-        chosen += [_fitted(one, room // len(shown)) for one in shown]
+    for entries in by_code.values():
+        best = entries[:_MOST]
+        chosen += [_fitted_entry(quoted, room // len(best)) for quoted in best]
         if len(entries) > 1:
             notes.append(
                 f"{entries[0].entry.code} has {len(entries)} entries in the passages found"
             )
-    if any(one.cut for one in chosen):
+    if any(quoted.cut for quoted in chosen):
         notes.append(f"entries are cut at {persona.max_words} words (the persona's max_words)")
     citations = tuple(
-        citation(one.number, one.hit, one.hit.start + one.entry.start, one.hit.start + one.end)
-        for one in chosen
+        citation(
+            quoted.number,
+            quoted.hit,
+            quoted.hit.start + quoted.entry.start,
+            quoted.hit.start + quoted.end,
+        )
+        for quoted in chosen
     )
-    text = "\n\n".join(map(_shown, chosen))
+    text = "\n\n".join(map(_entry_text, chosen))
     return CodeAnswer(text, citations, (ENTRY, *notes))
 
 
@@ -96,58 +101,65 @@ def _is_named(code: str, question: str) -> bool:
     return bool(re.search(rf"(?<![\w.-]){parts}(?![\w-]|\.\w)", question, re.IGNORECASE))
 
 
-def _add(found: list[_Found], entry: Entry, number: int, hit: Hit) -> None:
+def _add_entry(entries: list[_QuotedEntry], entry: Entry, number: int, hit: Hit) -> None:
     """Add an entry, or replace the same one in an overlapping hit that holds less of it."""
     body = hit.text[entry.body : entry.end]
-    plain = " ".join(body.split())
+    flat = " ".join(body.split())
     start = hit.start + entry.start
-    for at, other in enumerate(found):
-        same = (other.hit.document_id, other.hit.start + other.entry.start) == (
+    for at, earlier in enumerate(entries):
+        is_same = (earlier.hit.document_id, earlier.hit.start + earlier.entry.start) == (
             hit.document_id,
             start,
         )
-        if same and len(other.body) >= len(body):
+        if is_same and len(earlier.body) >= len(body):
             return
-        if same:
-            found[at] = _Found(entry, number, hit, body, entry.end, cut=False)
+        if is_same:
+            entries[at] = _QuotedEntry(entry, number, hit, body, entry.end, cut=False)
             return
-        if " ".join(other.body.split()) == plain:
+        if " ".join(earlier.body.split()) == flat:
             return
-    found.append(_Found(entry, number, hit, body, entry.end, cut=False))
+    entries.append(_QuotedEntry(entry, number, hit, body, entry.end, cut=False))
 
 
-def _fitted(one: _Found, room: int) -> _Found:
+def _fitted_entry(quoted: _QuotedEntry, room: int) -> _QuotedEntry:
     """An entry of at most so many words, and at least its first sentence."""
-    if _COUNTER.count(one.body) <= room:
-        return one
-    taken = 0
+    if _COUNTER.count(quoted.body) <= room:
+        return quoted
+    words = 0
     end = None
-    for span in sentence_spans(one.body):
-        taken += _COUNTER.count(one.body[span.start : span.end])
-        if end is not None and taken > room:
+    for span in sentence_spans(quoted.body):
+        words += _COUNTER.count(quoted.body[span.start : span.end])
+        if end is not None and words > room:
             break
         end = span.end
     if end is None:
-        return one
-    return _Found(one.entry, one.number, one.hit, one.body[:end], one.entry.body + end, cut=True)
+        return quoted
+    return _QuotedEntry(
+        quoted.entry,
+        quoted.number,
+        quoted.hit,
+        quoted.body[:end],
+        quoted.entry.body + end,
+        cut=True,
+    )
 
 
-def _shown(one: _Found) -> str:
+def _entry_text(quoted: _QuotedEntry) -> str:
     """The code and its title on a line, the text below it, with the citation mark."""
-    lines = one.body.strip().splitlines()
+    lines = quoted.body.strip().splitlines()
     first = _MARKS.sub("", lines[0]) if lines else ""
-    titled = bool(one.entry.title) and first == _MARKS.sub("", one.entry.title)
-    head = f"{one.entry.code}: {first}" if titled else one.entry.code
-    text = "\n".join(_paragraphs(lines[titled:]))
-    return f"{neutral(head)}{chr(10) if text else ''}{neutral(text)} [{one.number}]"
+    titled = bool(quoted.entry.title) and first == _MARKS.sub("", quoted.entry.title)
+    head = f"{quoted.entry.code}: {first}" if titled else quoted.entry.code
+    text = "\n".join(_joined_paragraphs(lines[titled:]))
+    return f"{neutral(head)}{chr(10) if text else ''}{neutral(text)} [{quoted.number}]"
 
 
-def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
+def _joined_paragraphs(lines: Sequence[str]) -> Iterator[str]:
     """Paragraphs as one line each; items, fields and rows stay on lines of their own."""
-    held: list[str] = []
+    pending: list[str] = []
     for line in (*lines, ""):
         text = " ".join(_HEADING.sub("", line).split())
-        if held and (not text or _APART.match(text)):
-            yield " ".join(held)
-            held = []
-        held += [text] if text else []
+        if pending and (not text or _APART.match(text)):
+            yield " ".join(pending)
+            pending = []
+        pending += [text] if text else []

@@ -1,4 +1,4 @@
-"""Follow-up questions rewritten to stand alone, by a model or, without one, by rule."""
+"""Rewrite follow-up questions so that they stand alone, by a model or, without one, by rule."""
 
 from __future__ import annotations
 
@@ -92,15 +92,15 @@ def condense_by_rule(question: str, history: Sequence[Message]) -> Condensed:
     ("and", "what about", "et"), or has at most one content word. Salient terms are the content
     words of the last user question that the new one lacks, in their order.
     """
-    asked = [turn.content for turn in history if turn.role == "user"]
-    if not asked or not points_back(question):
+    questions = [turn.content for turn in history if turn.role == "user"]
+    if not questions or not points_back(question):
         return Condensed(question, "as asked")
     analyzer = Analyzer()
-    own = set(analyzer.tokens(question))
+    present = set(analyzer.tokens(question))
     terms: list[str] = []
-    for word in words(asked[-1]):
+    for word in words(questions[-1]):
         tokens = analyzer.tokens(word)
-        if tokens and not own.intersection(tokens) and word not in terms:
+        if tokens and not present.intersection(tokens) and word not in terms:
             terms.append(word)
     if not terms:
         return Condensed(question, "as asked")

@@ -71,36 +71,38 @@ def consolidate(
     if options.method == "concatenate" or not hits:
         kept, notes = fit_hits(hits, options.budget, options.window.count, hard=options.hard)
         return Consolidated(kept, notes=notes)
-    parts, split = _parts(question, hits, options)
+    parts, split = _sized_parts(question, hits, options)
     if options.method == "running":
-        return (yield from _running(question, hits, parts, split, options))
-    replies = yield from gather([_each(question, part, options) for _, part in parts])
+        return (yield from _running_notes(question, hits, parts, split, options))
+    replies = yield from gather([_summary_of(question, part, options) for _, part in parts])
     usage = sum((r.usage for r in replies), Usage())
     cached = all(r.cached for r in replies)
-    told: dict[int, list[str]] = {}
+    summaries: dict[int, list[str]] = {}
     for (number, _), reply in zip(parts, replies, strict=True):
         text = reply.text.strip()
         if text.strip(".").casefold() not in {"", _NOTHING}:
-            told.setdefault(number, []).append(text)
-    bearing = [(hits[number - 1], told[number]) for number in sorted(told)]
-    without = [(n, hit) for n, hit in enumerate(hits, 1) if n not in told]
-    notes = (*split, *_left_out(without))
+            summaries.setdefault(number, []).append(text)
+    bearing = [(hits[number - 1], summaries[number]) for number in sorted(summaries)]
+    without = [(n, hit) for n, hit in enumerate(hits, 1) if n not in summaries]
+    notes = (*split, *_note_left_out(without))
     if options.method == "summarise_each":
         short = [replace(hit, text="\n".join(texts)) for hit, texts in bearing]
         kept, dropped = fit_hits(short, options.budget, options.window.count, hard=options.hard)
         return Consolidated(kept, notes=(*notes, *dropped), usage=usage, cached=cached)
     kept = tuple(hit for hit, _ in bearing)
-    texts = [f"[{at}] {text}" for at, (_, found) in enumerate(bearing, 1) for text in found]
+    texts = [f"[{at}] {text}" for at, (_, texts_of) in enumerate(bearing, 1) for text in texts_of]
     while len(texts) > 1:
-        groups = _groups(question, texts, options)
-        merged = yield from gather([_merge(question, group, kept, options) for group in groups])
+        groups = _merge_groups(question, texts, options)
+        merged = yield from gather(
+            [_merged_notes(question, group, kept, options) for group in groups]
+        )
         usage = sum((r.usage for r in merged), usage)
         cached = cached and all(r.cached for r in merged)
         texts = [reply.text.strip() for reply in merged]
     return Consolidated(kept, "".join(texts), notes, usage, cached)
 
 
-def _running(
+def _running_notes(
     question: str,
     hits: Sequence[Hit],
     parts: Sequence[tuple[int, Hit]],
@@ -110,24 +112,24 @@ def _running(
     summary, usage, cached = "", Usage(), True
     for number, hit in parts:
         values = {"summary": summary, "passages": [passage_values(number, hit)]}
-        reply = yield from _ask("running", question, values, [hit], options)
+        reply = yield from _ask_summary("running", question, values, [hit], options)
         summary = reply.text.strip() or summary
         usage, cached = usage + reply.usage, cached and reply.cached
     return Consolidated(tuple(hits), summary, notes, usage, cached)
 
 
-def _each(question: str, hit: Hit, options: ConsolidateOptions) -> Flow[ChatReply]:
+def _summary_of(question: str, hit: Hit, options: ConsolidateOptions) -> Flow[ChatReply]:
     values = {"passages": [passage_values(1, hit)]}
-    return (yield from _ask("each", question, values, [hit], options))
+    return (yield from _ask_summary("each", question, values, [hit], options))
 
 
-def _merge(
+def _merged_notes(
     question: str, notes: Sequence[str], hits: Sequence[Hit], options: ConsolidateOptions
 ) -> Flow[ChatReply]:
-    return (yield from _ask("merge", question, {"notes": notes}, hits, options))
+    return (yield from _ask_summary("merge", question, {"notes": notes}, hits, options))
 
 
-def _ask(
+def _ask_summary(
     template: str,
     question: str,
     values: Mapping[str, Any],
@@ -137,21 +139,21 @@ def _ask(
     return (
         yield from chat(
             options.model,
-            [Message("user", _text(template, question, values, options))],
+            [Message("user", _summary_prompt(template, question, values, options))],
             {"temperature": 0.0, "max_tokens": _most_tokens(options)},
             sources=list(dict.fromkeys(hit.document_id for hit in hits)),
         )
     )
 
 
-def _text(
+def _summary_prompt(
     template: str, question: str, values: Mapping[str, Any], options: ConsolidateOptions
 ) -> str:
     data = shipped_mapping("answer", "prompts/consolidate.yaml")
     return render(data.text(template), {"question": question, "words": options.words, **values})
 
 
-def _parts(
+def _sized_parts(
     question: str, hits: Sequence[Hit], options: ConsolidateOptions
 ) -> tuple[list[tuple[int, Hit]], tuple[str, ...]]:
     """Passages with their numbers, those too long for the window in parts, and notes on these."""
@@ -160,11 +162,11 @@ def _parts(
     count = options.window.count
     carried = _most_tokens(options) if options.method == "running" else 0
     template = "running" if options.method == "running" else "each"
-    found: list[tuple[int, Hit]] = []
+    numbered: list[tuple[int, Hit]] = []
     notes = []
     for number, hit in enumerate(hits, 1):
         values = {"summary": "", "passages": [passage_values(number, replace(hit, text=""))]}
-        room = _left(_text(template, question, values, options), options) - carried
+        room = _tokens_left(_summary_prompt(template, question, values, options), options) - carried
         pieces = [hit] if count(hit.text) <= room else list(split_hit(hit, room, count))
         if not pieces:
             notes.append(f"passage {named_hits([hit], number)} left out: no part of it fits")
@@ -175,11 +177,11 @@ def _parts(
                 f"passage {named_hits([hit], number)} is longer than the model's window: read in "
                 f"{len(pieces)} parts"
             )
-        found += [(number, piece) for piece in pieces]
-    return found, tuple(notes)
+        numbered += [(number, piece) for piece in pieces]
+    return numbered, tuple(notes)
 
 
-def _left(text: str, options: ConsolidateOptions) -> int:
+def _tokens_left(text: str, options: ConsolidateOptions) -> int:
     """Tokens of the window beside a prompt's fixed text and the reply.
 
     Raises:
@@ -187,24 +189,28 @@ def _left(text: str, options: ConsolidateOptions) -> int:
     """
     assert options.window.tokens is not None
     fixed = options.window.size([Message("user", text)])
-    left = options.window.tokens - fixed - _most_tokens(options)
-    if left < 2 * _most_tokens(options):  # room for two summaries, or none could be merged
+    remaining = options.window.tokens - fixed - _most_tokens(options)
+    if remaining < 2 * _most_tokens(options):  # room for two summaries, or none could be merged
         raise PromptError(
             f"summarising takes about {fixed} tokens of prompt and {_most_tokens(options)} of "
             f"reply, too much for a window of {options.window.tokens}",
             hint="set answer.consolidate: concatenate, or use a model with a larger window",
         )
-    return left
+    return remaining
 
 
-def _groups(question: str, texts: Sequence[str], options: ConsolidateOptions) -> list[list[str]]:
+def _merge_groups(
+    question: str, texts: Sequence[str], options: ConsolidateOptions
+) -> list[list[str]]:
     """Texts in groups of at least two that fit the budget and the window at their longest.
 
     The size depends on the settings only, so that a forecast counts the same calls.
     """
     most = options.budget
     if options.window.tokens is not None:
-        most = min(most, _left(_text("merge", question, {"notes": []}, options), options))
+        most = min(
+            most, _tokens_left(_summary_prompt("merge", question, {"notes": []}, options), options)
+        )
     size = max(2, most // _most_tokens(options))
     groups = [list(texts[i : i + size]) for i in range(0, len(texts), size)]
     lone = len(groups) > 1 and len(groups[-1]) == 1
@@ -220,10 +226,10 @@ def _most_tokens(options: ConsolidateOptions) -> int:
     return options.words * 3
 
 
-def _left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:
+def _note_left_out(without: Sequence[tuple[int, Hit]]) -> tuple[str, ...]:
     if not without:
         return ()
     names = ", ".join(named_hits([hit], number) for number, hit in without[:8])
     more = f" and {len(without) - 8} more" if len(without) > 8 else ""
-    found = "their summaries have nothing on the question"
-    return (f"{counted(len(without), 'passage')} left out, {found}: {names}{more}",)
+    reason = "their summaries have nothing on the question"
+    return (f"{counted(len(without), 'passage')} left out, {reason}: {names}{more}",)

@@ -56,7 +56,7 @@ def fit_hits(
     kept: list[Hit] = []
     used = 0
     for hit in hits:
-        cost = count(_shown(hit))
+        cost = count(_passage_estimate(hit))
         if kept and used + cost > budget:
             break
         kept.append(hit)
@@ -70,8 +70,8 @@ def fit_hits(
     if used > budget and hard:
         room = budget - (used - count(kept[0].text))
         short = shortened(kept[0], room, count)
-        what = "shortened to" if short else "left out: no word of it fits"
-        notes.append(f"passage {named_hits(kept, 1)} has about {used} tokens, {what} {budget}")
+        change = "shortened to" if short else "left out: no word of it fits"
+        notes.append(f"passage {named_hits(kept, 1)} has about {used} tokens, {change} {budget}")
         kept = [short] if short else []
     elif used > budget:
         notes.append(f"the first passage alone has about {used} tokens, over the {budget} allowed")
@@ -108,8 +108,8 @@ def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
     start = 0
     while start < len(text):
         borders = (ends, spaces, range(start + 1, len(text) + 1))
-        reached = (_furthest(text, start, found, room, count) for found in borders)
-        end = next((at for at in reached if at is not None), None)
+        ends_reached = (_furthest_border(text, start, marks, room, count) for marks in borders)
+        end = next((at for at in ends_reached if at is not None), None)
         if end is None:
             return
         if text[start:end].strip():
@@ -119,7 +119,7 @@ def split_hit(hit: Hit, room: int, count: Counter) -> Iterator[Hit]:
             start += 1
 
 
-def _furthest(
+def _furthest_border(
     text: str, start: int, borders: Sequence[int], room: int, count: Counter
 ) -> int | None:
     """The last border up to which a text from ``start`` fits, None if there is none."""
@@ -134,6 +134,6 @@ def _furthest(
     return later[low - 1] if low else None
 
 
-def _shown(hit: Hit) -> str:
+def _passage_estimate(hit: Hit) -> str:
     """Approximate text of a passage in a prompt."""
     return f"[00] {hit.title}, page 000\n{hit.text}"

@@ -41,11 +41,11 @@ def compared_things(question: str) -> tuple[str, str] | None:
     match = _ASKS.search(question)
     if match is None:
         return None
-    one, other = (group.strip(" ?.!\"'`*").strip() for group in match.groups() if group)
-    parts = other.split()
-    if len(one.split()) == 1 and len(parts) == 2 and parts[1].endswith("s"):
-        one = f"{one} {parts[1]}"
-    return (one, other) if one and other else None
+    first, second = (group.strip(" ?.!\"'`*").strip() for group in match.groups() if group)
+    parts = second.split()
+    if len(first.split()) == 1 and len(parts) == 2 and parts[1].endswith("s"):
+        first = f"{first} {parts[1]}"
+    return (first, second) if first and second else None
 
 
 def contrast(
@@ -66,17 +66,21 @@ def contrast(
     both = [
         quote
         for quote in ranked(make_quotes(question, sentences, scores, hits))
-        if _COMPARES.search(quote.text()) and all(_about(quote, thing) for thing in things)
+        if _COMPARES.search(quote.text()) and all(_names_thing(quote, thing) for thing in things)
     ]
     units: list[Quote] = []
     for thing in things:
-        asked = f"What is {thing}?"
-        own = yield from score_sentences(asked, sentences, sources, places=places)
-        about = [q for q in ranked(make_quotes(asked, sentences, own, hits)) if _about(q, thing)]
-        others = [other for other in things if other != thing]
-        alone = [q for q in about if not any(_about(q, other) for other in others)]
-        about = alone or about
-        units += [q for q in about[:1] if q.score >= options.threshold]
+        definition = f"What is {thing}?"
+        scores_of = yield from score_sentences(definition, sentences, sources, places=places)
+        naming = [
+            q
+            for q in ranked(make_quotes(definition, sentences, scores_of, hits))
+            if _names_thing(q, thing)
+        ]
+        others = [named for named in things if named != thing]
+        exclusive = [q for q in naming if not any(_names_thing(q, named) for named in others)]
+        naming = exclusive or naming
+        units += [q for q in naming[:1] if q.score >= options.threshold]
     best = both[:1] if both and both[0].score >= options.threshold else []
     least = min((unit.score for unit in units), default=0.0)
     if not best and (
@@ -91,6 +95,6 @@ def contrast(
     return Selection(tuple(chosen), chosen[0], max(quote.score for quote in chosen))
 
 
-def _about(quote: Quote, thing: str) -> bool:
+def _names_thing(quote: Quote, thing: str) -> bool:
     """True where a unit or the heading it opens names a thing."""
     return names_subject(f"What is {thing}?", f"{quote.text()} {quote.first.opens}")

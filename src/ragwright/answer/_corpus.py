@@ -100,17 +100,17 @@ def answer_from_corpus(
         )
     analyzer = target.analyzer or make_analyzer()
     unit_question = read_unit_question(question, analyzer)
-    read = _read_all(ids, scope or CorpusScope())
+    scope_note = _scope_note(ids, scope or CorpusScope())
     if unit_question is not None:
-        made = yield from _count(question, target, ids, unit_question, setup)
-        return _for_each(made, personas, (read, *notes))
+        counted_answer = yield from _counted_answer(question, target, ids, unit_question, setup)
+        return _answer_for_each(counted_answer, personas, (scope_note, *notes))
     models = [persona.model or setup.options.model for persona in personas]
     if set(models) == {ExtractiveReranker.name}:
-        known = yield from _from_structure(question, target, ids, setup)
-        if known is not None:
-            return _for_each(known, personas, (read, *notes))
+        structured = yield from _from_structure(question, target, ids, setup)
+        if structured is not None:
+            return _answer_for_each(structured, personas, (scope_note, *notes))
     if set(models) != {ExtractiveReranker.name}:
-        _guard(len(ids), setup)
+        _check_chunk_limit(len(ids), setup)
     quotable = Quotable(question, analyzer)
     hits: list[Hit] = []
     takers: list[Callable[[Sequence[Hit]], None]] = []
@@ -121,16 +121,18 @@ def answer_from_corpus(
     flows = []
     for model, places in groups.items():
         group = [personas[at] for at in places]
-        own = replace(setup, options=replace(setup.options, model=model))
+        own_setup = replace(setup, options=replace(setup.options, model=model))
         if model == ExtractiveReranker.name:
-            flows.append(_quoted(question, group, quotable, own, read))
+            flows.append(_quoted_answers(question, group, quotable, own_setup, scope_note))
         else:
-            flows.append(_by_model(question, group, hits, own))
+            flows.append(_by_model(question, group, hits, own_setup))
     answers: dict[int, Answer] = {}
     outcomes = yield from gather(flows, settle=True)
-    for places, some in zip(groups.values(), map(settled, outcomes), strict=True):
-        for at, one in zip(places, some, strict=True):
-            answers[at] = replace(one, notes=(*one.notes[:1], *notes, *one.notes[1:]))
+    for places, group_answers in zip(groups.values(), map(settled, outcomes), strict=True):
+        for at, group_answer in zip(places, group_answers, strict=True):
+            answers[at] = replace(
+                group_answer, notes=(*group_answer.notes[:1], *notes, *group_answer.notes[1:])
+            )
     return [answers[at] for at in range(len(personas))]
 
 
@@ -150,13 +152,15 @@ def answer_from_structure(
     analyzer = target.analyzer or make_analyzer()
     if not 0 < len(ids) <= _MOST_READ:
         return None
-    read = _read_all(ids, scope)
+    scope_note = _scope_note(ids, scope)
     unit_question = read_unit_question(question, analyzer)
     if unit_question is not None:
-        made = yield from _count(question, target, ids, unit_question, setup)
-        return _for_each(made, personas, (read, *notes))
-    found = yield from _from_structure(question, target, ids, setup)
-    return None if found is None else _for_each(found, personas, (read, *notes))
+        counted_answer = yield from _counted_answer(question, target, ids, unit_question, setup)
+        return _answer_for_each(counted_answer, personas, (scope_note, *notes))
+    structured = yield from _from_structure(question, target, ids, setup)
+    return (
+        None if structured is None else _answer_for_each(structured, personas, (scope_note, *notes))
+    )
 
 
 def _from_structure(
@@ -167,33 +171,33 @@ def _from_structure(
     if not structure.asks:
         return None
     yield from _each_page(target, ids, structure.add)
-    found = structure.items()
-    if found is None:
+    members = structure.items()
+    if members is None:
         return None
-    items = ranked_items(question, found.items)
-    shown = items[: setup.options.corpus.max_items]
+    items = ranked_items(question, members.items)
+    visible = items[: setup.options.corpus.max_items]
     hits: list[Hit] = []
     citations: list[Citation] = []
-    marks = [_marks(item, hits, citations) for item in shown]
-    notes = [f"listed from {found.place}, no model"]
-    if found.part is not None:
+    marks = [_item_marks(item, hits, citations) for item in visible]
+    notes = [f"listed from {members.place}, no model"]
+    if members.part is not None:
         notes.append(
-            f"{found.part[0]} of {found.part[1]} documents have {found.place}: what the others "
-            "name elsewhere in their text is not listed"
+            f"{members.part[0]} of {members.part[1]} documents have {members.place}: what the "
+            "others name elsewhere in their text is not listed"
         )
-    if found.left_out:
-        notes.append(f"{counted(found.left_out, 'value')} left out: too long, or too many")
-    if len(items) > len(shown):
-        notes.append(f"{len(shown)} of {len(items)} items are shown (answer.corpus.max_items)")
+    if members.left_out:
+        notes.append(f"{counted(members.left_out, 'value')} left out: too long, or too many")
+    if len(items) > len(visible):
+        notes.append(f"{len(visible)} of {len(items)} items are shown (answer.corpus.max_items)")
     return Answer(
         question,
         items_text(
             question,
-            shown,
+            visible,
             marks,
             len(items),
-            head="at_least" if found.left_out else "found",
-            part=found.part,
+            head="at_least" if members.left_out else "found",
+            part=members.part,
         ),
         citations=tuple(citations),
         hits=tuple(hits),
@@ -203,39 +207,43 @@ def _from_structure(
 
 
 def calls_of_corpus(target: Target, scope: CorpusScope) -> Flow[str]:
-    """How many calls reading every chunk would take, in words; one cheap request."""
+    """The number of calls for reading every chunk, in words; one cheap request."""
     request = Search(target.snapshot, "all", PAGE, filters=tuple(scope.filters))
     reply = yield from send(request, SearchReply)
     count = len(reply.candidates)
     return f"{count} or more calls" if count == PAGE else f"{counted(count, 'call')}"
 
 
-def _count(
-    question: str, target: Target, ids: Sequence[str], asked: UnitQuestion, setup: AnswerSetup
+def _counted_answer(
+    question: str,
+    target: Target,
+    ids: Sequence[str],
+    unit_question: UnitQuestion,
+    setup: AnswerSetup,
 ) -> Flow[Answer]:
     """The exact answer to a question about documents, pages or passages."""
-    counting = UnitCount(asked, target.analyzer or make_analyzer())
+    counting = UnitCount(unit_question, target.analyzer or make_analyzer())
     notes = yield from _each_page(target, ids, counting.add)
     tallies = counting.tallies()
     kinds = [tally.kind for tally in tallies]
-    if asked.unit == "page" and "page" not in kinds:
+    if unit_question.unit == "page" and "page" not in kinds:
         notes += ("no document here has pages: documents are counted",)
     elif "unpaged" in kinds:
         notes += ("documents without page numbers are counted as documents, beside the pages",)
     if "page" in kinds:
         notes += ("pages without text are not counted",)
     matches, _ = counting.result()
-    named = asked.topic or not asked.counts
-    shown = matches[: setup.options.corpus.max_items] if named else []
-    if asked.topic:
+    lists_units = unit_question.topic or not unit_question.counts
+    visible = matches[: setup.options.corpus.max_items] if lists_units else []
+    if unit_question.topic:
         place = "page, or chunk of a document without" if "unpaged" in kinds else _PLACE[kinds[0]]
-        what = f"every content word of {asked.topic!r} in one {place}, as written"
-        notes += (f"counted by words, no model: {what}",)
+        rule = f"every content word of {unit_question.topic!r} in one {place}, as written"
+        notes += (f"counted by words, no model: {rule}",)
     return Answer(
         question,
-        units_text(asked, tallies, len(shown)),
-        citations=tuple(_cited(number, unit) for number, unit in enumerate(shown, 1)),
-        hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(shown, 1)),
+        units_text(unit_question, tallies, len(visible)),
+        citations=tuple(_unit_citation(number, unit) for number, unit in enumerate(visible, 1)),
+        hits=tuple(replace(unit.hit, rank=number) for number, unit in enumerate(visible, 1)),
         model="counted",
         notes=notes,
     )
@@ -244,32 +252,36 @@ def _count(
 _PLACE = {"document": "chunk of the document", "page": "page", "passage": "passage"}
 
 
-def _cited(number: int, unit: Found) -> Citation:
+def _unit_citation(number: int, unit: Found) -> Citation:
     return citation(number, unit.hit, unit.start, unit.end)
 
 
-def _read_all(ids: Sequence[str], scope: CorpusScope) -> str:
-    """What was read, with the filters that bound it."""
+def _scope_note(ids: Sequence[str], scope: CorpusScope) -> str:
+    """Describe what was read, with the filters that bound it."""
     among = " that meet the filters" if scope.filters else ""
     return f"read {len(ids)} of {len(ids)} chunks{among}"
 
 
-def _quoted(
-    question: str, personas: Sequence[Persona], quotable: Quotable, setup: AnswerSetup, read: str
+def _quoted_answers(
+    question: str,
+    personas: Sequence[Persona],
+    quotable: Quotable,
+    setup: AnswerSetup,
+    scope_note: str,
 ) -> Flow[list[Answer]]:
     """Sentences quoted from anywhere, offline."""
     quoted = yield from quote_everything(question, personas, quotable, setup.options)
-    return [replace(one, route="corpus", notes=(read, *one.notes)) for one in quoted]
+    return [replace(answer, route="corpus", notes=(scope_note, *answer.notes)) for answer in quoted]
 
 
 def _by_model(
     question: str, personas: Sequence[Persona], hits: Sequence[Hit], setup: AnswerSetup
 ) -> Flow[list[Answer]]:
     """Findings of a chat model in every chunk, as a list or written for each persona."""
-    readings = yield from _mapped(question, hits, setup)
+    readings = yield from _chunk_findings(question, hits, setup)
     if asks_overview(question):
-        return (yield from _written(question, personas, readings, setup))
-    return _for_each(_listed(question, readings, setup), personas, ())
+        return (yield from _written_answers(question, personas, readings, setup))
+    return _answer_for_each(_listed_answer(question, readings, setup), personas, ())
 
 
 def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tuple[str, ...]]]:
@@ -283,13 +295,13 @@ def _scope_ids(target: Target, scope: CorpusScope) -> Flow[tuple[list[str], tupl
         note = "soft filters only rank hits: they have no effect here, since every chunk was read"
         return ids, (*notes, note)
     met: set[str] = set()
-    for one in soft:
-        found, more = yield from corpus_ids(target, (*scope.filters, one.condition))
-        met.update(found)
+    for soft_filter in soft:
+        matching, more = yield from corpus_ids(target, (*scope.filters, soft_filter.condition))
+        met.update(matching)
         notes += tuple(note for note in more if note not in notes)
-    kept = [key for key in ids if key in met]
-    note = f"{len(kept)} of {len(ids)} chunks meet a soft filter; no others were read"
-    return kept, (*notes, note)
+    in_scope = [key for key in ids if key in met]
+    note = f"{len(in_scope)} of {len(ids)} chunks meet a soft filter; no others were read"
+    return in_scope, (*notes, note)
 
 
 def corpus_ids(
@@ -308,7 +320,7 @@ def corpus_ids(
             return ids, tuple(notes)
 
 
-def _guard(chunks: int, setup: AnswerSetup) -> None:
+def _check_chunk_limit(chunks: int, setup: AnswerSetup) -> None:
     most = setup.options.corpus.max_chunks
     if chunks > most:
         raise RetrieveError(
@@ -335,36 +347,42 @@ def _each_page(
         page = ids[start : start + _FETCHED]
         reply = yield from lookup(target.snapshot, page)
         notes |= dict.fromkeys(reply.notes)
-        found = reply.hits
-        if len(found) != len(page):
+        hits = reply.hits
+        if len(hits) != len(page):
             raise RetrieveError(
-                f"{counted(len(page), 'chunk was', 'chunks were')} listed, {len(found)} "
+                f"{counted(len(page), 'chunk was', 'chunks were')} listed, {len(hits)} "
                 "could be fetched",
                 where=f"snapshot {target.snapshot}",
                 hint="the index answers from two different states: refresh it",
             )
-        take([replace(hit, rank=start + at) for at, hit in enumerate(found, 1)])
+        take([replace(hit, rank=start + at) for at, hit in enumerate(hits, 1)])
     return tuple(notes)
 
 
-def _for_each(made: Answer, personas: Sequence[Persona], notes: Sequence[str]) -> list[Answer]:
+def _answer_for_each(
+    answer: Answer, personas: Sequence[Persona], notes: Sequence[str]
+) -> list[Answer]:
     return [
-        replace(made, persona=persona.name, route="corpus", notes=(*notes, *made.notes))
+        replace(answer, persona=persona.name, route="corpus", notes=(*notes, *answer.notes))
         for persona in personas
     ]
 
 
-def _mapped(question: str, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[list[ChunkItems]]:
+def _chunk_findings(
+    question: str, hits: Sequence[Hit], setup: AnswerSetup
+) -> Flow[list[ChunkItems]]:
     """The findings of each chunk: one call per chunk, side by side.
 
     Raises:
         RagwrightError: No chunk could be read.
     """
     options = setup.options
-    how = ReadOptions(options.model, options.corpus.max_tokens, setup.window(options.model))
-    parts = readable_parts(question, hits, how)
+    read_options = ReadOptions(
+        options.model, options.corpus.max_tokens, setup.window(options.model)
+    )
+    parts = readable_parts(question, hits, read_options)
     outcomes = yield from gather(
-        (read_chunk(question, part, how) for part in parts),
+        (read_chunk(question, part, read_options) for part in parts),
         limit=options.corpus.limit,
         settle=True,
     )
@@ -401,44 +419,44 @@ def _read_notes(readings: Sequence[ChunkItems]) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _listed(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
+def _listed_answer(question: str, readings: Sequence[ChunkItems], setup: AnswerSetup) -> Answer:
     """The merged list and its length, each item with its places."""
     items = ranked_items(question, merged(readings))
-    shown = items[: setup.options.corpus.max_items]
+    visible = items[: setup.options.corpus.max_items]
     complete = not any(reading.fault for reading in readings)
     notes = _read_notes(readings)
-    if len(items) > len(shown):
-        notes += (f"{len(shown)} of {len(items)} items are shown (answer.corpus.max_items)",)
-    usage, cached = _spent(readings)
+    if len(items) > len(visible):
+        notes += (f"{len(visible)} of {len(items)} items are shown (answer.corpus.max_items)",)
+    usage, cached = _usage_of(readings)
     blank = Answer(question, "", model=setup.options.model, usage=usage, cached=cached, notes=notes)
     if not items:
         return replace(blank, text=refusal(question), abstained=True)
     hits: list[Hit] = []
     citations: list[Citation] = []
-    marks = [_marks(item, hits, citations) for item in shown]
+    marks = [_item_marks(item, hits, citations) for item in visible]
     head = "found" if complete else "least"
-    text = items_text(question, shown, marks, len(items), head=head)
+    text = items_text(question, visible, marks, len(items), head=head)
     return replace(blank, text=text, hits=tuple(hits), citations=tuple(citations))
 
 
-def _marks(item: Item, hits: list[Hit], citations: list[Citation]) -> list[int]:
+def _item_marks(item: Item, hits: list[Hit], citations: list[Citation]) -> list[int]:
     """Numbers of an item's passages; new ones are added to hits and citations."""
     numbers = []
     for hit, start, end in item.places[:_MOST_MARKS]:
-        known = next((n for n, h in enumerate(hits, 1) if h.chunk_id == hit.chunk_id), 0)
-        if not known:
+        number = next((n for n, h in enumerate(hits, 1) if h.chunk_id == hit.chunk_id), 0)
+        if not number:
             hits.append(replace(hit, rank=len(hits) + 1))
-            known = len(hits)
-        if known not in numbers:
-            numbers.append(known)
-            citations.append(citation(known, hit, start, end))
+            number = len(hits)
+        if number not in numbers:
+            numbers.append(number)
+            citations.append(citation(number, hit, start, end))
     return numbers
 
 
 _MOST_MARKS = 3
 
 
-def _written(
+def _written_answers(
     question: str,
     personas: Sequence[Persona],
     readings: Sequence[ChunkItems],
@@ -446,25 +464,25 @@ def _written(
 ) -> Flow[list[Answer]]:
     """An answer that the model writes for each persona from the findings of all chunks."""
     planned = [reading.hit for reading in readings if reading.planned]
-    found = [reading.excerpt() for reading in readings if reading.items]
-    hits = found or planned[:_STAND_IN]
-    usage, cached = _spent(readings)
+    excerpts = [reading.excerpt() for reading in readings if reading.items]
+    hits = excerpts or planned[:_STAND_IN]
+    usage, cached = _usage_of(readings)
     outcomes = yield from gather(
         (answer(question, persona, hits, setup) for persona in personas), settle=True
     )
-    said = _read_notes(readings)
+    read_notes = _read_notes(readings)
     return [
         replace(
-            made,
+            answer,
             route="corpus",
-            usage=usage + made.usage if at == 0 else made.usage,
-            cached=cached and made.cached,
-            notes=(*said, *made.notes),
+            usage=usage + answer.usage if at == 0 else answer.usage,
+            cached=cached and answer.cached,
+            notes=(*read_notes, *answer.notes),
         )
-        for at, made in enumerate(map(settled, outcomes))
+        for at, answer in enumerate(map(settled, outcomes))
     ]
 
 
-def _spent(readings: Sequence[ChunkItems]) -> tuple[Usage, bool]:
+def _usage_of(readings: Sequence[ChunkItems]) -> tuple[Usage, bool]:
     usage = sum((reading.usage for reading in readings), Usage())
     return usage, all(reading.cached for reading in readings)

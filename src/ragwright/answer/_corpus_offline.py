@@ -34,11 +34,11 @@ class Quotable:
         for _, group in groupby(hits, key=lambda hit: hit.document_id):
             numbered = list(group)
             for sentence in split_sentences(numbered):
-                held = self._asked.intersection(self._analyzer.tokens(sentence.text))
-                if held:
+                shared = self._asked.intersection(self._analyzer.tokens(sentence.text))
+                if shared:
                     hit = numbered[sentence.number - 1]
                     self._hits[hit.rank] = hit
-                    self._found.append((len(held), replace(sentence, number=hit.rank)))
+                    self._found.append((len(shared), replace(sentence, number=hit.rank)))
 
     def hit(self, number: int) -> Hit:
         """The chunk with a number (its rank in document order)."""
@@ -46,16 +46,18 @@ class Quotable:
 
     def sentences(self) -> tuple[list[Sentence], tuple[str, ...]]:
         """The collected sentences, in document order, and a note if some were left out."""
-        found = self._found
+        candidates = self._found
         notes: tuple[str, ...] = ()
-        if len(found) > MOST_SENTENCES:
+        if len(candidates) > MOST_SENTENCES:
             notes = (
-                f"{MOST_SENTENCES} of {len(found)} sentences that share a word with the question "
-                "were scored",
+                f"{MOST_SENTENCES} of {len(candidates)} sentences that share a word with the "
+                "question were scored",
             )
-            best = sorted(range(len(found)), key=lambda i: (-found[i][0], i))[:MOST_SENTENCES]
-            found = [found[i] for i in sorted(best)]
-        return [sentence for _, sentence in found], notes
+            best = sorted(range(len(candidates)), key=lambda i: (-candidates[i][0], i))[
+                :MOST_SENTENCES
+            ]
+            candidates = [candidates[i] for i in sorted(best)]
+        return [sentence for _, sentence in candidates], notes
 
 
 def quote_everything(
@@ -72,7 +74,7 @@ def quote_everything(
         sources = list(dict.fromkeys(sentence.document_id for sentence in sentences))
         scores = yield from score_sentences(question, sentences, sources, ranked=False)
     quotes = single_quotes(sentences, scores)
-    made = []
+    answers = []
     for persona in personas:
         selection = select(
             quotes,
@@ -80,15 +82,15 @@ def quote_everything(
             max_words=persona.max_words,
             most=options.corpus.sentences,
         )
-        left = _left_out(scores, selection, persona, options)
+        left_notes = _left_out(scores, selection, persona, options)
         answer = Answer(
-            question, "", persona.name, model=ExtractiveReranker.name, notes=(*notes, *left)
+            question, "", persona.name, model=ExtractiveReranker.name, notes=(*notes, *left_notes)
         )
         if selection.chosen:
-            made.append(_quoted(answer, persona, quotable, selection))
+            answers.append(_corpus_quotation(answer, persona, quotable, selection))
         else:
-            made.append(_refused(answer, quotable, options, ranked(quotes)))
-    return made
+            answers.append(_corpus_refusal(answer, quotable, options, ranked(quotes)))
+    return answers
 
 
 def _left_out(
@@ -113,34 +115,36 @@ def _left_out(
     return tuple(notes)
 
 
-def _refused(
+def _corpus_refusal(
     blank: Answer, quotable: Quotable, options: AnswerOptions, quotes: Sequence[Quote]
 ) -> Answer:
     best = f"{quotes[0].score:.2f}" if quotes else "none"
     note = f"no sentence reaches {options.threshold:.2f}; the best score is {best}"
-    near, shown = _renumbered(quotes[: 4 * CLOSEST], quotable)
+    near, hits = _numbered_from_one(quotes[: 4 * CLOSEST], quotable)
     return replace(
         blank,
         text=refusal(blank.question),
         abstained=True,
-        hits=shown,
-        closest=closest(blank.question, near, shown),
+        hits=hits,
+        closest=closest(blank.question, near, hits),
         notes=(*blank.notes, note),
     )
 
 
-def _quoted(blank: Answer, persona: Persona, quotable: Quotable, selection: Selection) -> Answer:
-    chosen, shown = _renumbered(selection.chosen, quotable)
-    text, citations, more = quoted(replace(selection, chosen=chosen), shown, persona)
+def _corpus_quotation(
+    blank: Answer, persona: Persona, quotable: Quotable, selection: Selection
+) -> Answer:
+    chosen, hits = _numbered_from_one(selection.chosen, quotable)
+    text, citations, more = quoted(replace(selection, chosen=chosen), hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
     notes = (label, *blank.notes, *more)
-    return replace(blank, text=text, citations=citations, hits=shown, notes=notes)
+    return replace(blank, text=text, citations=citations, hits=hits, notes=notes)
 
 
-def _renumbered(
+def _numbered_from_one(
     quotes: Sequence[Quote], quotable: Quotable
 ) -> tuple[tuple[Quote, ...], tuple[Hit, ...]]:
     """Quotes and their hits, numbered from 1 in the order of first use."""
     used = list(dict.fromkeys(quote.number for quote in quotes))
-    shown = tuple(replace(quotable.hit(number), rank=at) for at, number in enumerate(used, 1))
-    return tuple(quote.moved(used.index(quote.number) + 1) for quote in quotes), shown
+    hits = tuple(replace(quotable.hit(number), rank=at) for at, number in enumerate(used, 1))
+    return tuple(quote.moved(used.index(quote.number) + 1) for quote in quotes), hits

@@ -105,29 +105,33 @@ class Item:
     places: tuple[tuple[Hit, int, int], ...]
 
 
-def readable_parts(question: str, hits: Sequence[Hit], how: ReadOptions) -> list[Hit]:
+def readable_parts(question: str, hits: Sequence[Hit], options: ReadOptions) -> list[Hit]:
     """The chunks, those longer than the model's window in parts that fit it."""
-    limit = how.window.tokens
+    limit = options.window.tokens
     if limit is None:
         return list(hits)
     parts: list[Hit] = []
     for hit in hits:
-        fixed = how.window.size(_turns(question, replace(hit, text="")))
-        room = max(1, limit - how.max_tokens - fixed)
-        fits = how.window.count(hit.text) <= room
-        parts += [hit] if fits else (list(split_hit(hit, room, how.window.count)) or [hit])
+        fixed = options.window.size(_reading_prompt(question, replace(hit, text="")))
+        room = max(1, limit - options.max_tokens - fixed)
+        fits = options.window.count(hit.text) <= room
+        parts += [hit] if fits else (list(split_hit(hit, room, options.window.count)) or [hit])
     return parts
 
 
-def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[ChunkItems]:
+def read_chunk(question: str, hit: Hit, options: ReadOptions) -> Flow[ChunkItems]:
     """The findings of a chunk, by exactly one call.
 
     The reply is read strictly, without a retry, so that the price of reading a corpus
     is known beforehand; a chunk whose reply cannot be used is reported as not read.
     """
-    params = {"temperature": 0.0, "max_tokens": how.max_tokens}
+    params = {"temperature": 0.0, "max_tokens": options.max_tokens}
     reply = yield from chat(
-        how.model, _turns(question, hit), params, schema=_SCHEMA, sources=[hit.document_id]
+        options.model,
+        _reading_prompt(question, hit),
+        params,
+        schema=_SCHEMA,
+        sources=[hit.document_id],
     )
     blank = ChunkItems(hit, usage=reply.usage, cached=reply.cached)
     if reply.finish == "forecast":
@@ -135,15 +139,15 @@ def read_chunk(question: str, hit: Hit, how: ReadOptions) -> Flow[ChunkItems]:
     if reply.finish in {"length", "content_filter"}:
         return replace(blank, fault=f"the reply was cut ({reply.finish})")
     try:
-        found = read_items(reply.text)
+        findings = read_items(reply.text)
     except ValueError as error:
         return replace(blank, fault=str(error))
-    placed = [(item, find_quote(quote, hit)) for item, quote in found]
-    kept = tuple((item, *span) for item, span in placed if span is not None)
-    return replace(blank, items=kept, invented=len(placed) - len(kept))
+    placed = [(item, find_quote(quote, hit)) for item, quote in findings]
+    located = tuple((item, *span) for item, span in placed if span is not None)
+    return replace(blank, items=located, invented=len(placed) - len(located))
 
 
-def _turns(question: str, hit: Hit) -> list[Message]:
+def _reading_prompt(question: str, hit: Hit) -> list[Message]:
     data = shipped_mapping("answer", "prompts/corpus.yaml")
     values = {"question": question, "passages": [passage_values(1, hit)]}
     return [Message(role, render(data.text(role), values)) for role in ("system", "user")]
@@ -175,14 +179,14 @@ def find_quote(quote: str, hit: Hit) -> tuple[int, int] | None:
     if not pieces:
         return None
     pattern = re.compile(r"\s+".join(map(re.escape, pieces)), re.IGNORECASE)
-    found = pattern.search(hit.text)
-    if found:
-        return hit.start + found.start(), hit.start + found.end()
+    match = pattern.search(hit.text)
+    if match:
+        return hit.start + match.start(), hit.start + match.end()
     return (hit.start, hit.end) if pattern.search(neutral(hit.text)) else None
 
 
 def merged(readings: Sequence[ChunkItems]) -> list[Item]:
-    """Items of all chunks, equal ones once, in the order of their first place.
+    """Merge the items of all chunks: equal ones once, in the order of their first place.
 
     Items are equal if their words are, ignoring case, accents, punctuation and a leading article; a
     place that overlapping chunks share counts once.
@@ -191,16 +195,20 @@ def merged(readings: Sequence[ChunkItems]) -> list[Item]:
     places: dict[str, dict[tuple[str, int], tuple[Hit, int, int]]] = {}
     for reading in readings:
         for text, start, end in reading.items:
-            key = _same(text)
+            key = _merge_key(text)
             texts.setdefault(key, text)
             spot = (reading.hit.document_id, start)
             places.setdefault(key, {}).setdefault(spot, (reading.hit, start, end))
     return [Item(text, tuple(places[key].values())) for key, text in texts.items()]
 
 
-def _same(text: str) -> str:
-    plain = [_PLAIN.normal(word) for word in words(text)]
-    bare = plain[1:] if len(plain) > 1 and _ARTICLES.match(plain[0]) else plain
+def _merge_key(text: str) -> str:
+    normal_words = [_PLAIN.normal(word) for word in words(text)]
+    bare = (
+        normal_words[1:]
+        if len(normal_words) > 1 and _ARTICLES.match(normal_words[0])
+        else normal_words
+    )
     return " ".join(bare) or text.casefold()
 
 

@@ -77,14 +77,14 @@ class Members:
     left_out: int = 0
 
 
-def _folded(text: str) -> list[str]:
+def _folded_words(text: str) -> list[str]:
     """Words in lower case, without an elided article (*l'avare*)."""
     parts = (word.casefold().replace("’", "'") for word in words(text))
     return [_ELIDED.sub("", part) for part in parts]
 
 
 class Structure:
-    """Collects what the structure of chunks says to a question, from chunks in document order.
+    """Collects structure that answers the question, from chunks in document order.
 
     Args:
         question: As asked; see :attr:`asks` for what can be answered.
@@ -92,10 +92,10 @@ class Structure:
     """
 
     def __init__(self, question: str, analyzer: TokenSource) -> None:
-        said = " ".join(_folded(question))
-        plain = _SPEAKING.sub(" ", said)
-        self._words = [word for word in plain.split() if not _ASKING.fullmatch(word)]
-        if plain != said and not any(map(_PEOPLE.match, self._words)):
+        folded = " ".join(_folded_words(question))
+        stripped = _SPEAKING.sub(" ", folded)
+        self._words = [word for word in stripped.split() if not _ASKING.fullmatch(word)]
+        if stripped != folded and not any(map(_PEOPLE.match, self._words)):
             self._words.insert(0, "speakers")
         self._analyzer = analyzer
         self._found: dict[str, dict[str, list[tuple[Hit, int, int]]]] = {}
@@ -113,11 +113,11 @@ class Structure:
     def add(self, hits: Sequence[Hit]) -> None:
         """Read further chunks."""
         for hit in hits:
-            named = self._headed.setdefault(hit.document_id, set())
+            heading_words = self._headed.setdefault(hit.document_id, set())
             for heading in hit.headings:
-                named.update(_folded(heading))
-                self._put("headings", heading, hit, hit.start, hit.end)
-            named.update(_folded(hit.title))
+                heading_words.update(_folded_words(heading))
+                self._put_value("headings", heading, hit, hit.start, hit.end)
+            heading_words.update(_folded_words(hit.title))
             blocks = self._blocks.setdefault(hit.document_id, [0, 0])
             blocks[0] += sum(
                 bool(part.strip()) and not part.lstrip().startswith("#")
@@ -125,20 +125,21 @@ class Structure:
             )
             for line in speaker_lines(hit.text):
                 blocks[1] += 1
-                self._put(
+                self._put_value(
                     "speaker lines", line.name, hit, hit.start + line.start, hit.start + line.end
                 )
             for line in cast_lines(hit):
-                self._put("the cast list", line.name, hit, line.start, line.end)
+                self._put_value("the cast list", line.name, hit, line.start, line.end)
             for field, value in hit.metadata.items():
                 values = value if isinstance(value, tuple) else (value,)
-                for one in values:
-                    if isinstance(one, str) and one.strip():
-                        self._put(f"the metadata {field}", one, hit, hit.start, hit.end)
+                for text in values:
+                    if isinstance(text, str) and text.strip():
+                        self._put_value(f"the metadata {field}", text, hit, hit.start, hit.end)
             self._read_table(hit)
 
     def items(self) -> Members | None:
-        """Where the answer was read, and its members; None where no structure answers.
+        """The members of the list and the structure that holds them; None where no structure
+        answers.
 
         The question may hold one kind of thing and, where people are asked for, words of titles and
         headings; any other word is a condition that structure cannot check.
@@ -146,49 +147,53 @@ class Structure:
         self._drop_prose()
         for at, word in enumerate(self._words):
             rest = [*self._words[:at], *self._words[at + 1 :]]
-            among = {name for name, named in self._headed.items() if named.issuperset(rest)}
+            among = {
+                name
+                for name, heading_words in self._headed.items()
+                if heading_words.issuperset(rest)
+            }
             if rest and not (among and _PEOPLE.match(word)):
                 continue
-            for place in self._places(word):
-                found = {
-                    key: kept
+            for place in self._places_of(word):
+                spots_by_key = {
+                    key: spots_left
                     for key, spots in self._found.get(place, {}).items()
-                    if (kept := [spot for spot in spots if spot[0].document_id in among])
+                    if (spots_left := [spot for spot in spots if spot[0].document_id in among])
                 }
-                if len(found) >= _LEAST_NAMES:
-                    return self._members(place, found, len(among))
+                if len(spots_by_key) >= _LEAST_NAMES:
+                    return self._members_of(place, spots_by_key, len(among))
         return None
 
-    def _members(
-        self, place: str, found: dict[str, list[tuple[Hit, int, int]]], among: int
+    def _members_of(
+        self, place: str, spots_by_key: dict[str, list[tuple[Hit, int, int]]], among: int
     ) -> Members:
         texts = self._texts[place]
-        items = tuple(Item(texts[key], tuple(spots)) for key, spots in found.items())
-        holding = {hit.document_id for spots in found.values() for hit, _, _ in spots}
+        items = tuple(Item(texts[key], tuple(spots)) for key, spots in spots_by_key.items())
+        holding = {hit.document_id for spots in spots_by_key.values() for hit, _, _ in spots}
         part = (len(holding), among) if len(holding) < among else None
         return Members(place, items, part, self._left_out.get(place, 0))
 
     def _drop_prose(self) -> None:
         """Forget names in documents whose paragraphs mostly begin without one: no transcripts."""
-        found = self._found.get("speaker lines", {})
-        for key, places in list(found.items()):
-            kept = [spot for spot in places if self._is_transcript(spot[0].document_id)]
-            if kept:
-                found[key] = kept
+        by_speaker = self._found.get("speaker lines", {})
+        for key, places in list(by_speaker.items()):
+            transcript_spots = [spot for spot in places if self._is_transcript(spot[0].document_id)]
+            if transcript_spots:
+                by_speaker[key] = transcript_spots
             else:
-                del found[key]
+                del by_speaker[key]
 
     def _is_transcript(self, document: str) -> bool:
         blocks, names = self._blocks[document]
         return names >= _SPOKEN * blocks
 
-    def _places(self, word: str) -> Iterator[str]:
+    def _places_of(self, word: str) -> Iterator[str]:
         """Structures that hold what a word names, the likeliest first."""
         people = bool(_PEOPLE.match(word))
-        wanted = set(self._analyzer.tokens(word))
+        tokens = set(self._analyzer.tokens(word))
         for place in self._found:
             name = place.partition(" ")[2].partition(" ")[2] if place.startswith("the ") else ""
-            if wanted and wanted == set(self._analyzer.tokens(name.replace("_", " "))):
+            if tokens and tokens == set(self._analyzer.tokens(name.replace("_", " "))):
                 yield place
         if people:
             yield from _PLACES if _CAST.match(word) else reversed(_PLACES)
@@ -218,16 +223,18 @@ class Structure:
                 for name, cell in zip(names, cells, strict=True):
                     if name and cell:
                         place = f"the column {name}"
-                        self._put(place, cell, hit, start, start + len(line.rstrip()))
+                        self._put_value(place, cell, hit, start, start + len(line.rstrip()))
 
-    def _put(self, place: str, text: str, hit: Hit, start: int, end: int) -> None:
-        plain = " ".join(text.split())
-        found = self._found.setdefault(place, {})
-        key = plain.casefold()
-        if len(plain) > _LONGEST_VALUE or (key not in found and len(found) >= _MOST_VALUES):
+    def _put_value(self, place: str, text: str, hit: Hit, start: int, end: int) -> None:
+        flat = " ".join(text.split())
+        by_value = self._found.setdefault(place, {})
+        key = flat.casefold()
+        if len(flat) > _LONGEST_VALUE or (key not in by_value and len(by_value) >= _MOST_VALUES):
             self._left_out[place] = self._left_out.get(place, 0) + 1
             return
-        self._texts.setdefault(place, {}).setdefault(key, plain)
-        spots = found.setdefault(key, [])
-        if all((hit.document_id, start) != (one.document_id, at) for one, at, _ in spots):
+        self._texts.setdefault(place, {}).setdefault(key, flat)
+        spots = by_value.setdefault(key, [])
+        if all(
+            (hit.document_id, start) != (other_hit.document_id, at) for other_hit, at, _ in spots
+        ):
             spots.append((hit, start, end))

@@ -9,47 +9,47 @@ from ._phrases import Phrases, phrases_for
 from ._units import UnitQuestion, UnitTally
 
 
-def units_text(asked: UnitQuestion, tallies: Sequence[UnitTally], shown: int) -> str:
+def units_text(question: UnitQuestion, tallies: Sequence[UnitTally], shown: int) -> str:
     """The number of units that match a question, and the first ``shown`` with their marks."""
-    phrases = Phrases(asked.language)
+    phrases = Phrases(question.language)
     matches = [unit for tally in tallies for unit in tally.found]
     total = sum(tally.total for tally in tallies)
-    if not asked.topic:
+    if not question.topic:
         forms = phrases.forms("there")
-        units = [f"{tally.total} {_unit(phrases, tally)}" for tally in tallies]
+        units = [f"{tally.total} {_unit_word(phrases, tally)}" for tally in tallies]
         head = forms[total != 1].format(units=phrases.text("and").join(units))
-        if asked.counts:
+        if question.counts:
             return f"{head}."
     elif not matches and len(tallies) == 1 and total > 1:
-        return phrases.text(f"no_{tallies[0].kind}", total=total, topic=asked.topic)
+        return phrases.text(f"no_{tallies[0].kind}", total=total, topic=question.topic)
     else:
         parts = [
             phrases.text(
                 "of_all",
                 n=len(tally.found),
                 total=tally.total,
-                units=_unit(phrases, tally, of_all=True),
+                units=_unit_word(phrases, tally, of_all=True),
             )
             for tally in tallies
         ]
-        one = len(matches) == 1 or total == 1
-        both = phrases.text("and").join(parts)
-        head = phrases.forms("hold")[not one].format(units=both, topic=asked.topic)
+        singular = len(matches) == 1 or total == 1
+        counts = phrases.text("and").join(parts)
+        head = phrases.forms("hold")[not singular].format(units=counts, topic=question.topic)
         if not matches:
             return f"{head}."
     names = []
     for number, unit in enumerate(matches[:shown], 1):
-        paged = unit.page is not None and asked.unit != "document"
+        paged = unit.page is not None and question.unit != "document"
         page = phrases.text("page_mark", n=unit.page) if paged else ""
         names.append(f"{unit.hit.title or unit.hit.source}{page} [{number}]")
-    return _listing(head, names, len(matches), phrases)
+    return _listing_text(head, names, len(matches), phrases)
 
 
-def _unit(phrases: Phrases, tally: UnitTally, *, of_all: bool = False) -> str:
-    one, several, several_of = phrases.forms(tally.kind)
+def _unit_word(phrases: Phrases, tally: UnitTally, *, of_all: bool = False) -> str:
+    singular, plural, plural_of = phrases.forms(tally.kind)
     if tally.total == 1:
-        return one
-    return several_of if of_all else several
+        return singular
+    return plural_of if of_all else plural
 
 
 def items_text(
@@ -81,10 +81,10 @@ def items_text(
         count = len(item.places)
         often = f" ({phrases.text('places', n=count)})" if count > 1 else ""
         names.append(f"{item.text}{often} {''.join(f'[{n}]' for n in numbers)}")
-    return _listing(line, names, total, phrases)
+    return _listing_text(line, names, total, phrases)
 
 
-def _listing(head: str, names: Sequence[str], total: int, phrases: Phrases) -> str:
+def _listing_text(head: str, names: Sequence[str], total: int, phrases: Phrases) -> str:
     lines = [f"{head}:", *(f"- {name}" for name in names)]
     if total > len(names):
         lines.append(phrases.text("more", n=total - len(names)))

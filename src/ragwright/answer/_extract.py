@@ -128,18 +128,18 @@ def fitting(
     order: Sequence[Quote], max_words: int, most: int, alike: float = _ALIKE
 ) -> list[Quote]:
     """The first quotes of an order that say something new and fit, in reading order."""
-    taken: list[Quote] = []
-    used = held = 0
+    chosen: list[Quote] = []
+    used = sentence_count = 0
     for quote in order:
-        if held >= most:
+        if sentence_count >= most:
             break
         quote = quote.fitted(max_words - used)
-        if taken and (used + quote.words > max_words or _repeats(quote, taken, alike)):
+        if chosen and (used + quote.words > max_words or _repeats_any(quote, chosen, alike)):
             continue
-        taken.append(quote)
+        chosen.append(quote)
         used += quote.words
-        held += len(quote.sentences)
-    return _reading_order(taken)
+        sentence_count += len(quote.sentences)
+    return _reading_order(chosen)
 
 
 def select_for(
@@ -150,7 +150,7 @@ def select_for(
     *,
     steps: bool = False,
 ) -> Selection:
-    """What is quoted for a persona; whether anything is depends on the scores alone.
+    """Select the quotes for a persona; whether anything is quoted depends on the scores alone.
 
     A persona orders what is good enough by its preferred sections and documents. What follows a
     definition in its passage may take half of the persona's words; steps come first there for
@@ -169,14 +169,14 @@ def select_for(
         return Selection((), *((order[0], order[0].score) if order else ()))
     score = order[0].score
     enough = [q for q in order if q.score >= options.threshold]
-    enough.sort(key=lambda q: -round(q.score * _preference(persona, q, hits), 6))
+    enough.sort(key=lambda q: -round(q.score * _preference_factor(persona, q, hits), 6))
     best = enough[0]
     least = (
         (_KEEP_BESIDE if best.words >= _LARGE else _KEEP)
         * best.score
-        * _preference(persona, best, hits)
+        * _preference_factor(persona, best, hits)
     )
-    enough = [q for q in enough if q.score * _preference(persona, q, hits) >= least]
+    enough = [q for q in enough if q.score * _preference_factor(persona, q, hits) >= least]
     room = persona.max_words // _DETAIL
     beside: list[Quote] = []
     if best.kind == "definition":
@@ -188,8 +188,8 @@ def select_for(
         beside = rest_of_paragraph(best, quotes, room)
     chosen = fitting([best, *beside, *enough[1:]], persona.max_words, options.sentences)
     if persona.first:
-        wanted = persona.first == "procedure"
-        chosen.sort(key=lambda q: (q.steps if q in beside or q == best else False) != wanted)
+        steps_first = persona.first == "procedure"
+        chosen.sort(key=lambda q: (q.steps if q in beside or q == best else False) != steps_first)
     return Selection(tuple(_self_contained(chosen, best)), order[0], score)
 
 
@@ -198,38 +198,38 @@ def _self_contained(chosen: Sequence[Quote], best: Quote) -> list[Quote]:
 
     The best quote scored as the answer, so it is kept, together with the sentence before it.
     """
-    kept: list[Quote] = []
+    quotes: list[Quote] = []
     for quote, following in zip_longest(chosen, chosen[1:]):
-        follows = bool(kept) and _leads_to(kept[-1], quote)
+        follows = bool(quotes) and _leads_to(quotes[-1], quote)
         leads = following == best and _leads_to(quote, best)
         if quote == best or follows or leads or not quote.refers:
-            kept.append(quote)
-    return kept
+            quotes.append(quote)
+    return quotes
 
 
-def _leads_to(one: Quote, other: Quote) -> bool:
-    same = one.first.heading == other.first.heading
-    return same and one.at < other.at and _neighbours(one, other)
+def _leads_to(before: Quote, after: Quote) -> bool:
+    same_heading = before.first.heading == after.first.heading
+    return same_heading and before.at < after.at and _are_neighbours(before, after)
 
 
-def _preference(persona: Persona, quote: Quote, hits: Sequence[Hit]) -> float:
+def _preference_factor(persona: Persona, quote: Quote, hits: Sequence[Hit]) -> float:
     """1, or more for a quote of a section or a document that a persona prefers."""
     heading = quote.first.heading.casefold()
     source = hits[quote.number - 1].source
-    wanted = any(name.casefold() in heading for name in persona.sections)
-    if wanted or any(fnmatch(source, f"*{pattern}") for pattern in persona.documents):
+    preferred = any(name.casefold() in heading for name in persona.sections)
+    if preferred or any(fnmatch(source, f"*{pattern}") for pattern in persona.documents):
         return _PREFERRED
     return 1.0
 
 
-def _repeats(quote: Quote, taken: Sequence[Quote], alike: float) -> bool:
+def _repeats_any(quote: Quote, taken: Sequence[Quote], alike: float) -> bool:
     """True if a quote is part of one already taken, or nearly the same."""
-    own = {w.casefold() for w in words(quote.text())}
-    for other in taken:
-        if quote.number == other.number and quote.span.overlap(other.span):
+    own_words = {w.casefold() for w in words(quote.text())}
+    for earlier in taken:
+        if quote.number == earlier.number and quote.span.overlap(earlier.span):
             return True
-        held = {w.casefold() for w in words(other.text())}
-        if len(own & held) >= alike * min(len(own), len(held)):
+        earlier_words = {w.casefold() for w in words(earlier.text())}
+        if len(own_words & earlier_words) >= alike * min(len(own_words), len(earlier_words)):
             return True
     return False
 
@@ -238,7 +238,7 @@ def _reading_order(taken: Sequence[Quote]) -> list[Quote]:
     """Best first, but neighbours in one passage as runs in the order of their text."""
     runs: list[list[Quote]] = []
     for quote in taken:
-        touching = [run for run in runs if any(_neighbours(quote, other) for other in run)]
+        touching = [run for run in runs if any(_are_neighbours(quote, member) for member in run)]
         if not touching:
             runs.append([quote])
             continue
@@ -249,9 +249,9 @@ def _reading_order(taken: Sequence[Quote]) -> list[Quote]:
     return [quote for run in runs for quote in run]
 
 
-def _neighbours(one: Quote, other: Quote) -> bool:
-    before, after = (one, other) if one.at < other.at else (other, one)
-    return one.number == other.number and before.at + len(before.sentences) == after.at
+def _are_neighbours(first: Quote, second: Quote) -> bool:
+    before, after = (first, second) if first.at < second.at else (second, first)
+    return first.number == second.number and before.at + len(before.sentences) == after.at
 
 
 def quoted(
@@ -264,39 +264,39 @@ def quoted(
     pieces: list[str] = []
     citations: list[Citation] = []
     for quote in selection.chosen:
-        own = quote.citations(hits[quote.number - 1])
-        marks = " ".join(f"[{cited.marker}]" for cited in own)
+        quote_citations = quote.citations(hits[quote.number - 1])
+        marks = " ".join(f"[{cited.marker}]" for cited in quote_citations)
         text = quote.text(persona.layout)
         pieces.append(f"{text}{'' if text.endswith(chr(10)) else ' '}{marks}")
-        citations += own
+        citations += quote_citations
     notes = []
     size = sum(quote.words for quote in selection.chosen)
     if size > persona.max_words:
         notes.append(
             f"the answering sentence has {size} words, over the {persona.max_words} of the persona"
         )
-    return _joined(pieces), tuple(citations), tuple(notes)
+    return _joined_quotes(pieces), tuple(citations), tuple(notes)
 
 
 def closest(
     question: str, quotes: Sequence[Quote], hits: Sequence[Hit]
 ) -> tuple[ClosestPassage, ...]:
     """The best quotes of an abstention, each from its own place, with something of the question."""
-    asked = set(_CONTENT.tokens(question))
+    question_tokens = set(_CONTENT.tokens(question))
     near = [
         quote
         for quote in ranked(quotes)[: 4 * CLOSEST]
-        if quote.score >= _HOPELESS or not asked.isdisjoint(_CONTENT.tokens(quote.text()))
+        if quote.score >= _HOPELESS or not question_tokens.isdisjoint(_CONTENT.tokens(quote.text()))
     ]
-    found = fitting(near, sys.maxsize, sys.maxsize)
-    found = ranked(found)[:CLOSEST]
+    near_quotes = fitting(near, sys.maxsize, sys.maxsize)
+    near_quotes = ranked(near_quotes)[:CLOSEST]
     return tuple(
         ClosestPassage(quote.citations(hits[quote.number - 1])[0], quote.text(), quote.score)
-        for quote in found
+        for quote in near_quotes
     )
 
 
-def _joined(pieces: Sequence[str]) -> str:
+def _joined_quotes(pieces: Sequence[str]) -> str:
     """Quotes in one paragraph; one of several lines is on its own."""
     text = pieces[0] if pieces else ""
     for before, piece in pairwise(pieces):

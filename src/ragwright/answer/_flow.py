@@ -26,7 +26,7 @@ from ._window import PromptFrame, Window
 
 @dataclass(frozen=True, slots=True)
 class AnswerSetup:
-    """Settings of the answering flow.
+    """The settings of the answering flow.
 
     Creating it reads the prompt's template once for all answers.
 
@@ -102,25 +102,29 @@ def extract(
 ) -> Flow[Answer]:
     """An answer of quoted sentences, each cited with its exact span; one request, no server."""
     sentences = split_sentences(hits)
-    made = Answer(question, "", persona.name, hits=tuple(hits), model=ExtractiveReranker.name)
+    blank = Answer(question, "", persona.name, hits=tuple(hits), model=ExtractiveReranker.name)
     if not sentences:
-        return _refused(made, "nothing was retrieved" if not hits else "no sentence to quote")
+        return _refused_answer(
+            blank, "nothing was retrieved" if not hits else "no sentence to quote"
+        )
     entries = answer_from_entries(question, hits, persona)
     if entries is not None:
-        return _of_entries(made, entries, persona)
+        return _entries_answer(blank, entries, persona)
     things = compared_things(question)
     if things is not None:
         selection = yield from contrast(question, things, sentences, hits, persona, options)
         if selection.chosen:
-            return _quoted(made, selection, persona)
+            return _quoted_answer(blank, selection, persona)
         if selection.best:
             note = f"no passage compares {things[0]} and {things[1]}, or tells of both"
-            return replace(_refused(made, note), closest=closest(question, [selection.best], hits))
+            return replace(
+                _refused_answer(blank, note), closest=closest(question, [selection.best], hits)
+            )
     sources = list(dict.fromkeys(hit.document_id for hit in hits))
     spoken = of_speaker(question, sentences, hits)
     topic, sentences = spoken if spoken is not None else (question, sentences)
     if not sentences:
-        return _refused(made, "the passages found hold no speech of that speaker")
+        return _refused_answer(blank, "the passages found hold no speech of that speaker")
     places = word_places(hits)
     scores = yield from score_sentences(topic, sentences, sources, places=places)
     quotes = make_quotes(topic, sentences, lowered(scores) if absent else scores, hits)
@@ -129,33 +133,35 @@ def extract(
     if not selection.chosen and selection.best:
         entries = answer_from_entries(question, hits, persona, headed=True)
         if entries is not None:
-            return _of_entries(made, entries, persona)
-        reached, needed = _apart(selection.score, options.threshold)
+            return _entries_answer(blank, entries, persona)
+        reached, needed = _distinct_numbers(selection.score, options.threshold)
         note = f"the closest passage has score {reached} of {needed} needed (answer.threshold)"
         note += f"; not in the index: {', '.join(absent)}" if absent else ""
-        return replace(_refused(made, note), closest=closest(question, quotes, hits))
-    answered = _quoted(made, selection, persona)
+        return replace(_refused_answer(blank, note), closest=closest(question, quotes, hits))
+    answered = _quoted_answer(blank, selection, persona)
     if persona.name:
-        plain = Persona("")
-        usual = select_for(plain, quotes, hits, options, steps=steps)
-        if quoted(usual, hits, plain)[0] == answered.text:
+        neutral = Persona("")
+        usual = select_for(neutral, quotes, hits, options, steps=steps)
+        if quoted(usual, hits, neutral)[0] == answered.text:
             return replace(answered, notes=(*answered.notes, UNCHANGED))
     return answered
 
 
-def _quoted(made: Answer, selection: Selection, persona: Persona) -> Answer:
+def _quoted_answer(blank: Answer, selection: Selection, persona: Persona) -> Answer:
     """An answer that quotes a selection."""
-    text, citations, notes = quoted(selection, made.hits, persona)
+    text, citations, notes = quoted(selection, blank.hits, persona)
     label = f"{QUOTED}; best score {selection.score:.2f}"
-    return replace(made, text=text, citations=citations, notes=(label, *notes))
+    return replace(blank, text=text, citations=citations, notes=(label, *notes))
 
 
-def _of_entries(made: Answer, entries: CodeAnswer, persona: Persona) -> Answer:
+def _entries_answer(blank: Answer, entries: CodeAnswer, persona: Persona) -> Answer:
     """The answer that quotes the entries of codes."""
-    plain = answer_from_entries(made.question, made.hits, Persona(""), headed=True)
-    same = persona.name and plain is not None and plain.text == entries.text
-    notes = (*entries.notes, UNCHANGED) if same else entries.notes
-    return replace(made, text=entries.text, citations=entries.citations, notes=notes)
+    neutral_entries = answer_from_entries(blank.question, blank.hits, Persona(""), headed=True)
+    unchanged = (
+        persona.name and neutral_entries is not None and neutral_entries.text == entries.text
+    )
+    notes = (*entries.notes, UNCHANGED) if unchanged else entries.notes
+    return replace(blank, text=entries.text, citations=entries.citations, notes=notes)
 
 
 def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSetup) -> Flow[Answer]:
@@ -166,32 +172,34 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
     if options.closed_book:
         hits = ()
     elif not hits:
-        return _refused(blank, "nothing was retrieved")
+        return _refused_answer(blank, "nothing was retrieved")
     parts = _for_context(setup.prompt, options.closed_book)
     frame = PromptFrame(
         question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
     )
     room = frame.room(options.context_tokens)
-    how = ConsolidateOptions(
+    consolidation = ConsolidateOptions(
         options.consolidate,
         model,
         room,
         window=frame.window,
         hard=room < options.context_tokens,
     )
-    context = yield from consolidate(question, hits, how)
+    context = yield from consolidate(question, hits, consolidation)
     if not context.hits and not options.closed_book:
-        why = context.notes[0] if context.notes else "no passage fits the context"
-        return replace(_refused(blank, why), notes=context.notes or (why,), usage=context.usage)
-    prompt, kept, dropped = frame.fitted(context.hits, context.summary)
+        reason = context.notes[0] if context.notes else "no passage fits the context"
+        return replace(
+            _refused_answer(blank, reason), notes=context.notes or (reason,), usage=context.usage
+        )
+    prompt, shown_hits, dropped = frame.fitted(context.hits, context.summary)
     params = {
         "max_tokens": options.max_tokens,
         "temperature": options.temperature,
         "seed": options.seed,
     }
-    sources = list(dict.fromkeys(hit.document_id for hit in kept))
+    sources = list(dict.fromkeys(hit.document_id for hit in shown_hits))
     if setup.on_context is not None:
-        setup.on_context(kept)
+        setup.on_context(shown_hits)
     reply = yield from chat(model, prompt.messages, params, stream=options.stream, sources=sources)
     text = reply.text.strip()
     if not text:
@@ -199,20 +207,20 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
             f"{model} returned an empty answer",
             hint="raise answer.max_tokens, or ask again (empty replies are never stored)",
         )
-    citations, wrong = resolve_citations(text, kept)
+    citations, citation_notes = resolve_citations(text, shown_hits)
     abstained = abstains(text, setup.prompt.cue)
     if not (citations or abstained or options.closed_book):
-        wrong += ("the answer cites no passage",)
+        citation_notes += ("the answer cites no passage",)
     return replace(
         blank,
         text=text,
         abstained=abstained,
         citations=citations,
-        hits=kept,
+        hits=shown_hits,
         cached=reply.cached and context.cached,
         prompt=tuple((m.role, m.content) for m in prompt.messages),
         usage=context.usage + reply.usage,
-        notes=(*context.notes, *dropped, *_reply_notes(reply, options), *wrong),
+        notes=(*context.notes, *dropped, *_reply_notes(reply, options), *citation_notes),
         finish=reply.finish,
     )
 
@@ -235,9 +243,9 @@ def abstains(text: str, cue: str) -> bool:
     The cue is searched for in the first two sentences, ignoring case, spacing, quotes and the last
     stop.
     """
-    wanted = _plain(cue)
-    opening = _plain(" ".join(re.split(r"(?<=[.!?…])\s+", text.strip())[:2]))
-    return bool(wanted) and wanted in opening
+    folded_cue = _folded_text(cue)
+    opening = _folded_text(" ".join(re.split(r"(?<=[.!?…])\s+", text.strip())[:2]))
+    return bool(folded_cue) and folded_cue in opening
 
 
 def avg_chunk_score(made: Answer) -> float | None:
@@ -249,11 +257,11 @@ def avg_chunk_score(made: Answer) -> float | None:
     return sum(scores) / len(scores) if scores else None
 
 
-def _refused(made: Answer, note: str) -> Answer:
-    return replace(made, text=refusal(made.question), abstained=True, notes=(note,))
+def _refused_answer(blank: Answer, note: str) -> Answer:
+    return replace(blank, text=refusal(blank.question), abstained=True, notes=(note,))
 
 
-def _apart(score: float, threshold: float) -> tuple[str, str]:
+def _distinct_numbers(score: float, threshold: float) -> tuple[str, str]:
     """Both numbers with two digits, or more if they would look equal."""
     digits = next((d for d in range(2, 9) if round(score, d) != round(threshold, d)), 9)
     return f"{score:.{digits}f}", f"{threshold:.{digits}f}"
@@ -267,5 +275,5 @@ def _for_context(options: PromptOptions, closed_book: bool) -> PromptOptions:
     return replace(options, without=(*options.without, *about, "tailor"))
 
 
-def _plain(text: str) -> str:
+def _folded_text(text: str) -> str:
     return " ".join(re.sub(r"[\W_]+", " ", text.casefold()).split())

@@ -1,4 +1,4 @@
-"""Things of a question that nothing in the index holds: no sentence can say anything of them."""
+"""Things of a question that no document in the index holds."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ _START, _ENDING = 5, 4
 """Letters that two forms of a word share at least, and by which their lengths may differ."""
 
 
-def lacking(question: str, found: Retrieved, target: Target) -> tuple[str, ...]:
+def lacking(question: str, retrieved: Retrieved, target: Target) -> tuple[str, ...]:
     """The words for things in a question that no chunk of the index holds, in any form.
 
     Rarity says nothing of them in a small index, where all words are rare. Empty where no keyword
     channel looked them up.
     """
-    absent = {term.token for term in found.explanation.terms if not term.chunks}
+    absent = {term.token for term in retrieved.explanation.terms if not term.chunks}
     if not absent or target.analyzer is None:
         return ()
     unknown = []
     for word in things(question):
         tokens = target.analyzer.query_tokens(word)
-        if tokens and absent.issuperset(tokens) and not _inflected(word, found):
+        if tokens and absent.issuperset(tokens) and not _is_inflected(word, retrieved):
             unknown.append(word)
     return tuple(unknown)
 
 
-def _inflected(word: str, found: Retrieved) -> bool:
+def _is_inflected(word: str, retrieved: Retrieved) -> bool:
     """True where a passage holds another form of a word, or a compound that ends with it."""
-    plain = fold(word.casefold())
-    start = plain[: max(_START, len(plain) - 3)]
-    for hit in found.hits:
-        for other in words(f"{hit.title} {' '.join(hit.headings)} {hit.text}"):
-            form = fold(other.casefold())
+    folded = fold(word.casefold())
+    start = folded[: max(_START, len(folded) - 3)]
+    for hit in retrieved.hits:
+        for passage_word in words(f"{hit.title} {' '.join(hit.headings)} {hit.text}"):
+            form = fold(passage_word.casefold())
             at = form.rfind(start)
-            apart = abs(len(form) - at - len(plain))
-            if (at == 0 or (at > 0 and len(plain) >= _START)) and apart <= _ENDING:
+            apart = abs(len(form) - at - len(folded))
+            if (at == 0 or (at > 0 and len(folded) >= _START)) and apart <= _ENDING:
                 return True
     return False
 

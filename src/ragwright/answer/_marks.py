@@ -42,7 +42,7 @@ class CitedSpan:
 
 @dataclass(frozen=True, slots=True)
 class PlacedMark:
-    """Where a mark is in the text: ``text[start:end]``, and what it cites."""
+    """The place of a mark, ``text[start:end]``, and the span that it cites."""
 
     start: int
     end: int
@@ -90,7 +90,7 @@ class Marks:
     def feed(self, piece: str, *, last: bool = False) -> str:
         """The next piece of the shown text; what may be the beginning of a mark is held back."""
         self._raw += piece
-        end = len(self._raw) if last else self._safe()
+        end = len(self._raw) if last else self._safe_end()
         begin = len(self.text)
         if _TELLING.search(self._raw, self._done, end):
             fenced = self._raw[:end].count(_FENCE) % 2
@@ -99,18 +99,18 @@ class Marks:
             for mark in citation_marks(text):
                 if mark.start >= self._done and mark.end <= end:
                     self.text += self._raw[self._done : mark.start]
-                    self._place(mark.numbers, begin)
+                    self._write_marks(mark.numbers, begin)
                     self._done = mark.end
         self.text += self._raw[self._done : end]
         self._done = max(self._done, end)
         return self.text[begin:]
 
-    def _safe(self) -> int:
-        """How far the text cannot change its meaning any more."""
+    def _safe_end(self) -> int:
+        """The end of the text whose meaning cannot change any more."""
         end = len(self._raw)
-        found = _OPEN_MARK.search(self._raw, max(self._done, end - 80))
-        if found:
-            end = found.start()
+        open_mark = _OPEN_MARK.search(self._raw, max(self._done, end - 80))
+        if open_mark:
+            end = open_mark.start()
         line = self._raw.rfind("\n", 0, end) + 1
         # Code that is open, or may open, is held back from its first backtick.
         while (ticks := self._raw.count("`", line, end)) and (
@@ -119,13 +119,13 @@ class Marks:
             end = self._raw.rfind("`", line, end)
         return max(self._done, end)
 
-    def _place(self, numbers: Sequence[int], begin: int) -> None:
+    def _write_marks(self, numbers: Sequence[int], begin: int) -> None:
         """Write the marks of these passages; ``text[:begin]`` was given away already."""
         placed = []
         for number in numbers:
             cited = self._resolve(self._seen, number)
             if cited is not None:
-                placed.append(self._span(cited))
+                placed.append(self._cited_span(cited))
         self._seen += 1
         if not placed:
             self.text = self.text[:begin] + self.text[begin:].rstrip(" ")
@@ -134,7 +134,7 @@ class Marks:
             self.text += f"[{span.number}]"
             self.marks.append(PlacedMark(begin, len(self.text), span))
 
-    def _span(self, cited: Citation) -> CitedSpan:
+    def _cited_span(self, cited: Citation) -> CitedSpan:
         key = (cited.document_id, cited.start, cited.end)
         if key not in self._spans:
             quote = self._quote(cited)
@@ -147,26 +147,26 @@ def marks_for_hits(hits: Callable[[], Sequence[Hit]], link: Link = _no_link) -> 
     """Marks of an answer that a model writes: ``[n]`` is the n-th passage of the prompt."""
 
     def resolve(_: int, number: int) -> Citation | None:
-        shown = hits()
-        return citation(number, shown[number - 1]) if 1 <= number <= len(shown) else None
+        passages = hits()
+        return citation(number, passages[number - 1]) if 1 <= number <= len(passages) else None
 
     return Marks(resolve, lambda cited: quoted_text(hits(), cited), link)
 
 
 def marks_of_answer(answer: Answer, link: Link = _no_link) -> Marks:
-    """The marks of an answer that is there: its own citations, rewritten."""
+    """The marks of a finished answer: its own citations, rewritten."""
     waiting = list(answer.citations)
-    own: dict[int, list[Citation]] = {}
+    by_marker: dict[int, list[Citation]] = {}
     for cited in answer.citations:
-        own.setdefault(cited.marker, []).append(cited)
+        by_marker.setdefault(cited.marker, []).append(cited)
 
     def in_turn(_: int, number: int) -> Citation | None:
         return waiting.pop(0) if waiting and waiting[0].marker == number else None
 
     def of_passage(_: int, number: int) -> Citation | None:
         """Items read from one passage have a citation each; a model cites the whole passage."""
-        found = own.get(number, [])
-        return found.pop(0) if len(found) > 1 else found[0] if found else None
+        left_over = by_marker.get(number, [])
+        return left_over.pop(0) if len(left_over) > 1 else left_over[0] if left_over else None
 
     quotes = answer.model == ExtractiveReranker.name  # each sentence has a mark of its own
     resolve = in_turn if quotes else of_passage

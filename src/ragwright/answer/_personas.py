@@ -19,7 +19,7 @@ def load_persona(path: str | Path) -> Persona:
         PromptError: An unknown key (the nearest is named), a value of the wrong kind, or not YAML;
             with file and line.
     """
-    return _persona(read_mapping(Path(path)), Path(path).stem)
+    return _read_persona(read_mapping(Path(path)), Path(path).stem)
 
 
 def load_personas(folder: str | Path) -> Mapping[str, Persona]:
@@ -28,24 +28,24 @@ def load_personas(folder: str | Path) -> Mapping[str, Persona]:
     Raises:
         PromptError: A file is wrong (see :func:`load_persona`), or two have the same name.
     """
-    found: dict[str, tuple[Persona, Path]] = {}
+    by_name: dict[str, tuple[Persona, Path]] = {}
     paths = [p for p in Path(folder).glob("*.y*ml") if p.suffix in {".yaml", ".yml"}]
     for path in sorted(paths):
         persona = load_persona(path)
-        if persona.name in found:
+        if persona.name in by_name:
             raise PromptError(
                 f"two personas are called {persona.name!r}",
                 where=str(path),
-                hint=f"the other is {found[persona.name][1]}; rename one",
+                hint=f"the other is {by_name[persona.name][1]}; rename one",
             )
-        found[persona.name] = persona, path
-    return {name: found[name][0] for name in sorted(found)}
+        by_name[persona.name] = persona, path
+    return {name: by_name[name][0] for name in sorted(by_name)}
 
 
 def shipped_personas() -> Mapping[str, Persona]:
     """The personas that come with the package, by name."""
     return {
-        name: _persona(shipped_mapping("answer", f"personas/{name}.yaml"), name)
+        name: _read_persona(shipped_mapping("answer", f"personas/{name}.yaml"), name)
         for name in _SHIPPED
     }
 
@@ -67,27 +67,27 @@ _CHOICES = {"first": ("", "definition", "procedure"), "layout": ("lists", "prose
 _LISTS = ("sections", "documents")
 
 
-def _persona(data: Mapped, name: str) -> Persona:
+def _read_persona(data: Mapped, name: str) -> Persona:
     data.check_keys([f.name for f in fields(Persona)], "a persona")
-    plain = Persona(data.text("name") or name)
-    given: dict[str, Any] = {}
+    neutral = Persona(data.text("name") or name)
+    settings: dict[str, Any] = {}
     for key in data.values:
         if key in _LISTS:
-            given[key] = _names(data, key)
+            settings[key] = _name_list(data, key)
         elif key == "max_words":
-            given[key] = _limit(data, key)
+            settings[key] = _word_limit(data, key)
         elif key != "name":
-            given[key] = data.text(key)
-    for key, known in _CHOICES.items():
-        if given.get(key, known[0]) not in known:
+            settings[key] = data.text(key)
+    for key, choices in _CHOICES.items():
+        if settings.get(key, choices[0]) not in choices:
             raise PromptError(
-                f"{key!r} must be {' or '.join(filter(None, known))}, not {given[key]!r}",
+                f"{key!r} must be {' or '.join(filter(None, choices))}, not {settings[key]!r}",
                 where=data.place(key),
             )
-    return replace(plain, **given)
+    return replace(neutral, **settings)
 
 
-def _limit(data: Mapped, key: str) -> int:
+def _word_limit(data: Mapped, key: str) -> int:
     limit = data.values[key]
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise PromptError(
@@ -96,9 +96,9 @@ def _limit(data: Mapped, key: str) -> int:
     return limit
 
 
-def _names(data: Mapped, key: str) -> tuple[str, ...]:
-    listed = data.values[key]
-    texts = [listed] if isinstance(listed, str) else listed
+def _name_list(data: Mapped, key: str) -> tuple[str, ...]:
+    value = data.values[key]
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(t, str) and t.strip() for t in texts):
-        raise PromptError(f"{key!r} must be a list of texts, not {listed!r}", where=data.place(key))
+        raise PromptError(f"{key!r} must be a list of texts, not {value!r}", where=data.place(key))
     return tuple(text.strip() for text in texts)

@@ -1,4 +1,4 @@
-"""The sentences that ragwright itself writes into answers, from one data file, by language."""
+"""The sentences that ragwright writes into answers itself, from one data file, by language."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Phrases:
 
     def text(self, key: str, **values: object) -> str:
         """A sentence with its values."""
-        return str(self._entry(key)).format(**values)
+        return str(self._phrase_entry(key)).format(**values)
 
     def forms(self, key: str) -> Sequence[str]:
         """The forms of a word or sentence for one and for several things."""
-        forms: Sequence[str] = self._entry(key)
+        forms: Sequence[str] = self._phrase_entry(key)
         return forms
 
-    def _entry(self, key: str) -> Any:
+    def _phrase_entry(self, key: str) -> Any:
         every: Mapping[str, Mapping[str, Any]] = shipped_mapping("answer", "phrases.yaml").values
-        own = every.get(self.language, {})
-        return own[key] if key in own else every[FALLBACK][key]
+        phrases = every.get(self.language, {})
+        return phrases[key] if key in phrases else every[FALLBACK][key]
 
 
 def phrases_for(question: str) -> Phrases:

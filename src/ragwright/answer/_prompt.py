@@ -108,7 +108,7 @@ def compose(
         PromptError: An unknown part, preset or variant; a template that fails, with its part.
     """
     chosen = options or PromptOptions()
-    plan = _plan(chosen)
+    plan = _parts_plan(chosen)
     guard = tuple(text for text in plan.markers.values() if text)
     values = {
         "question": question.strip(),
@@ -119,7 +119,7 @@ def compose(
         "cue": chosen.cue,
         "error_cue": chosen.error_cue,
     }
-    rendered = [(name, _render(plan, name, values)) for name in plan.names]
+    rendered = [(name, _rendered_part(plan, name, values)) for name in plan.names]
     parts = [(name, text) for name, text in rendered if text]
     system = [text for name, text in parts if name in plan.system]
     user = [text for name, text in parts if name not in plan.system]
@@ -129,15 +129,15 @@ def compose(
     if opened:
         first.insert(0, opened)
     user += [mark for mark in (closed, cue) if mark]
-    messages = [Message("system", _join(system))] if system else []
+    messages = [Message("system", _joined_parts(system))] if system else []
     if user:
-        messages.append(Message("user", _join(user)))
+        messages.append(Message("user", _joined_parts(user)))
     body = [text for _, text in parts]
-    whole = [t for t in (opened, *body, closed, cue) if t]
-    marks = _join([t for t in (opened, closed, cue) if t])
+    pieces = [t for t in (opened, *body, closed, cue) if t]
+    marks = _joined_parts([t for t in (opened, closed, cue) if t])
     if marks:
         parts.append(("turn_markers", marks))
-    return Prompt(tuple(messages), tuple(parts), "\n\n".join(whole))
+    return Prompt(tuple(messages), tuple(parts), "\n\n".join(pieces))
 
 
 def read_prompt(options: PromptOptions) -> ReadPrompt:
@@ -148,8 +148,8 @@ def read_prompt(options: PromptOptions) -> ReadPrompt:
     """
     file = Path(options.template) if options.template else None
     if isinstance(options, ReadPrompt):
-        held = None if options.parsed is None else Path(options.parsed.where)
-        if held == file:
+        parsed_file = None if options.parsed is None else Path(options.parsed.where)
+        if parsed_file == file:
             return options
     chosen = {field.name: getattr(options, field.name) for field in fields(PromptOptions)}
     parsed = None if file is None else read_mapping(file)
@@ -165,7 +165,7 @@ def prompt_parts(options: PromptOptions | None = None) -> tuple[str, ...]:
         PromptError: The template's file is wrong (with file and line), or an unknown part, preset
             or variant is named.
     """
-    plan = _plan(options or PromptOptions())
+    plan = _parts_plan(options or PromptOptions())
     markers = ("turn_markers",) if any(plan.markers.values()) else ()
     return (*plan.names, *markers)
 
@@ -179,29 +179,29 @@ def presets() -> Mapping[str, Mapping[str, Any]]:
 
     ``source`` is the preset's number in the published comparison that the presets come from.
     """
-    return dict(_shipped("presets").values)
+    return dict(_shipped_prompt("presets").values)
 
 
-def _join(texts: Sequence[str]) -> str:
+def _joined_parts(texts: Sequence[str]) -> str:
     return "\n\n".join(texts)
 
 
-def _plan(options: PromptOptions) -> _Plan:
+def _parts_plan(options: PromptOptions) -> _Plan:
     """Parts, order and markers after template, preset and switches."""
-    data = read_prompt(options).parsed or _shipped("default")
+    data = read_prompt(options).parsed or _shipped_prompt("default")
     data.check_keys(("order", "parts", "turn_markers", "system", "variants"), "a prompt file")
-    base = _shipped("default").values
-    texts = {**base["parts"], **_texts(data, "parts")}
-    variants = {**base["variants"], **_texts(data, "variants")}
-    markers = {**base["turn_markers"], **_texts(data, "turn_markers")}
-    known = (*texts, "turn_markers")
+    base = _shipped_prompt("default").values
+    texts = {**base["parts"], **_text_mapping(data, "parts")}
+    variants = {**base["variants"], **_text_mapping(data, "variants")}
+    markers = {**base["turn_markers"], **_text_mapping(data, "turn_markers")}
+    part_names = (*texts, "turn_markers")
     if options.preset in _RENAMED:
-        now = _RENAMED[options.preset]
+        new_name = _RENAMED[options.preset]
         raise PromptError(
-            f"the prompt preset {options.preset!r} is now {now!r}",
+            f"the prompt preset {options.preset!r} is now {new_name!r}",
             where="prompt.preset",
-            hint=f"write {now}: it leaves out {', '.join(presets()[now]['without'])}, and keeps "
-            "the other parts",
+            hint=f"write {new_name}: it leaves out {', '.join(presets()[new_name]['without'])}, "
+            "and keeps the other parts",
         )
     if options.preset not in presets():
         raise PromptError(
@@ -211,25 +211,25 @@ def _plan(options: PromptOptions) -> _Plan:
     without = {*preset.get("without", ()), *options.without}
     swaps = [*preset.get("swap", ()), *options.swap]
     replaced = {**preset.get("replace", {}), **options.replace}
-    _check([*without], (*known, *MARKERS), data.where)
-    listed = [*options.parts, *options.order, *(n for pair in swaps for n in pair), *replaced]
-    _check(listed, (*known, *markers), data.where)
+    _check_part_names([*without], (*part_names, *MARKERS), data.where)
+    switched = [*options.parts, *options.order, *(n for pair in swaps for n in pair), *replaced]
+    _check_part_names(switched, (*part_names, *markers), data.where)
     for name, text in replaced.items():
         (markers if name in markers else texts)[name] = variants.get(text, text)
     order = list(data.values.get("order") or base["order"])
-    _check(order, known, data.place("order"))
+    _check_part_names(order, part_names, data.place("order"))
     order = [*options.order, *(n for n in order if n not in options.order)]
-    for one, other in swaps:
-        i, j = order.index(one), order.index(other)
-        order[i], order[j] = other, one
-    kept = [n for n in order if n not in without and (not options.parts or n in options.parts)]
-    if "turn_markers" not in kept:
+    for first, second in swaps:
+        i, j = order.index(first), order.index(second)
+        order[i], order[j] = second, first
+    names = [n for n in order if n not in without and (not options.parts or n in options.parts)]
+    if "turn_markers" not in names:
         without |= set(MARKERS)
     off = {"assistant_cue"} & without
     if "instruction_tokens" in without:
         off |= {"instruction_open", "instruction_close"}
     return _Plan(
-        tuple(n for n in kept if n != "turn_markers"),
+        tuple(n for n in names if n != "turn_markers"),
         texts,
         frozenset(data.values.get("system") or base["system"]),
         {name: "" if name in off else text.strip() for name, text in markers.items()},
@@ -237,27 +237,31 @@ def _plan(options: PromptOptions) -> _Plan:
     )
 
 
-def _texts(data: Mapped, key: str) -> dict[str, str]:
+def _text_mapping(data: Mapped, key: str) -> dict[str, str]:
     """A mapping of texts under a key."""
-    found = data.values.get(key, {})
-    if not isinstance(found, dict) or any(not isinstance(v, str) for v in found.values()):
+    texts = data.values.get(key, {})
+    if not isinstance(texts, dict) or any(not isinstance(v, str) for v in texts.values()):
         raise PromptError(f"{key!r} must hold names and texts", where=data.place(key))
     if key == "turn_markers":
-        _check(found, _shipped("default").values["turn_markers"], data.place(key))
-    return found
+        _check_part_names(texts, _shipped_prompt("default").values["turn_markers"], data.place(key))
+    return texts
 
 
-def _check(names: Sequence[str] | Mapping[str, str], known: Sequence[str], where: str) -> None:
+def _check_part_names(
+    names: Sequence[str] | Mapping[str, str], allowed: Sequence[str], where: str
+) -> None:
     for name in names:
-        if name not in known:
-            raise PromptError(f"unknown prompt part {name!r}", where=where, hint=near(name, known))
+        if name not in allowed:
+            raise PromptError(
+                f"unknown prompt part {name!r}", where=where, hint=near(name, allowed)
+            )
 
 
-def _shipped(name: str) -> Mapped:
+def _shipped_prompt(name: str) -> Mapped:
     return shipped_mapping("answer", f"prompts/{name}.yaml")
 
 
-def _render(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:
+def _rendered_part(plan: _Plan, name: str, values: Mapping[str, Any]) -> str:
     try:
         return render(plan.texts[name], values)
     except PromptError as error:

@@ -1,4 +1,6 @@
-"""What is quoted whole: a definition, a lead-in with what it leads to, a row, code, a sentence."""
+"""Units that are quoted whole: a definition, a lead-in with what it leads to, a row, code, a
+sentence.
+"""
 
 from __future__ import annotations
 
@@ -161,9 +163,9 @@ class Quote:
             below = "".join(_item_line(s, True) for s in self.sentences[1:]).lstrip("\n")
             return f"{self.first.text}\n{self.code}\n{below}"
         if self.first.kind == "row":
-            return _row(self.first)
+            return _row_text(self.first)
         if self.kind == "table":
-            return _table(self.sentences, layout)
+            return _table_text(self.sentences, layout)
         if self.kind != "list":
             return " ".join(s.text for s in self.sentences)
         if layout == "lists":
@@ -175,18 +177,18 @@ class Quote:
 
         A lead-in keeps its first item too.
         """
-        kept = 2 if self.kind in ("list", "table", "pair") and not self.code else 1
-        if len(self.sentences) <= kept:
+        count = 2 if self.kind in ("list", "table", "pair") and not self.code else 1
+        if len(self.sentences) <= count:
             return self
         used = _COUNTER.count(self.code) + sum(
-            _COUNTER.count(s.text) for s in self.sentences[:kept]
+            _COUNTER.count(s.text) for s in self.sentences[:count]
         )
-        for sentence in self.sentences[kept:]:
+        for sentence in self.sentences[count:]:
             used += _COUNTER.count(sentence.text)
             if used > room:
                 break
-            kept += 1
-        return replace(self, sentences=self.sentences[:kept])
+            count += 1
+        return replace(self, sentences=self.sentences[:count])
 
     def moved(self, number: int) -> Quote:
         """The same from a hit with another number."""
@@ -224,35 +226,35 @@ def make_quotes(
         scores: One per sentence, times its weight.
         hits: Where the sentences are from.
     """
-    asked = _Form.of(question)
+    form = _QuestionForm.of(question)
     singles = single_quotes(sentences, scores)
     best: dict[str, float] = {}
-    for quote in singles if asked.defines and about_codes(question) else ():
+    for quote in singles if form.defines and about_codes(question) else ():
         if says_what(question, quote.first.text):
             continue
-        own = quote.first.document_id
-        best[own] = max(best.get(own, 0.0), quote.score)
-    alone = {quote.at: quote for quote in singles}
-    found = []
+        page = quote.first.document_id
+        best[page] = max(best.get(page, 0.0), quote.score)
+    single_at = {quote.at: quote for quote in singles}
+    units_found = []
     for at, (first, score) in enumerate(zip(sentences, scores, strict=True)):
         raw = score / first.weight
-        units = list(_with_neighbour(asked, sentences, alone[at])) if at in alone else []
+        units = list(_with_neighbour(form, sentences, single_at[at])) if at in single_at else []
         if first.kind == "prose" and first.opens and asks_same(question, first.opens):
-            units = [Quote("definition", _paragraph(sentences, at), score, at)]
-        elif asked.defines and first.kind == "prose" and _opens_definition(asked, first):
+            units = [Quote("definition", _paragraph_from(sentences, at), score, at)]
+        elif form.defines and first.kind == "prose" and _opens_definition(form, first):
             # What opens the page of a code is its meaning, however often examples repeat the code.
             score = min(1.0, max(raw, _OPENS * best.get(first.document_id, 0.0)))
-            units = [Quote("definition", _paragraph(sentences, at), score, at)]
-        if asked.listed or asked.steps:
+            units = [Quote("definition", _paragraph_from(sentences, at), score, at)]
+        if form.listed or form.steps:
             raw = max(raw, *_led_to(sentences, scores, at))
-        units += _larger(asked, sentences, at, raw, hits[first.number - 1])
-        found += [asked.preferring(unit) for unit in units]
-    return found
+        units += _larger_units(form, sentences, at, raw, hits[first.number - 1])
+        units_found += [form.preferring(unit) for unit in units]
+    return units_found
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
-    """What a question asks for by its form."""
+class _QuestionForm:
+    """The form of the answer that a question asks for."""
 
     question: str
     kind: AnswerKind
@@ -264,7 +266,7 @@ class _Form:
     causes: bool
 
     @classmethod
-    def of(cls, question: str) -> _Form:
+    def of(cls, question: str) -> _QuestionForm:
         """The form of a question."""
         causes = bool(_ASKS_CAUSES.search(question))
         kind = answer_kind(question)
@@ -297,7 +299,9 @@ class _Form:
         )
 
 
-def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -> Iterator[Quote]:
+def _with_neighbour(
+    form: _QuestionForm, sentences: Sequence[Sentence], quote: Quote
+) -> Iterator[Quote]:
     """A sentence, and before it the pair with what it points back to or with the next sentence.
 
     The next one is needed where it holds the kind of thing that is asked for, a date or a number,
@@ -307,17 +311,12 @@ def _with_neighbour(asked: _Form, sentences: Sequence[Sentence], quote: Quote) -
     prose = quote.score > _HOPELESS and quote.kind == "sentence" and first.kind == "prose"
     back = prose and at and _POINTS_BACK.match(first.text)
     pair: tuple[Sentence, ...] = (sentences[at - 1], first) if back else ()
-    if (
-        prose
-        and not pair
-        and asked.kind in ("time", "number", "reason")
-        and at + 1 < len(sentences)
-    ):
-        own, below = (offers(asked.kind, s.text, asked.words) for s in sentences[at : at + 2])
-        if not own and (below or asked.kind == "reason"):
+    if prose and not pair and form.kind in ("time", "number", "reason") and at + 1 < len(sentences):
+        offered, below = (offers(form.kind, s.text, form.words) for s in sentences[at : at + 2])
+        if not offered and (below or form.kind == "reason"):
             pair = (first, sentences[at + 1])
-    near = pair and all(_same_paragraph(one, first) for one in pair)
-    if near and sum(_COUNTER.count(one.text) for one in pair) <= _PAIR_WORDS:
+    near = pair and all(_same_paragraph(part, first) for part in pair)
+    if near and sum(_COUNTER.count(part.text) for part in pair) <= _PAIR_WORDS:
         yield Quote("pair", pair, quote.score, at - (pair[-1] is first))
     yield quote
 
@@ -337,23 +336,23 @@ def _led_to(sentences: Sequence[Sentence], scores: Sequence[float], at: int) -> 
         yield _WHOLE * scores[before]
 
 
-def _same_paragraph(one: Sentence, other: Sentence) -> bool:
-    return (one.number, one.block, one.kind) == (other.number, other.block, other.kind)
+def _same_paragraph(first: Sentence, second: Sentence) -> bool:
+    return (first.number, first.block, first.kind) == (second.number, second.block, second.kind)
 
 
-def _opens_definition(asked: _Form, first: Sentence) -> bool:
+def _opens_definition(form: _QuestionForm, first: Sentence) -> bool:
     """True where a sentence opens what names the thing, or writes out its abbreviation."""
-    return names_subject(asked.question, first.opens) or writes_out(asked.question, first.text)
+    return names_subject(form.question, first.opens) or writes_out(form.question, first.text)
 
 
-def _larger(
-    asked: _Form, sentences: Sequence[Sentence], at: int, raw: float, hit: Hit
+def _larger_units(
+    form: _QuestionForm, sentences: Sequence[Sentence], at: int, raw: float, hit: Hit
 ) -> Iterator[Quote]:
     """The lead-in at a place with what it leads to, and the sentence with its code."""
     first = sentences[at]
     score = raw * _WHOLE if first.kind == "title" else raw
     below = whole(sentences, at)
-    code = _shown_code(asked, first, hit)
+    code = _shown_code(form, first, hit)
     if below:
         rows = below[-1].kind == "row"
         runs = below[-1].kind == "prose" or first.kind == "item"
@@ -363,7 +362,7 @@ def _larger(
         yield Quote("code", (first,), score, at, code)
 
 
-def _shown_code(asked: _Form, first: Sentence, hit: Hit) -> str:
+def _shown_code(form: _QuestionForm, first: Sentence, hit: Hit) -> str:
     """The code below a sentence, empty where the question needs none.
 
     A question for steps or for code needs it; other questions where the sentence leads to it, and
@@ -372,34 +371,34 @@ def _shown_code(asked: _Form, first: Sentence, hit: Hit) -> str:
     if not first.code:
         return ""
     caption = _EXAMPLE.search(first.text)
-    leads = asked.steps or (first.kind == "prose" and first.text.endswith((":", "：")))
-    if not (asked.coded or (leads and not caption)):
+    leads = form.steps or (first.kind == "prose" and first.text.endswith((":", "：")))
+    if not (form.coded or (leads and not caption)):
         return ""
-    code = _code(hit, first.code)
-    return code if asked.coded or _COUNTER.count(code) <= _CODE_WORDS else ""
+    code = _fenced_code(hit, first.code)
+    return code if form.coded or _COUNTER.count(code) <= _CODE_WORDS else ""
 
 
 def details(best: Quote, quotes: Sequence[Quote], room: int, *, steps: bool) -> list[Quote]:
-    """What follows a definition in its passage, up to a number of words.
+    """The quotes that follow a definition in its passage, up to a number of words.
 
     It ends with the section, at a table, at a list without a lead-in, and at code; references to
     other pages and sentences without an end are passed over. With ``steps``, only what says what to
     do, if anything does.
     """
-    found = list(_following(best, quotes, room))
+    following = list(_quotes_after(best, quotes, room))
     if steps:
-        told = [q for q in quotes if q.steps]
-        found = list(_following(best, told, room)) or found
-    return found
+        step_quotes = [q for q in quotes if q.steps]
+        following = list(_quotes_after(best, step_quotes, room)) or following
+    return following
 
 
 def rest_of_paragraph(best: Quote, quotes: Sequence[Quote], room: int) -> list[Quote]:
     """The sentences that follow a quote in its paragraph, up to a number of words."""
-    own = [q for q in quotes if q.first.block == best.first.block]
-    return list(_following(best, own, room))
+    in_paragraph = [q for q in quotes if q.first.block == best.first.block]
+    return list(_quotes_after(best, in_paragraph, room))
 
 
-def _following(best: Quote, quotes: Sequence[Quote], room: int) -> Iterator[Quote]:
+def _quotes_after(best: Quote, quotes: Sequence[Quote], room: int) -> Iterator[Quote]:
     end = best.span.end
     for quote in sorted(quotes, key=lambda q: (q.first.span.start, -len(q.sentences))):
         first = quote.first
@@ -432,33 +431,33 @@ def definition_above(best: Quote, quotes: Sequence[Quote], room: int) -> list[Qu
     return []
 
 
-def _paragraph(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
+def _paragraph_from(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
     """A sentence and those that follow it in its paragraph, and the list that they lead to."""
     first = sentences[at]
-    taken = [first]
+    parts = [first]
     size = _COUNTER.count(first.text)
     for sentence in sentences[at + 1 :]:
         size += _COUNTER.count(sentence.text)
-        same = (sentence.number, sentence.block) == (first.number, first.block)
-        if not same or size > _LEAD_WORDS or sentence.code:
+        same_block = (sentence.number, sentence.block) == (first.number, first.block)
+        if not same_block or size > _LEAD_WORDS or sentence.code:
             break
-        taken.append(sentence)
-    return tuple(taken)
+        parts.append(sentence)
+    return tuple(parts)
 
 
-def _code(hit: Hit, span: Span) -> str:
+def _fenced_code(hit: Hit, span: Span) -> str:
     """The fenced lines, empty if something in them reads as a citation mark."""
     code = hit.text[span.start - hit.start : span.end - hit.start].strip()
     return "" if any(citation_marks(code)) else code
 
 
-def _row(sentence: Sentence, *, short: bool = False) -> str:
+def _row_text(sentence: Sentence, *, short: bool = False) -> str:
     """The cells of a row, each with the name of its column where the table has a header.
 
     ``short`` leaves out the name of the first column, and of the second one of two.
     """
-    cells = _cells(sentence.text)
-    names = _cells(sentence.header[1]) if sentence.header else []
+    cells = _row_cells(sentence.text)
+    names = _row_cells(sentence.header[1]) if sentence.header else []
     if short and len(names) == len(cells) == 2:
         return ": ".join(cell for cell in cells if cell)
     if short and names:
@@ -469,16 +468,16 @@ def _row(sentence: Sentence, *, short: bool = False) -> str:
     return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)
 
 
-def _table(sentences: Sequence[Sentence], layout: Layout) -> str:
+def _table_text(sentences: Sequence[Sentence], layout: Layout) -> str:
     """A lead-in and the rows below it: a line for each row, or running text."""
     lead = [s for s in sentences if s.kind != "row"]
     rows = [s for s in sentences if s.kind == "row"]
     if layout != "lists":
-        return _run_on([*(s.text for s in lead), *(_row(s, short=True) for s in rows)])
-    return " ".join(s.text for s in lead) + "".join(f"\n- {_row(s, short=True)}" for s in rows)
+        return _run_on([*(s.text for s in lead), *(_row_text(s, short=True) for s in rows)])
+    return " ".join(s.text for s in lead) + "".join(f"\n- {_row_text(s, short=True)}" for s in rows)
 
 
-def _cells(row: str) -> list[str]:
+def _row_cells(row: str) -> list[str]:
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
 
 

@@ -117,21 +117,25 @@ def split_sentences(hits: Sequence[Hit]) -> list[Sentence]:
 
     Headings, rules, code and front matter are context, not sentences.
     """
-    found: list[Sentence] = []
-    seen: list[tuple[Hit, list[Sentence]]] = []
+    sentences_found: list[Sentence] = []
+    earlier: list[tuple[Hit, list[Sentence]]] = []
     for number, hit in enumerate(hits, 1):
         shared = [
-            other.span
-            for before, sentences in seen
+            sentence.span
+            for before, sentences in earlier
             if before.document_id == hit.document_id and hit.start < before.end
             if before.start < hit.end
-            for other in sentences
-            if other.span.end > hit.start
+            for sentence in sentences
+            if sentence.span.end > hit.start
         ]
-        own = [s for s in _Reader(number, hit).read() if not any(_same(s.span, o) for o in shared)]
-        seen.append((hit, own))
-        found += own
-    return found
+        new = [
+            s
+            for s in _Reader(number, hit).read()
+            if not any(_overlaps_mostly(s.span, o) for o in shared)
+        ]
+        earlier.append((hit, new))
+        sentences_found += new
+    return sentences_found
 
 
 class _Reader:
@@ -161,21 +165,21 @@ class _Reader:
             raw = text[span.start : span.end]
             title = _HEADING.match(raw)
             if _FENCE.match(raw):
-                self._fenced(span)
+                self._enter_fence(span)
             elif self._fence is not None or span.end <= begin:
                 continue
             elif title:
-                self._headed(len(title[1]), title[2])
+                self._enter_heading(len(title[1]), title[2])
                 self._title = Span(span.start + title.start(2), span.start + title.end(2))
             elif _RULE.match(raw):
-                self._ruled(raw)
+                self._enter_rule(raw)
             elif not _CODE.match(raw):
                 first = i == 0 and self._hit.start > 0
-                self._sentence(span, first, last=i == len(spans) - 1 and i > 0)
+                self._add_sentence(span, first, last=i == len(spans) - 1 and i > 0)
         return self._found
 
-    def _headed(self, level: int, title: str) -> None:
-        """A heading closes those of its level and below."""
+    def _enter_heading(self, level: int, title: str) -> None:
+        """Enter a heading; it closes those of its level and below."""
         self._path = [(above, name) for above, name in self._path if above < level]
         self._path.append((level, title))
         self._above = self._joined_path()
@@ -189,8 +193,10 @@ class _Reader:
         self._block += 1
         self._header = None
 
-    def _fenced(self, span: Span) -> None:
-        """A fence: the sentence before the first one is a caption of the code up to the second."""
+    def _enter_fence(self, span: Span) -> None:
+        """Enter or leave a fence: the sentence before the first one is a caption of the code up to
+        the second.
+        """
         if self._fence is None:
             self._under_title()
         caption = self._found[-1] if self._found else None
@@ -214,17 +220,17 @@ class _Reader:
         span, self._title = self._title, None
         if span is None or not self._opened:
             return
-        text = _shown(self._hit.text[span.start : span.end])
+        text = _quoted_line(self._hit.text[span.start : span.end])
         if not text or _ELSEWHERE.match(text):
             return
         start = self._hit.start
-        own = Span(start + span.start, start + span.end)
+        title_span = Span(start + span.start, start + span.end)
         opens = " ".join(dict.fromkeys(self._opened))
         self._found.append(
             Sentence(
                 self._number,
                 self._hit.document_id,
-                own,
+                title_span,
                 text,
                 self._above,
                 _TITLE_WEIGHT,
@@ -234,20 +240,20 @@ class _Reader:
             )
         )
 
-    def _ruled(self, raw: str) -> None:
-        """The rule of a table: the row before it is the header of the rows below."""
+    def _enter_rule(self, raw: str) -> None:
+        """Enter the rule of a table: the row before it is the header of the rows below."""
         last = self._found[-1] if self._found else None
         if _TABLE_RULE.match(raw) and last and last.kind == "row" and last.block == self._block:
             self._found.pop()
             self._header = last.span, last.text
 
-    def _sentence(self, span: Span, first: bool, last: bool) -> None:
-        """A sentence, unless nothing of it can be shown."""
+    def _add_sentence(self, span: Span, first: bool, last: bool) -> None:
+        """Add a sentence, unless nothing of it can be shown."""
         hit = self._hit
         raw = hit.text[span.start : span.end]
         bullet = _BULLET.match(raw)
         skipped = len(bullet[0]) if bullet else 0
-        text = _shown(raw[skipped:])
+        text = _quoted_line(raw[skipped:])
         if not text or _BARE.fullmatch(text):
             return
         weight = _REFERENCE_WEIGHT if _is_reference(text, hit.text, span) else None
@@ -255,7 +261,7 @@ class _Reader:
         if mark or text.startswith("|"):
             self._under_title()
         self._title = None
-        kind = self._place(span, text, mark)
+        kind = self._kind_at(span, text, mark)
         torn = (first and text[0].islower()) or (last and not (_STOP.search(text) or "|" in text))
         opens = " ".join(dict.fromkeys(self._opened)) if self._opened else ""
         if kind == "prose" and not opens and not _STOP.search(text) and _too_short(text):
@@ -267,7 +273,7 @@ class _Reader:
             Span(hit.start + span.start + skipped, hit.start + span.end),
             text,
             f"{self._above} {self._header[1]}" if self._header else self._above,
-            weight or _weight(text, torn, kind, opens),
+            weight or _unit_weight(text, torn, kind, opens),
             kind,
             self._block,
             mark,
@@ -276,8 +282,8 @@ class _Reader:
         )
         self._found.append(sentence)
 
-    def _place(self, span: Span, text: str, mark: str) -> SentenceKind:
-        """The kind of a sentence; another kind or an empty line begins a block."""
+    def _kind_at(self, span: Span, text: str, mark: str) -> SentenceKind:
+        """Return the kind of a sentence; another kind or an empty line begins a block."""
         before = self._found[-1] if self._found else None
         if before is not None and before.block != self._block:
             before = None
@@ -303,18 +309,18 @@ def _code_before(text: str) -> int:
     lines before it look like code.
     """
     fences = list(_FENCE_LINE.finditer(text))
-    named = next((n for n, fence in enumerate(fences) if fence[1]), None)
-    if not fences or named == 0:
+    first_named = next((n for n, fence in enumerate(fences) if fence[1]), None)
+    if not fences or first_named == 0:
         return 0
-    if named is not None:
-        torn = named % 2 == 1
+    if first_named is not None:
+        torn = first_named % 2 == 1
     else:
         lines = [line for line in text[: fences[0].start()].splitlines() if line.strip()]
         torn = 2 * sum(bool(_CODE.match(line.strip())) for line in lines) > len(lines)
     return fences[0].end() if torn else 0
 
 
-def _shown(raw: str) -> str:
+def _quoted_line(raw: str) -> str:
     """A sentence as it is quoted: one line, without link targets and footnote numbers.
 
     A footnote's ``[3]`` in a quote would read as a citation of the third passage.
@@ -323,7 +329,7 @@ def _shown(raw: str) -> str:
     return " ".join(_FOOTNOTE.sub("", _LINK.sub(r"\1", flat)).split())
 
 
-def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
+def _unit_weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
     """Weight of a unit's score; set by hand, since the fitted data is prose."""
     if torn:
         return 0.7
@@ -342,15 +348,15 @@ def _weight(text: str, torn: bool, kind: SentenceKind, opens: str) -> float:
     return 0.8 if kind == "item" else 0.5
 
 
-def _is_reference(text: str, whole: str, span: Span) -> bool:
+def _is_reference(text: str, page_text: str, span: Span) -> bool:
     """True in an entry of a bibliography; its line is read, since its parts end like sentences."""
     if _MAYBE_ENTRY.search(text) and _REFERENCE.match(text):
         return True
-    end = whole.find("\n", span.start)
-    line = whole[whole.rfind("\n", 0, span.start) + 1 : end if end >= 0 else len(whole)]
+    end = page_text.find("\n", span.start)
+    line = page_text[page_text.rfind("\n", 0, span.start) + 1 : end if end >= 0 else len(page_text)]
     if not _MAYBE_ENTRY.search(line):
         return False
-    line = _shown(line)
+    line = _quoted_line(line)
     return len(line) <= _LONGEST_ENTRY and bool(_ENTRY.match(line))
 
 
@@ -359,5 +365,5 @@ def _too_short(text: str) -> bool:
     return text.isascii() and text.count(" ") < _FEWEST_WORDS - 1 and not text.endswith(":")
 
 
-def _same(one: Span, other: Span) -> bool:
-    return one.overlap(other) * 2 > min(one.length, other.length)
+def _overlaps_mostly(first: Span, second: Span) -> bool:
+    return first.overlap(second) * 2 > min(first.length, second.length)

@@ -36,7 +36,7 @@ def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup)
     language = next(hints, "") or question_language(question)
     return Answer(
         question,
-        Phrases(language).text(_sentence(question)),
+        Phrases(language).text(_sentence_name(question)),
         persona.name,
         abstained=True,
         model=model,
@@ -44,7 +44,7 @@ def reply_without_documents(question: str, persona: Persona, setup: AnswerSetup)
     )
 
 
-def _sentence(message: str) -> str:
+def _sentence_name(message: str) -> str:
     """Name of the sentence that answers a message."""
     if _THANKS.search(message):
         return "thanked"

@@ -1,4 +1,4 @@
-"""Who speaks in plays, debates and interviews: lines that name a speaker, and lists of the cast."""
+"""Speakers of plays, debates and interviews: lines that name a speaker, and lists of the cast."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LEAST_LINES = 2
 
 @dataclass(frozen=True, slots=True)
 class NamedLine:
-    """A name, and the span of what names it."""
+    """A name, and the span of the line that names it."""
 
     name: str
     start: int
@@ -58,15 +58,15 @@ class NamedLine:
 
 def speaker_lines(text: str) -> Iterator[NamedLine]:
     """Lines that begin with a speaker, in the order of a text."""
-    found: dict[int, NamedLine] = {}
+    by_start: dict[int, NamedLine] = {}
     for pattern in (_SPEAKER, _ALONE):
         for match in pattern.finditer(text):
             name = match["name"]
             dotted = pattern is _SPEAKER and match["mark"] == "."
             if _NO_NAMES.fullmatch(name.split()[0].upper()) or (dotted and name != name.upper()):
                 continue
-            found.setdefault(match.start(), NamedLine(name, match.start(), match.end()))
-    yield from (found[start] for start in sorted(found))
+            by_start.setdefault(match.start(), NamedLine(name, match.start(), match.end()))
+    yield from (by_start[start] for start in sorted(by_start))
 
 
 def cast_lines(hit: Hit) -> Iterator[NamedLine]:
@@ -75,17 +75,17 @@ def cast_lines(hit: Hit) -> Iterator[NamedLine]:
     Spans are in the document.
     """
     inside = bool(hit.headings) and bool(_CAST.match(hit.headings[-1]))
-    listed = False
+    entered = False
     at = hit.start
     for line in hit.text.splitlines(keepends=True):
         start, at = at, at + len(line)
         text = line.strip()
         if _CAST.match(text):
-            inside, listed = True, False
-        elif text.startswith("#") or (listed and not text):
+            inside, entered = True, False
+        elif text.startswith("#") or (entered and not text):
             inside = False
         elif inside and text and not text.startswith("("):
-            listed = True
+            entered = True
             yield NamedLine(text.lstrip("-*• "), start, start + len(line.rstrip()))
 
 
@@ -100,33 +100,33 @@ _LEAD = re.compile(
 def of_speaker(
     question: str, sentences: Sequence[Sentence], hits: Sequence[Hit]
 ) -> tuple[str, list[Sentence]] | None:
-    """What a question asks of one speaker, and what that speaker says.
+    """The topic that a question asks of one speaker, and the sentences that this speaker says.
 
     None for other questions, and where nobody of that name speaks in the hits.
     """
     # the pattern's time grows with the square of the text
-    asked = _ASKS.match(question) if len(question) <= _LONGEST else None
-    if asked is None:
+    match = _ASKS.match(question) if len(question) <= _LONGEST else None
+    if match is None:
         return None
-    wanted = _name(asked["name"])
-    spoken = {number: _speeches(hit.text) for number, hit in enumerate(hits, 1)}
-    if not any(_name(line.name) == wanted for lines in spoken.values() for line in lines):
+    speaker = _folded_name(match["name"])
+    spoken = {number: _speech_lines(hit.text) for number, hit in enumerate(hits, 1)}
+    if not any(_folded_name(line.name) == speaker for lines in spoken.values() for line in lines):
         return None
-    kept = []
+    spoken_by = []
     for sentence in sentences:
         offset = hits[sentence.number - 1].start
         before = [
             line for line in spoken[sentence.number] if line.start + offset <= sentence.span.start
         ]
-        if before and _name(before[-1].name) == wanted:
-            kept.append(sentence)
-    return _LEAD.sub("", asked["about"]) if asked["about"] else question, kept
+        if before and _folded_name(before[-1].name) == speaker:
+            spoken_by.append(sentence)
+    return _LEAD.sub("", match["about"]) if match["about"] else question, spoken_by
 
 
-def _speeches(text: str) -> list[NamedLine]:
+def _speech_lines(text: str) -> list[NamedLine]:
     lines = list(speaker_lines(text))
     return lines if len(lines) >= _LEAST_LINES else []
 
 
-def _name(name: str) -> str:
+def _folded_name(name: str) -> str:
     return " ".join(fold(word.casefold()) for word in words(name))

@@ -66,25 +66,25 @@ class UnitTally:
 
 def read_unit_question(question: str, analyzer: TokenSource) -> UnitQuestion | None:
     """The question's parts, None if looking up words cannot answer it exactly."""
-    asked = read_units(question)
-    if asked is None:
+    parts = read_units(question)
+    if parts is None:
         return None
-    topic = asked.topic
+    topic = parts.topic
     phrases = tuple(" ".join(p.casefold().split()) for p in _QUOTED.findall(topic))
-    terms = tuple(dict.fromkeys(analyzer.query_tokens(_content(topic, asked.language))))
+    terms = tuple(dict.fromkeys(analyzer.query_tokens(_content_words(topic, parts.language))))
     if topic and not terms:
         return None
     topic = topic.strip('"“”„«» ')
-    return UnitQuestion(asked.unit, asked.counts, topic, terms, phrases, asked.language)
+    return UnitQuestion(parts.unit, parts.counts, topic, terms, phrases, parts.language)
 
 
-def _content(topic: str, language: str) -> str:
+def _content_words(topic: str, language: str) -> str:
     """A topic without the function words of its language, which the index may not know."""
     if language == "en":
         return topic
     stops = stop_words(language)
-    kept = [_ELIDED.sub("", word) for word in topic.split()]
-    return " ".join(word for word in kept if fold(word.casefold()) not in stops)
+    content = [_ELIDED.sub("", word) for word in topic.split()]
+    return " ".join(word for word in content if fold(word.casefold()) not in stops)
 
 
 class UnitCount:
@@ -105,25 +105,25 @@ class UnitCount:
     def add(self, hits: Sequence[Hit]) -> None:
         """Read further chunks."""
         for hit in hits:
-            for start, end, page in _segments(hit, self._asked.unit):
-                self._read(hit, start, end, page)
+            for start, end, page in _page_segments(hit, self._asked.unit):
+                self._read_segment(hit, start, end, page)
 
-    def _read(self, hit: Hit, start: int, end: int, page: int | None) -> None:
-        asked = self._asked
-        key = _key(asked.unit, hit, page)
+    def _read_segment(self, hit: Hit, start: int, end: int, page: int | None) -> None:
+        question = self._asked
+        key = _unit_key(question.unit, hit, page)
         self._first.setdefault(key, Found(hit, start, end, page))
-        if not asked.topic or key in self._matched:
+        if not question.topic or key in self._matched:
             return
         text = hit.text[start - hit.start : end - hit.start]
         tokens = set(self._analyzer.tokens(text))
-        if asked.unit == "page" and page is not None:
+        if question.unit == "page" and page is not None:
             tokens = self._held.setdefault(key, set()) | tokens
-            self._held[key] = tokens.intersection(asked.terms)
-            if asked.phrases:
+            self._held[key] = tokens.intersection(question.terms)
+            if question.phrases:
                 self._texts.setdefault(key, []).append(text)
                 text = "\n".join(self._texts[key])
-        if _meets(asked, tokens, text):
-            span = _shown_by(asked, hit, (start, end), self._analyzer)
+        if _matches_question(question, tokens, text):
+            span = _shown_by(question, hit, (start, end), self._analyzer)
             self._matched[key] = Found(hit, *span, page)
 
     def tallies(self) -> tuple[UnitTally, ...]:
@@ -133,32 +133,32 @@ class UnitCount:
         """
         unit = self._asked.unit
         if unit != "page":
-            return (self._tally(unit, list(self._first)),)
+            return (self._tally_of(unit, list(self._first)),)
         paged = [key for key, unit in self._first.items() if unit.page is not None]
         others = [key for key, unit in self._first.items() if unit.page is None]
         if not paged:
-            return (self._tally("document", others),)
-        pages = self._tally("page", paged)
-        return (pages, self._tally("unpaged", others)) if others else (pages,)
+            return (self._tally_of("document", others),)
+        pages = self._tally_of("page", paged)
+        return (pages, self._tally_of("unpaged", others)) if others else (pages,)
 
-    def _tally(self, kind: str, keys: Sequence[tuple[str, int | str]]) -> UnitTally:
+    def _tally_of(self, kind: str, keys: Sequence[tuple[str, int | str]]) -> UnitTally:
         matched = self._matched if self._asked.topic else self._first
         return UnitTally(kind, tuple(matched[key] for key in keys if key in matched), len(keys))
 
     def result(self) -> tuple[list[Found], int]:
         """All matching units, the pages first, and the number of all units."""
         tallies = self.tallies()
-        found = chain.from_iterable(tally.found for tally in tallies)
-        return list(found), sum(tally.total for tally in tallies)
+        units = chain.from_iterable(tally.found for tally in tallies)
+        return list(units), sum(tally.total for tally in tallies)
 
 
-def _key(unit: Unit, hit: Hit, page: int | None) -> tuple[str, int | str]:
+def _unit_key(unit: Unit, hit: Hit, page: int | None) -> tuple[str, int | str]:
     if unit == "document":
         return hit.document_id, 0
     return (hit.document_id, page or 0) if unit == "page" else (hit.document_id, hit.chunk_id)
 
 
-def _segments(hit: Hit, unit: Unit) -> Iterator[tuple[int, int, int | None]]:
+def _page_segments(hit: Hit, unit: Unit) -> Iterator[tuple[int, int, int | None]]:
     """Spans of a hit in its document, one per page if pages are counted."""
     if unit != "page":
         yield hit.start, hit.end, hit.page
@@ -169,17 +169,17 @@ def _segments(hit: Hit, unit: Unit) -> Iterator[tuple[int, int, int | None]]:
         yield start, end, page
 
 
-def _meets(asked: UnitQuestion, tokens: set[str], text: str) -> bool:
-    if not tokens.issuperset(asked.terms):
+def _matches_question(question: UnitQuestion, tokens: set[str], text: str) -> bool:
+    if not tokens.issuperset(question.terms):
         return False
-    if not asked.phrases:
+    if not question.phrases:
         return True
-    plain = " ".join(text.casefold().split())
-    return all(phrase in plain for phrase in asked.phrases)
+    flat = " ".join(text.casefold().split())
+    return all(phrase in flat for phrase in question.phrases)
 
 
 def _shown_by(
-    asked: UnitQuestion, hit: Hit, span: tuple[int, int], analyzer: TokenSource
+    question: UnitQuestion, hit: Hit, span: tuple[int, int], analyzer: TokenSource
 ) -> tuple[int, int]:
     """The first sentence with every term, else the one with the most, else the span."""
     start, end = span
@@ -187,7 +187,7 @@ def _shown_by(
     best, most = span, 0
     for sentence in sentence_spans(text):
         tokens = set(analyzer.tokens(text[sentence.start : sentence.end]))
-        count = len(tokens.intersection(asked.terms))
+        count = len(tokens.intersection(question.terms))
         if count > most:
             best, most = (start + sentence.start, start + sentence.end), count
     return best

@@ -1,4 +1,4 @@
-"""What belongs to a lead-in: the list, the table, the steps or the paragraph that it announces."""
+"""The parts that belong to a lead-in: the list, the table, the steps or the paragraph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ _NUMBERED = re.compile(r"\d{1,3}[.)]")
 
 
 def whole(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
-    """What the sentence at a place announces or names, in text order; empty if it stands alone.
+    """The sentences that the one at a place announces or names, in text order; empty if it stands
+    alone.
 
     A heading, a sentence that ends with a colon and one that names what follows ("Table 2 lists",
     "Four things go wrong.") lead to the list or table below them; a colon and a line in bold also
@@ -51,11 +52,15 @@ def whole(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
     following = sentences[at + 1 : at + 3]
     label = bool(_LABEL.match(lead.text))
     if lead.kind in ("item", "row") or (label and _same_block(lead, following[:1])):
-        return _rest(sentences, at) if label else ()
+        return _rest_of_block(sentences, at) if label else ()
     if not following or following[0].number != lead.number:
         return ()
     if _same_block(lead, following[:1]):
-        return _rest(sentences, at) if lead.kind == "prose" and _COUNTED.match(lead.text) else ()
+        return (
+            _rest_of_block(sentences, at)
+            if lead.kind == "prose" and _COUNTED.match(lead.text)
+            else ()
+        )
     start = at + 1
     captioned = len(following) > 1 and following[1].kind == "row" and following[0].kind == "prose"
     if captioned and _CAPTION.match(following[0].text):
@@ -66,10 +71,10 @@ def whole(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
         return ()
     if first.kind == "prose":
         ends = lead.text.endswith((":", "：")) and lead.kind == "prose" and not lead.code
-        return _rest(sentences, at, start) if (ends or label) and not first.opens else ()
+        return _rest_of_block(sentences, at, start) if (ends or label) and not first.opens else ()
     if lead.kind != "title" and not (label or _ANNOUNCES.search(lead.text)):
         return ()
-    return (*sentences[at + 1 : start], *_run(sentences, start))
+    return (*sentences[at + 1 : start], *_list_or_table(sentences, start))
 
 
 def has_steps(sentences: Sequence[Sentence], at: int) -> bool:
@@ -79,39 +84,41 @@ def has_steps(sentences: Sequence[Sentence], at: int) -> bool:
     return any(_NUMBERED.match(s.bullet) for s in whole(sentences, at)[:1])
 
 
-def _run(sentences: Sequence[Sentence], start: int) -> tuple[Sentence, ...]:
+def _list_or_table(sentences: Sequence[Sentence], start: int) -> tuple[Sentence, ...]:
     """The rows of one table, or the items of one list; code between numbered items ends none."""
     first = sentences[start]
-    found: list[Sentence] = []
+    run: list[Sentence] = []
     for sentence in sentences[start:]:
         if (sentence.number, sentence.kind) != (first.number, first.kind):
             break
         goes_on = sentence.block == first.block
         if first.kind == "item" and _NUMBERED.match(first.bullet) and sentence.bullet:
             goes_on = bool(_NUMBERED.match(sentence.bullet))
-        elif first.kind == "item" and found:
-            goes_on = sentence.block == found[-1].block
+        elif first.kind == "item" and run:
+            goes_on = sentence.block == run[-1].block
         if not goes_on or sentence.heading != first.heading:
             break
-        found.append(sentence)
-    return tuple(found)
+        run.append(sentence)
+    return tuple(run)
 
 
-def _rest(sentences: Sequence[Sentence], at: int, start: int = 0) -> tuple[Sentence, ...]:
+def _rest_of_block(sentences: Sequence[Sentence], at: int, start: int = 0) -> tuple[Sentence, ...]:
     """The sentences of an item or a paragraph from a place on, up to a number of words."""
     start = start or at + 1
     first = sentences[start] if start < len(sentences) else None
-    found: list[Sentence] = []
+    rest: list[Sentence] = []
     size = 0
     for sentence in sentences[start:] if first else ():
-        same = (sentence.number, sentence.block) == (first.number, first.block) if first else False
+        same_block = (
+            (sentence.number, sentence.block) == (first.number, first.block) if first else False
+        )
         size += _COUNTER.count(sentence.text)
-        if not same or (found and (size > _PARAGRAPH_WORDS or sentence.bullet)):
+        if not same_block or (rest and (size > _PARAGRAPH_WORDS or sentence.bullet)):
             break
         if start == at + 1 and sentence.bullet and sentences[at].kind == "item":
             break
-        found.append(sentence)
-    return tuple(found)
+        rest.append(sentence)
+    return tuple(rest)
 
 
 def _same_block(lead: Sentence, others: Sequence[Sentence]) -> bool:

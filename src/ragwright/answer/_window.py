@@ -57,9 +57,9 @@ def generator_window(name: str, models: Models, replies: Replies | None = None) 
     reply rarely changes which passages fit: a changed prompt would be paid for again.
     """
     limit = models.settings_of(name).context_window
-    own = models.chat_tokenizer(name)
-    if own is not None:
-        return Window(limit, own)
+    tokenizer = models.chat_tokenizer(name)
+    if tokenizer is not None:
+        return Window(limit, tokenizer)
     facts = None if replies is None else replies.facts(name)
     if facts is None or facts.calls < _LEARNED_CALLS or not facts.prompt_tokens:
         return Window(limit)
@@ -86,16 +86,16 @@ class PromptFrame:
         """
         if self.window.tokens is None:
             return most
-        fixed = self.window.size(self._composed(()).messages)
-        left = self.window.tokens - self.max_tokens - fixed
-        if left < _LEAST_ROOM:
+        fixed = self.window.size(self._composed_prompt(()).messages)
+        remaining = self.window.tokens - self.max_tokens - fixed
+        if remaining < _LEAST_ROOM:
             raise PromptError(
                 f"the prompt has about {fixed} tokens without any passage and the reply may have "
                 f"{self.max_tokens}: that fills the window of {self.window.tokens}",
                 hint="lower answer.max_tokens, shorten prompt or persona, or use a model with a "
                 "larger window (models: context_window)",
             )
-        return min(most, left)
+        return min(most, remaining)
 
     def fitted(
         self, hits: Sequence[Hit], summary: str = ""
@@ -107,42 +107,48 @@ class PromptFrame:
         Raises:
             PromptError: It still does not fit.
         """
-        kept = tuple(hits)
-        prompt = self._composed(kept, summary)
+        kept_hits = tuple(hits)
+        prompt = self._composed_prompt(kept_hits, summary)
         notes: list[str] = []
-        while (over := self._over(prompt)) > 0:
-            if summary or not kept:
+        while (over := self._tokens_over(prompt)) > 0:
+            if summary or not kept_hits:
                 raise PromptError(
                     f"the prompt is about {over} tokens too long for a window of "
                     f"{self.window.tokens} with a reply of {self.max_tokens}",
                     hint="lower answer.max_tokens, or use a model with a larger window",
                 )
-            if len(kept) > 1:
-                notes.append(f"left out, the window is full: {named_hits(kept[-1:], len(kept))}")
-                kept = kept[:-1]
+            if len(kept_hits) > 1:
+                notes.append(
+                    f"left out, the window is full: {named_hits(kept_hits[-1:], len(kept_hits))}"
+                )
+                kept_hits = kept_hits[:-1]
             else:
-                length = self.window.count(kept[0].text)
+                length = self.window.count(kept_hits[0].text)
                 room = max(length - over, length // 2)  # a template may contain a passage twice
-                short = shortened(kept[0], room, self.window.count)
+                short = shortened(kept_hits[0], room, self.window.count)
                 if short is None or not short.text.strip():
                     raise PromptError(
                         "no word of the best passage fits the model's window",
                         hint="lower answer.max_tokens, or use a model with a larger window",
                     )
                 notes.append(f"passage 1 was shortened to about {room} tokens to fit the window")
-                kept = (short,)
-            prompt = self._composed(kept)
-        return prompt, (kept if summary else order_hits(kept, self.order)), tuple(notes)
+                kept_hits = (short,)
+            prompt = self._composed_prompt(kept_hits)
+        return (
+            prompt,
+            (kept_hits if summary else order_hits(kept_hits, self.order)),
+            tuple(notes),
+        )
 
-    def _over(self, prompt: Prompt) -> int:
+    def _tokens_over(self, prompt: Prompt) -> int:
         """Tokens over the window, 0 or less if it fits or the window is unknown."""
         if self.window.tokens is None:
             return 0
         return self.window.size(prompt.messages) + self.max_tokens - self.window.tokens
 
-    def _composed(self, hits: Sequence[Hit], summary: str = "") -> Prompt:
-        shown = tuple(hits) if summary else order_hits(hits, self.order)
-        return compose(self.question, self.persona, shown, self.parts, summary=summary)
+    def _composed_prompt(self, hits: Sequence[Hit], summary: str = "") -> Prompt:
+        ordered = tuple(hits) if summary else order_hits(hits, self.order)
+        return compose(self.question, self.persona, ordered, self.parts, summary=summary)
 
 
 def recent_turns(
@@ -151,14 +157,14 @@ def recent_turns(
     """The latest turns that fit a window beside a fixed text and a reply, and a note."""
     if window.tokens is None:
         return tuple(history), ()
-    left = window.tokens - reply - window.count(fixed) - 3 * _TURN
-    kept: list[Message] = []
+    remaining = window.tokens - reply - window.count(fixed) - 3 * _TURN
+    recent: list[Message] = []
     for turn in reversed(history):
-        left -= window.count(turn.content) + _TURN
-        if left < 0:
+        remaining -= window.count(turn.content) + _TURN
+        if remaining < 0:
             break
-        kept.insert(0, turn)
-    if len(kept) == len(history):
+        recent.insert(0, turn)
+    if len(recent) == len(history):
         return tuple(history), ()
-    note = f"{len(history) - len(kept)} earlier turns left out: the window is full"
-    return tuple(kept), (note,)
+    note = f"{len(history) - len(recent)} earlier turns left out: the window is full"
+    return tuple(recent), (note,)

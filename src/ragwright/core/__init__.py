@@ -1,4 +1,4 @@
-"""Records, hashes, options and errors: what every room shares."""
+"""The records, hashes, options and errors that all rooms share."""
 
 import lazy_loader
 

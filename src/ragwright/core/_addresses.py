@@ -49,17 +49,17 @@ def filled_address(address: str, where: str | None = None) -> str:
     Raises:
         ConfigError: A variable is not set.
     """
-    plain = _VARIABLE.fullmatch(address) is not None or _FILE.match(address) is not None
+    unquoted = _VARIABLE.fullmatch(address) is not None or _FILE.match(address) is not None
 
-    def value(found: re.Match[str]) -> str:
-        text = os.environ.get(found[1], "")
+    def value(match: re.Match[str]) -> str:
+        text = os.environ.get(match[1], "")
         if not text:
             raise ConfigError(
-                f"a database address needs {found[1]}, which is not set",
+                f"a database address needs {match[1]}, which is not set",
                 where=where,
-                hint=f"export {found[1]}=…  (secrets are read from the environment only)",
+                hint=f"export {match[1]}=…  (secrets are read from the environment only)",
             )
-        return text if plain else quote(text, safe="")
+        return text if unquoted else quote(text, safe="")
 
     return _VARIABLE.sub(value, address)
 
@@ -69,12 +69,12 @@ def holds_secret(address: str) -> bool:
     if _FILE.match(address):
         return False
     bare = _VARIABLE.sub("", address)
-    return any(_passwords(bare)) or any(value.strip("{}") for value in _parameters(bare))
+    return any(_passwords_of(bare)) or any(value.strip("{}") for value in _secret_parameters(bare))
 
 
 def without_secret(text: str, address: str) -> str:
     """A message without the secrets of a filled address, which drivers may repeat."""
-    for secret in sorted(_secrets(address), key=len, reverse=True):
+    for secret in sorted(_secrets_of(address), key=len, reverse=True):
         text = text.replace(secret, "…")
     return text
 
@@ -94,26 +94,26 @@ def notice_address_faults(address: str) -> Iterator[tuple[str, str]]:
             )
 
 
-def _secrets(address: str) -> set[str]:
+def _secrets_of(address: str) -> set[str]:
     """Secrets of an address, as written in it and decoded."""
-    found = {*_passwords(address), *_parameters(address)}
+    texts = {*_passwords_of(address), *_secret_parameters(address)}
     try:
         urlsplit(address)
     except ValueError:
-        found.add(address)
-    found |= {value.strip("{}") for value in found}
-    found |= {form for one in found for form in (unquote(one), unquote_plus(one))}
-    return {form for one in found for form in (one, quote(one, safe="")) if form}
+        texts.add(address)
+    texts |= {value.strip("{}") for value in texts}
+    texts |= {form for text in texts for form in (unquote(text), unquote_plus(text))}
+    return {form for text in texts for form in (text, quote(text, safe="")) if form}
 
 
-def _passwords(address: str) -> Iterator[str]:
+def _passwords_of(address: str) -> Iterator[str]:
     """The password of an address, also if the address is not a valid URL."""
     with suppress(ValueError):
         yield urlsplit(address).password or ""
     yield from _PASSWORD.findall(address)
 
 
-def _parameters(address: str) -> Iterator[str]:
+def _secret_parameters(address: str) -> Iterator[str]:
     """Values of the parameters of an address that hold secrets, those of ODBC within one too."""
     for pair in re.split("[?&]", address)[1:]:
         for text in {pair, unquote_plus(pair)}:

@@ -25,7 +25,7 @@ _FARTHEST = 50
 
 @dataclass(frozen=True, slots=True)
 class CitationMark:
-    """A mark in a text: where it is, and the numbers of the passages that it names."""
+    """A mark in a text: its place, and the numbers of the passages that it names."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ def citation_marks(text: str) -> Iterator[CitationMark]:
             before = part[max(0, match.start() - 1) : match.start()]
             if place % 2 and _BEFORE_AN_INDEX.match(before):
                 continue
-            yield CitationMark(at + match.start(), at + match.end(), _numbers(match[1]))
+            yield CitationMark(at + match.start(), at + match.end(), _passage_numbers(match[1]))
         at += len(part)
 
 
@@ -59,9 +59,9 @@ def without_marks(text: str) -> str:
     return text
 
 
-def _numbers(listed: str) -> tuple[int, ...]:
+def _passage_numbers(numbers_text: str) -> tuple[int, ...]:
     numbers: list[int] = []
-    for first, last in _PART.findall(listed):
+    for first, last in _PART.findall(numbers_text):
         low, high = int(first), int(last or first)
         # A reversed or very long range counts as its two ends only.
         numbers += range(low, high + 1) if 0 <= high - low <= _FARTHEST else (low, high)

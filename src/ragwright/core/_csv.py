@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet does not run: text that looks like a formula gets an apostrophe.
+"""CSV that a spreadsheet does not run: a text that looks like a formula gets an apostrophe.
 
 The same rule applies to every file that ragwright writes, and its inverse to every such file that
 it reads (OWASP, CSV Injection).

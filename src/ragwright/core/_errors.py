@@ -86,10 +86,10 @@ class RagwrightError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle by attributes, so that errors cross process borders whole."""
-        return (_rebuild, (type(self), dict(self.__dict__), self.args))
+        return (_unpickled_error, (type(self), dict(self.__dict__), self.args))
 
 
-def _rebuild(
+def _unpickled_error(
     kind: type[RagwrightError], state: dict[str, object], args: tuple[object, ...]
 ) -> RagwrightError:
     error = kind.__new__(kind, *args)

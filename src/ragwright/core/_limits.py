@@ -25,16 +25,16 @@ def bounded_work(most: int, seconds: float) -> Iterator[None]:
 
     More memory is a MemoryError; more time ends the process by ``SIGPROF``.
     """
-    _limit(most or resource.RLIM_INFINITY)
+    _limit_memory(most or resource.RLIM_INFINITY)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        _limit(resource.RLIM_INFINITY)
+        _limit_memory(resource.RLIM_INFINITY)
 
 
-def _limit(most: int) -> None:
+def _limit_memory(most: int) -> None:
     with suppress(OSError, ValueError):  # systems that bound no address space
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         if hard != resource.RLIM_INFINITY:

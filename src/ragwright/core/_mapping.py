@@ -22,8 +22,8 @@ class Mapped:
     @property
     def values(self) -> Mapping[str, Any]:
         """The plain values by key."""
-        found: Mapping[str, Any] = self.placed.value
-        return found
+        by_key: Mapping[str, Any] = self.placed.value
+        return by_key
 
     @property
     def where(self) -> str:
@@ -84,15 +84,15 @@ def read_mapping(path: Path) -> Mapped:
             line.
     """
     try:
-        return _mapped(read_yaml(path))
+        return _mapped_of(read_yaml(path))
     except ConfigError as error:
         raise PromptError(error.what, where=error.where, hint=error.hint) from error
 
 
-def _parsed(text: str, where: str) -> Mapped:
+def _parse_mapping(text: str, where: str) -> Mapped:
     """The mapping in a YAML text; ``where`` names it in errors (see :func:`read_mapping`)."""
     try:
-        return _mapped(parse_yaml(text, where))
+        return _mapped_of(parse_yaml(text, where))
     except ConfigError as error:
         raise PromptError(error.what, where=error.where, hint=error.hint) from error
 
@@ -103,10 +103,10 @@ def shipped_mapping(room: str, path: str) -> Mapped:
     from importlib.resources import files
 
     file = files(f"ragwright.{room}") / "data" / path
-    return _parsed(file.read_text("utf-8"), path.rpartition("/")[2])
+    return _parse_mapping(file.read_text("utf-8"), path.rpartition("/")[2])
 
 
-def _mapped(placed: Placed) -> Mapped:
+def _mapped_of(placed: Placed) -> Mapped:
     if not isinstance(placed.value, dict) or not placed.value:
         raise PromptError("the file must hold keys and values", where=placed.file)
     return Mapped(placed)

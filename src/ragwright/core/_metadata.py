@@ -28,7 +28,7 @@ def meta_value(value: Any, text: Callable[[str], str] = str) -> MetaValue | None
     if isinstance(value, datetime.date):
         return value.isoformat()
     if isinstance(value, Iterable) and not isinstance(value, Mapping | bytes):
-        scalars = (one for one in value if isinstance(one, str | int | float | datetime.date))
-        items = [meta_value(one, text) for one in scalars]
+        scalars = (item for item in value if isinstance(item, str | int | float | datetime.date))
+        items = [meta_value(item, text) for item in scalars]
         return tuple(str(item) for item in items if item not in (None, ""))
     return None

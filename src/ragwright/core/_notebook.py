@@ -23,13 +23,13 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]], title: str = 
         rows: Cells; floats are shown with four digits, None as nothing.
         title: Text above the table.
     """
-    found = list(rows)
+    all_rows = list(rows)
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(_cell(cell))}</td>' for cell in row)}</tr>"
-        for row in found[:_MOST]
+        f"<tr>{''.join(f'<td>{escape(_cell_text(cell))}</td>' for cell in row)}</tr>"
+        for row in all_rows[:_MOST]
     )
-    more = f"<p>and {len(found) - _MOST} more</p>" if len(found) > _MOST else ""
+    more = f"<p>and {len(all_rows) - _MOST} more</p>" if len(all_rows) > _MOST else ""
     above = f"<p>{escape(title)}</p>" if title else ""
     return f"{above}<table><thead><tr>{names}</tr></thead><tbody>{lines}</tbody></table>{more}"
 
@@ -52,11 +52,11 @@ def frame_of(records: Sequence[Mapping[str, Any]]) -> Any:
 
 def shortened(text: str, most: int = 60) -> str:
     """A text in one line of at most so many characters."""
-    plain = " ".join(text.split())
-    return plain if len(plain) <= most else f"{plain[: most - 1]}…"
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def _cell(value: Any) -> str:
+def _cell_text(value: Any) -> str:
     if value is None:
         return ""
     text = f"{value:.4f}" if isinstance(value, float) else str(value)

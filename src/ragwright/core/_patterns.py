@@ -13,9 +13,9 @@ class _Pattern:
 
     def __getattr__(self, name: str) -> Any:
         # Methods are kept, so that all calls after the first go to the compiled pattern.
-        found = getattr(re.compile(self.text, self.wanted), name)
-        setattr(self, name, found)
-        return found
+        method = getattr(re.compile(self.text, self.wanted), name)
+        setattr(self, name, method)
+        return method
 
 
 def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:

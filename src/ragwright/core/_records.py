@@ -304,15 +304,15 @@ class Hit:
         """Page of a character of its document; None without pages or outside of the hit."""
         if not self.start <= position < self.end:
             return None
-        begun = [number for first, number in self.pages if first <= position]
-        return begun[-1] if begun else self.page
+        numbers = [number for first, number in self.pages if first <= position]
+        return numbers[-1] if numbers else self.page
 
     def ocr_at(self, page: int | None) -> float | None:
         """Mean confidence of the OCR that read a page of the document; None if none did."""
-        read, sure = self.metadata.get("ocr_pages"), self.metadata.get("ocr_confidence")
-        if not isinstance(sure, float | int) or not isinstance(read, tuple):
+        pages, confidence = self.metadata.get("ocr_pages"), self.metadata.get("ocr_confidence")
+        if not isinstance(confidence, float | int) or not isinstance(pages, tuple):
             return None
-        return float(sure) if page is None or str(page) in read else None
+        return float(confidence) if page is None or str(page) in pages else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,9 +444,9 @@ class Answer:
 
     def __repr__(self) -> str:
         """How the text begins, the persona, and the number of citations."""
-        who = f" persona={self.persona!r}" if self.persona else ""
+        persona = f" persona={self.persona!r}" if self.persona else ""
         state = " abstained" if self.abstained else ""
-        return f"<Answer {shortened(self.text)!r}{who} citations={len(self.citations)}{state}>"
+        return f"<Answer {shortened(self.text)!r}{persona} citations={len(self.citations)}{state}>"
 
     def _repr_html_(self) -> str:
         """The text with its sources, for a notebook."""

@@ -30,8 +30,8 @@ def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> s
             forbids, fails (``1 / 0``), or makes too much text.
     """
     try:
-        made = _compiled(template)
-        text = made if isinstance(made, str) else rendered(made, values)
+        compiled = _compiled_template(template)
+        text = compiled if isinstance(compiled, str) else rendered(compiled, values)
     except PromptError:
         raise
     except Exception as error:  # an expression may raise anything
@@ -43,13 +43,13 @@ def render(template: str, values: Mapping[str, Any], *, strip: bool = True) -> s
 
 
 @lru_cache(maxsize=256)
-def _compiled(template: str) -> Any:
-    """Compiling takes a millisecond; a run renders few templates, each for many rows.
+def _compiled_template(template: str) -> Any:
+    """Compile a template, or render one without an expression; kept, since a run renders few.
 
     Of one without an expression the text.
     """
-    made = _environment().from_string(template)
-    return made if "{" in template else rendered(made, {})
+    parsed = _environment().from_string(template)
+    return parsed if "{" in template else rendered(parsed, {})
 
 
 _environment = cache(sandbox)
@@ -58,7 +58,7 @@ _CONTROL = re.compile(r"<(\|[^|>]{0,40}\|)>|\[(/?INST)\]|<(/?s)>|<(</?SYS>)>|<(/
 
 
 def passage_values(number: int, hit: Hit, guard: Sequence[str] = ()) -> dict[str, Any]:
-    """What a template sees of a passage: number, title, page, text; neutralised."""
+    """The values of a passage for a template: number, title, page, text; neutralised."""
     title = " ".join((hit.title or hit.source).split())
     return {
         "number": number,
@@ -76,11 +76,11 @@ def neutral(text: str, guard: Sequence[str] = ()) -> str:
         guard: Turn markers of the prompt; if a line of the text starts with one, a word joiner
             (U+2060) is put behind its first character.
     """
-    return _neutral(text, tuple(guard))
+    return _neutral_cached(text, tuple(guard))
 
 
 @lru_cache(maxsize=2048)
-def _neutral(text: str, guard: tuple[str, ...]) -> str:
+def _neutral_cached(text: str, guard: tuple[str, ...]) -> str:
     """The same passages come up for many questions, and for every trial of a sweep."""
     # Last: a word joiner or a control token that is broken up may change what is code.
     return without_marks(guarded(text, guard))

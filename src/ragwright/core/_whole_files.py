@@ -31,27 +31,27 @@ def replacing(path: Path, *, private: bool = False, fresh: bool = False) -> Iter
         FileExistsError: ``fresh``, and there is such a file.
         OSError: It cannot be written; ``filename`` is ``path``.
     """
-    found = _found(path)
-    if found is not None and fresh:
+    status = _status_of(path)
+    if status is not None and fresh:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-    if found is not None and stat.S_ISDIR(found.st_mode):
+    if status is not None and stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if found is not None and not stat.S_ISREG(found.st_mode):
+    if status is not None and not stat.S_ISREG(status.st_mode):
         with path.open("wb") as file:
             yield file
         return
     target = Path(os.path.realpath(path))
     beside = target.with_name(f".{target.name[:_NAME_SHOWN]}.{secrets.token_hex(8)}.tmp")
-    kept = None if private or found is None else stat.S_IMODE(found.st_mode)
+    mode = None if private or status is None else stat.S_IMODE(status.st_mode)
     try:
         handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
         with os.fdopen(handle, "wb") as file:
-            if kept is not None:
-                beside.chmod(kept)
+            if mode is not None:
+                beside.chmod(mode)
             yield file
             file.flush()
             os.fsync(file.fileno())
-        (_link if fresh else Path.replace)(beside, target)
+        (_link_new if fresh else Path.replace)(beside, target)
         _sync_folder(target.parent)
     except OSError as error:
         if error.filename in (None, str(beside)):
@@ -94,10 +94,10 @@ def appending(path: Path, data: bytes) -> Iterator[None]:
     try:
         size = os.fstat(handle).st_size
         begin = b"\n" if size and os.pread(handle, 1, size - 1) != b"\n" else b""
-        left = memoryview(begin + data)
+        remaining = memoryview(begin + data)
         try:
-            while left:
-                left = left[os.write(handle, left) :]
+            while remaining:
+                remaining = remaining[os.write(handle, remaining) :]
             os.fsync(handle)
             yield
         except BaseException:
@@ -107,14 +107,14 @@ def appending(path: Path, data: bytes) -> Iterator[None]:
         os.close(handle)
 
 
-def _found(path: Path) -> os.stat_result | None:
+def _status_of(path: Path) -> os.stat_result | None:
     try:
         return path.stat()
     except FileNotFoundError:
         return None
 
 
-def _link(beside: Path, target: Path) -> None:
+def _link_new(beside: Path, target: Path) -> None:
     """Give a file its final name unless that is taken; rename it if there are no hard links."""
     try:
         target.hardlink_to(beside)

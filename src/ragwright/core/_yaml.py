@@ -1,4 +1,4 @@
-"""YAML with places: every value has its line."""
+"""YAML with places: each value knows its line."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def parse_yaml(text: str, file: str) -> Placed:
     import yaml
 
     try:
-        return _placed(text, file)
+        return _parse_placed(text, file)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = "" if mark is None else f":{mark.line + 1}"
@@ -114,7 +114,7 @@ def scalar(text: str, where: str) -> Any:
     if well_formed(text) != text:
         raise ConfigError("the value is not UTF-8", where=where)
     try:
-        return _placed(text, where).value
+        return _parse_placed(text, where).value
     except yaml.YAMLError:
         return text
     except ConfigError as error:
@@ -126,19 +126,19 @@ def _tab_at(text: str, line: int) -> bool:
     return line < len(lines) and "\t" in lines[line]
 
 
-def _placed(text: str, file: str) -> Placed:
+def _parse_placed(text: str, file: str) -> Placed:
     """Values with their lines; raises yaml.YAMLError, and ConfigError for invalid values.
 
     A sweep reads the project file for every trial, so the last texts are parsed once.
     """
-    known = _parsed(text, file)
-    return Placed(deepcopy(known.value), dict(known.lines), file)
+    cached_values = _parse_cached(text, file)
+    return Placed(deepcopy(cached_values.value), dict(cached_values.lines), file)
 
 
 @lru_cache(maxsize=16)
-def _parsed(text: str, file: str) -> Placed:
+def _parse_cached(text: str, file: str) -> Placed:
     placed = Placed({}, file=file)
-    loader = _loader()(text)
+    loader = _loader_class()(text)
     loader.file = file
     try:
         node = loader.get_single_node()
@@ -150,7 +150,7 @@ def _parsed(text: str, file: str) -> Placed:
 
 
 @cache
-def _loader() -> Any:
+def _loader_class() -> Any:
     """PyYAML's loader of plain values, with a bound on how deep they are nested."""
     import yaml
 
@@ -193,36 +193,38 @@ class _Values:
         self._placed.lines.setdefault(path, node.start_mark.line + 1)
         self._left -= 1
         if self._left < 0:
-            raise self._fault(node, "aliases repeat this value too often", "write it out once")
+            raise self._fault_at(node, "aliases repeat this value too often", "write it out once")
         if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node)
+            return self._read_scalar(node)
         if id(node) in self._open:
-            raise self._fault(node, "the value holds itself by an alias", "write the value out")
+            raise self._fault_at(node, "the value holds itself by an alias", "write the value out")
         self._open.add(id(node))
         if isinstance(node, yaml.MappingNode):
             self._check_tag(node, f"{_TAGS}map")
-            value: Any = self._mapping(node, path)
+            value: Any = self._read_mapping_node(node, path)
         else:
             self._check_tag(node, f"{_TAGS}seq")
             value = [self.of(item, (*path, str(at))) for at, item in enumerate(node.value)]
         self._open.discard(id(node))
         return value
 
-    def _mapping(self, node: Any, path: tuple[str, ...]) -> dict[str, Any]:
+    def _read_mapping_node(self, node: Any, path: tuple[str, ...]) -> dict[str, Any]:
         import yaml
 
         mapping: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._fault(key_node, "a key is a list or a mapping", "put it in quotes")
-            key = str(self._scalar(key_node))
+                raise self._fault_at(key_node, "a key is a list or a mapping", "put it in quotes")
+            key = str(self._read_scalar(key_node))
             if key in mapping:
-                raise self._fault(key_node, f"the key {key!r} is given twice", "keep one of them")
+                raise self._fault_at(
+                    key_node, f"the key {key!r} is given twice", "keep one of them"
+                )
             self._placed.lines[(*path, key)] = key_node.start_mark.line + 1
             mapping[key] = self.of(value_node, (*path, key))
         return mapping
 
-    def _scalar(self, node: Any) -> Any:
+    def _read_scalar(self, node: Any) -> Any:
         import yaml
 
         kind = node.tag.removeprefix(_TAGS)
@@ -230,32 +232,32 @@ class _Values:
             self._check_tag(node, "")
         if kind in ("int", "float") and len(node.value) > _DIGITS:
             length = f"{len(node.value):,}"
-            raise self._fault(
+            raise self._fault_at(
                 node, f"a number of {length} digits", "put it in quotes if it is text"
             )
         try:
-            found = self._loader.construct_object(node, deep=True)
+            value = self._loader.construct_object(node, deep=True)
         except (yaml.YAMLError, *_FAULTS) as error:
-            said = node.value if len(node.value) <= 60 else f"{node.value[:60]}…"
-            what = {"timestamp": "date", "bool": "true or false"}.get(kind, kind)
-            raise self._fault(
-                node, f"{said!r} cannot be read as {what}", "put it in quotes if it is text"
+            excerpt = node.value if len(node.value) <= 60 else f"{node.value[:60]}…"
+            kind_text = {"timestamp": "date", "bool": "true or false"}.get(kind, kind)
+            raise self._fault_at(
+                node, f"{excerpt!r} cannot be read as {kind_text}", "put it in quotes if it is text"
             ) from error
-        if isinstance(found, str) and (whole := well_formed(found)) != found:
-            if "\ufffd" in whole and whole.count("\ufffd") > found.count("\ufffd"):
-                raise self._fault(
+        if isinstance(value, str) and (formed := well_formed(value)) != value:
+            if "\ufffd" in formed and formed.count("\ufffd") > value.count("\ufffd"):
+                raise self._fault_at(
                     node,
                     "the text holds half a character (a lone surrogate)",
                     r"write the emoji itself, or its number with a large U: \U0001F600",
                 )
-            return whole
-        return found.isoformat() if isinstance(found, date) else found
+            return formed
+        return value.isoformat() if isinstance(value, date) else value
 
     def _check_tag(self, node: Any, expected: str) -> None:
         if node.tag != expected:
             tag = node.tag.replace(_TAGS, "!!") if node.tag.startswith(_TAGS) else node.tag
-            raise self._fault(node, f"the tag {tag} is not supported", "write a plain value")
+            raise self._fault_at(node, f"the tag {tag} is not supported", "write a plain value")
 
-    def _fault(self, node: Any, what: str, hint: str) -> ConfigError:
+    def _fault_at(self, node: Any, what: str, hint: str) -> ConfigError:
         where = f"{self._placed.file}:{node.start_mark.line + 1}"
         return ConfigError(what, where=where, hint=hint)

@@ -58,7 +58,7 @@ class Arrays:
     @property
     def bytes(self) -> int:
         """Size of all arrays in bytes."""
-        return sum(one.nbytes for one in self.arrays.values())
+        return sum(values.nbytes for values in self.arrays.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ class Blob:
         ]
 
     def __len__(self) -> int:
-        """How many byte strings there are."""
+        """The number of byte strings."""
         return len(self.offsets) - 1
 
 
 class Packer:
-    """Collects byte strings, one behind the other: no object is kept for each."""
+    """Collects byte strings, one behind the other, without an object for each."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -125,21 +125,21 @@ def write_arrays(path: Path, content: Arrays) -> None:
     """
     entries: dict[str, tuple[str, list[int], int]] = {}
     position = 0
-    for name, one in content.arrays.items():
+    for name, values in content.arrays.items():
         position = -(-position // _ALIGN) * _ALIGN
-        entries[name] = (one.dtype.str, list(one.shape), position)
-        position += one.nbytes
+        entries[name] = (values.dtype.str, list(values.shape), position)
+        position += values.nbytes
     facts = {"meta": content.meta, "arrays": entries, "size": position}
-    header = json.dumps({**facts, "check": _checksum(content.arrays)}).encode()
+    header = json.dumps({**facts, "check": _edge_checksum(content.arrays)}).encode()
     header += b" " * (-(len(header) + 16) % _ALIGN)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with replacing(path, private=True) as out:
         out.write(_MAGIC + struct.pack("<Q", len(header)) + header)
         written = 0
-        for name, one in content.arrays.items():
+        for name, values in content.arrays.items():
             out.write(b"\0" * (entries[name][2] - written))
-            out.write(np.ascontiguousarray(one).data)
-            written = entries[name][2] + one.nbytes
+            out.write(np.ascontiguousarray(values).data)
+            written = entries[name][2] + values.nbytes
 
 
 def open_arrays(path: Path) -> Arrays:
@@ -160,15 +160,15 @@ def open_arrays(path: Path) -> Arrays:
         try:
             header = json.loads(file.read(length))
             start = 16 + length
-            whole = start + header["size"]
+            expected = start + header["size"]
         except (ValueError, TypeError, KeyError) as error:
             raise StoreError("damaged header", where=str(path), hint="delete it") from error
-        if size != whole:
+        if size != expected:
             raise StoreError("file of arrays is cut off", where=str(path), hint="delete it")
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:
-        arrays = _mapped(mapped, header["arrays"], start)
-        sound = header["check"] == _checksum(arrays)
+        arrays = _map_arrays(mapped, header["arrays"], start)
+        sound = header["check"] == _edge_checksum(arrays)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise StoreError("damaged header", where=str(path), hint="delete it") from error
     if not sound:
@@ -176,20 +176,20 @@ def open_arrays(path: Path) -> Arrays:
     return Arrays(header["meta"], arrays, mapped)
 
 
-def _checksum(arrays: Mapping[str, Array]) -> int:
+def _edge_checksum(arrays: Mapping[str, Array]) -> int:
     """Over the first and the last bytes of each array."""
-    found = 0
-    for one in arrays.values():
-        raw = np.ascontiguousarray(one).reshape(-1).view(np.uint8)
-        found = zlib.crc32(raw[:_EDGE].data, zlib.crc32(raw[-_EDGE:].data, found))
-    return found
+    checksum = 0
+    for values in arrays.values():
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        checksum = zlib.crc32(raw[:_EDGE].data, zlib.crc32(raw[-_EDGE:].data, checksum))
+    return checksum
 
 
-def _mapped(mapped: mmap.mmap, entries: Any, start: int) -> dict[str, Array]:
+def _map_arrays(buffer: mmap.mmap, entries: Any, start: int) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     for name, (dtype, shape, offset) in entries.items():
         count = int(np.prod(shape, dtype=np.int64))
         # A zero-length array may be at the end of the file, where nothing is mapped.
         at = start + offset if count else 0
-        arrays[name] = np.frombuffer(mapped, dtype, count, at).reshape(shape)
+        arrays[name] = np.frombuffer(buffer, dtype, count, at).reshape(shape)
     return arrays

@@ -64,7 +64,7 @@ class Catalog:
         with self._lock:
             state = self._open.get(snapshot)
             if state is None:
-                state = self._load(pair, snapshot)
+                state = self._load_view(pair, snapshot)
                 if state is not None:
                     self._open[snapshot] = state
             return state
@@ -76,14 +76,14 @@ class Catalog:
         """
         with self._lock:
             self._open.pop(snapshot, None)
-            _unlink(self._view_path(pair, snapshot))
-            self._distrusted.update(path.name for path in self._home(pair).glob("*.seg"))
+            _unlink_file(self._view_path(pair, snapshot))
+            self._distrusted.update(path.name for path in self._pair_folder(pair).glob("*.seg"))
 
     def outdate(self, pair: IndexSpec) -> None:
         """Reuse none of the pair's saved segments from now on."""
         with self._lock:
-            for path in self._views(pair):
-                _unlink(path)
+            for path in self._saved_views(pair):
+                _unlink_file(path)
 
     def build(self, pair: IndexSpec, snapshot: str, live: Stamps, read: Read) -> ViewState:
         """The state whose documents have the stamps ``live``, from old segments and new ones.
@@ -98,15 +98,15 @@ class Catalog:
             state = self.saved(pair, snapshot)
             if state is not None:
                 return state
-            kept = self._reusable(pair, live)
-            have = [segment.stamps for segment in kept]
-            missing = np.setdiff1d(live, np.concatenate(have)) if have else live
+            reused = self._reusable_segments(pair, live)
+            covered = [segment.stamps for segment in reused]
+            missing = np.setdiff1d(live, np.concatenate(covered)) if covered else live
             # map() releases each before the next is built: one segment is in memory at a time.
             built = build_segments(read(missing), pair.dimensions)
             fresh = list(map(partial(self._save_segment, pair), built))
-            state = self._save_view(pair, snapshot, [*kept, *fresh], live)
+            state = self._save_view(pair, snapshot, [*reused, *fresh], live)
             self._open[snapshot] = state
-            self._tidy(pair)
+            self._delete_old(pair)
             return state
 
     def purge(self, live: Stamps) -> list[Path]:
@@ -129,58 +129,60 @@ class Catalog:
                 except (OSError, StoreError):
                     gone.append(path)
             for path in gone:
-                _unlink(path)
+                _unlink_file(path)
             for view in self._folder.glob("*/*.view"):
                 names = _segment_names(view)
                 if names is None or not all((view.parent / name).exists() for name in names):
-                    _unlink(view)
+                    _unlink_file(view)
             return [path for path in gone if path.exists()]
 
-    def _home(self, pair: IndexSpec) -> Path:
+    def _pair_folder(self, pair: IndexSpec) -> Path:
         return self._folder / pair.key
 
     def _view_path(self, pair: IndexSpec, snapshot: str) -> Path:
-        return self._home(pair) / f"{snapshot.partition('@')[2]}.view"
+        return self._pair_folder(pair) / f"{snapshot.partition('@')[2]}.view"
 
-    def _load(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
+    def _load_view(self, pair: IndexSpec, snapshot: str) -> ViewState | None:
         try:
             view = open_arrays(self._view_path(pair, snapshot))
             if view.meta["format"] != FORMAT:
                 return None
             segments = [
-                Segment(open_arrays(self._home(pair) / name), name)
+                Segment(open_arrays(self._pair_folder(pair) / name), name)
                 for name in view.meta["segments"]
             ]
         except (OSError, StoreError):
             return None
-        return _state(view, segments)
+        return _view_state(view, segments)
 
-    def _reusable(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
+    def _reusable_segments(self, pair: IndexSpec, live: Stamps) -> list[Segment]:
         """Segments of the newest saved view that a new state should reuse."""
-        newest = max(self._views(pair), key=_age_key, default=None)
+        newest = max(self._saved_views(pair), key=_age_key, default=None)
         names = _segment_names(newest) if newest else None
         try:
-            segments = [Segment(open_arrays(self._home(pair) / name), name) for name in names or ()]
+            segments = [
+                Segment(open_arrays(self._pair_folder(pair) / name), name) for name in names or ()
+            ]
         except (OSError, StoreError):
             return []
-        kept = [
+        usable = [
             segment
             for segment in segments
             if segment.name not in self._distrusted and _dead_share(segment, live) <= _DEAD_SHARE
         ]
-        small = [segment for segment in kept if segment.rows < MAX_ROWS // 2]
+        small = [segment for segment in usable if segment.rows < MAX_ROWS // 2]
         if len(small) >= _MANY:
             total = sum(segment.rows for segment in small)
             merged = {id(segment) for segment in small if segment.rows < total / 4}
-            kept = [segment for segment in kept if id(segment) not in merged]
-        return kept
+            usable = [segment for segment in usable if id(segment) not in merged]
+        return usable
 
-    def _views(self, pair: IndexSpec) -> list[Path]:
-        return list(self._home(pair).glob("*.view"))
+    def _saved_views(self, pair: IndexSpec) -> list[Path]:
+        return list(self._pair_folder(pair).glob("*.view"))
 
     def _save_segment(self, pair: IndexSpec, arrays: Arrays) -> Segment:
         name = f"{uuid.uuid4().hex}.seg"
-        path = self._home(pair) / name
+        path = self._pair_folder(pair) / name
         try:
             write_arrays(path, arrays)
             return Segment(open_arrays(path), name)
@@ -191,7 +193,7 @@ class Catalog:
     def _save_view(
         self, pair: IndexSpec, snapshot: str, segments: Sequence[Segment], live: Stamps
     ) -> ViewState:
-        view = _describe(segments, live, self._options.k1, self._options.b)
+        view = _view_arrays(segments, live, self._options.k1, self._options.b)
         if all(segment.name for segment in segments):
             path = self._view_path(pair, snapshot)
             try:
@@ -199,19 +201,19 @@ class Catalog:
                 view = open_arrays(path)
             except OSError:
                 pass
-        return _state(view, segments)
+        return _view_state(view, segments)
 
-    def _tidy(self, pair: IndexSpec) -> None:
-        """Drop old views and the segments that only they used."""
-        views = sorted(self._views(pair), key=_age_key, reverse=True)
+    def _delete_old(self, pair: IndexSpec) -> None:
+        """Delete old views and the segments that only they used."""
+        views = sorted(self._saved_views(pair), key=_age_key, reverse=True)
         for view in views[_KEPT:]:
-            _unlink(view)
+            _unlink_file(view)
         used = {name for view in views[:_KEPT] for name in _segment_names(view) or ()}
         now = time.time()
-        for path in self._home(pair).glob("*.seg"):
+        for path in self._pair_folder(pair).glob("*.seg"):
             # Another process may be about to refer to a recent one in its view.
             if path.name not in used and now - _age_key(path) > _GRACE_SECONDS:
-                _unlink(path)
+                _unlink_file(path)
 
 
 def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
@@ -228,12 +230,12 @@ def memory_view(pair: IndexSpec, reading: StoredState) -> SegmentView:
     segments = [Segment(arrays) for arrays in built]
     stamps = [segment.stamps for segment in segments]
     live = np.concatenate(stamps) if stamps else np.empty(0, np.int64)
-    described = _describe(segments, live, reading.k1, reading.b)
-    state = _state(described, segments)
+    described = _view_arrays(segments, live, reading.k1, reading.b)
+    state = _view_state(described, segments)
     return SegmentView(reading.snapshot, pair, state, reading.analyzer)
 
 
-def _describe(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
+def _view_arrays(segments: Sequence[Segment], live: Stamps, k1: float, b: float) -> Arrays:
     """The content of a view file: global statistics, impacts under them, dead documents."""
     alive = [np.isin(segment.stamps, live) for segment in segments]
     dead_rows = [
@@ -262,7 +264,7 @@ def _describe(segments: Sequence[Segment], live: Stamps, k1: float, b: float) ->
     return Arrays(meta, arrays)
 
 
-def _state(view: Arrays, segments: Sequence[Segment]) -> ViewState:
+def _view_state(view: Arrays, segments: Sequence[Segment]) -> ViewState:
     parts = [
         ViewSegment(segment, view[f"impacts/{index}"], view.arrays.get(f"dead/{index}"))
         for index, segment in enumerate(segments)
@@ -294,7 +296,7 @@ def _age_key(path: Path) -> float:
         return 0.0
 
 
-def _unlink(path: Path) -> None:
+def _unlink_file(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError:

@@ -90,7 +90,7 @@ class Connections:
                 self._inherited += self._free
                 self._free, self._process = [], os.getpid()
             db = self._free.pop() if self._free else None
-        db = db or self._connect()
+        db = db or self._open_connection()
         try:
             yield db
         except sqlite3.DatabaseError:
@@ -111,7 +111,7 @@ class Connections:
             except sqlite3.OperationalError as error:
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF in _LOCKED:
                     return False
-                raise self._error(error) from error
+                raise self._store_error(error) from error
 
     def _give_back(self, db: sqlite3.Connection) -> None:
         with self._pool:
@@ -121,10 +121,10 @@ class Connections:
                 return
         db.close()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         options = self._options
         if self._read_only:
-            return self._reading()
+            return self._open_reading()
         db = sqlite3.connect(
             self.path,
             timeout=options.busy_seconds,
@@ -145,7 +145,7 @@ class Connections:
             raise
         return db
 
-    def _reading(self) -> sqlite3.Connection:
+    def _open_reading(self) -> sqlite3.Connection:
         if self.path.exists():
             return reading_connection(self.path, self._options.busy_seconds)
         db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -167,12 +167,12 @@ class Connections:
         try:
             yield
         except (sqlite3.DatabaseError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise self._error(error) from error
+            raise self._store_error(error) from error
         except OSError as error:
             raise file_error(error, self.path) from error
 
-    def _error(self, error: sqlite3.DatabaseError | ValueError) -> StoreError:
-        told = file_error(
+    def _store_error(self, error: sqlite3.DatabaseError | ValueError) -> StoreError:
+        failure = file_error(
             error,
             self.path,
             busy=f"it has written for over {self._options.busy_seconds:g} s: wait for it to end, "
@@ -180,7 +180,7 @@ class Connections:
             damaged="restore it from a backup, or delete it and run: ragwright ingest (documents, "
             "chunks and vectors are made again)",
         )
-        if isinstance(told, StoreFullError) and self._options.max_mb:
-            told.what = "no space left for the store; what was committed before is intact"
-            told.hint = "free some space, or raise store.max_mb, and run the same command again"
-        return told
+        if isinstance(failure, StoreFullError) and self._options.max_mb:
+            failure.what = "no space left for the store; what was committed before is intact"
+            failure.hint = "free some space, or raise store.max_mb, and run the same command again"
+        return failure

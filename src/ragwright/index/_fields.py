@@ -45,7 +45,7 @@ def spelling(value: str | int | float | bool) -> str:
     return str(value)
 
 
-def _number(text: str) -> int:
+def _value_hash(text: str) -> int:
     raw = text.encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=8).digest(), "little")
 
@@ -66,8 +66,8 @@ class FieldsBuilder:
             numbers, starts, ends = self._ranges.setdefault(
                 name, (array("q"), array("q"), array("q"))
             )
-            for one in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
-                numbers.append(values.setdefault(spelling(one), len(values)))
+            for item in dict.fromkeys(value) if isinstance(value, tuple) else (value,):
+                numbers.append(values.setdefault(spelling(item), len(values)))
                 starts.append(start)
                 ends.append(end)
 
@@ -76,17 +76,17 @@ class FieldsBuilder:
         names = sorted(self._values)
         arrays: dict[str, Array] = {}
         for index, name in enumerate(names):
-            arrays |= self._field(f"field/{index}", name)
+            arrays |= self._field_arrays(f"field/{index}", name)
         return names, arrays
 
-    def _field(self, prefix: str, name: str) -> dict[str, Array]:
+    def _field_arrays(self, prefix: str, name: str) -> dict[str, Array]:
         values = list(self._values[name])
         numbers, starts, ends = (np.frombuffer(part, np.int64) for part in self._ranges[name])
         lengths = ends - starts
         before = np.cumsum(lengths) - lengths
         rows = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
         owner = np.repeat(numbers, lengths)
-        hashes = np.array([_number(value) for value in values], np.uint64)
+        hashes = np.array([_value_hash(value) for value in values], np.uint64)
         by_hash = np.argsort(hashes, kind="stable")
         place = np.empty_like(by_hash)
         place[by_hash] = np.arange(len(by_hash))
@@ -113,7 +113,7 @@ class FieldIndex:
 
     def of(self, value: str | int | float | bool) -> Rows:
         """Rows with a value, ascending; empty if there is none."""
-        number = np.uint64(_number(spelling(value)))
+        number = np.uint64(_value_hash(spelling(value)))
         at = int(np.searchsorted(self.hashes, number))
         if at == len(self.hashes) or self.hashes[at] != number:
             return self.rows[:0]
@@ -130,16 +130,16 @@ class FieldIndex:
 
 def open_fields(arrays: Arrays) -> dict[str, FieldIndex]:
     """The position lists of a segment, by field."""
-    found = {}
+    fields = {}
     for index, name in enumerate(arrays.meta["fields"]):
         prefix = f"field/{index}"
-        found[name] = FieldIndex(
+        fields[name] = FieldIndex(
             arrays[f"{prefix}.hashes"],
             arrays[f"{prefix}.bounds"],
             arrays[f"{prefix}.rows"],
             unpack(arrays, f"{prefix}.values"),
         )
-    return found
+    return fields
 
 
 def in_range(values: list[str], low: Any, high: Any) -> list[int]:
@@ -151,7 +151,7 @@ def in_range(values: list[str], low: Any, high: Any) -> list[int]:
     bounds = [None if bound is None else spelling(bound) for bound in (low, high)]
     numbers = [None if bound is None else number_of(bound) for bound in bounds]
     numeric = all(n is not None for n, b in zip(numbers, bounds, strict=True) if b is not None)
-    found = []
+    indexes = []
     for index, value in enumerate(values):
         number = number_of(value) if numeric else None
         if number is not None:
@@ -161,8 +161,8 @@ def in_range(values: list[str], low: Any, high: Any) -> list[int]:
             under = bounds[0] is not None and value < bounds[0]
             over = bounds[1] is not None and value[: len(bounds[1])] > bounds[1]
         if not under and not over:
-            found.append(index)
-    return found
+            indexes.append(index)
+    return indexes
 
 
 def number_of(text: str) -> float | None:

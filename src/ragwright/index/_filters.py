@@ -95,7 +95,7 @@ def filter_masks(
         positions = positions_of(segments, known, condition)
         if must_be_held(condition) and not held(positions, masks):
             rest = [other for other in filters if other is not condition]
-            raise unknown_value(condition, segments, _allowed(segments, live, rest))
+            raise unknown_value(condition, segments, _allowed_masks(segments, live, rest))
         for mask, met in zip(masks, positions, strict=True):
             mask &= met.mask()
     return masks
@@ -139,19 +139,19 @@ def positions_of(
     """
     if condition.field not in known and condition.field not in ALWAYS:
         raise unknown_field(condition.field, known)
-    return [Positions(_positions(segment, condition), segment.rows) for segment in segments]
+    return [Positions(_matching_rows(segment, condition), segment.rows) for segment in segments]
 
 
-def _positions(segment: Segment, condition: Filter) -> Rows:
-    rows = _holding(segment, condition)
+def _matching_rows(segment: Segment, condition: Filter) -> Rows:
+    rows = _holding_rows(segment, condition)
     if not condition.exclude:
         return rows
-    left = np.ones(segment.rows, np.bool_)
-    left[rows] = False
-    return np.flatnonzero(left).astype(np.int32)
+    others = np.ones(segment.rows, np.bool_)
+    others[rows] = False
+    return np.flatnonzero(others).astype(np.int32)
 
 
-def _holding(segment: Segment, condition: Filter) -> Rows:
+def _holding_rows(segment: Segment, condition: Filter) -> Rows:
     """Rows whose field holds a value, or one within the bounds."""
     index = segment.fields.get(condition.field)
     if index is None:
@@ -167,7 +167,7 @@ def _holding(segment: Segment, condition: Filter) -> Rows:
     return np.concatenate(lists) if lists else np.empty(0, np.int32)
 
 
-def _allowed(
+def _allowed_masks(
     segments: Sequence[Segment], live: Sequence[Mask], filters: Sequence[Filter]
 ) -> list[Mask]:
     """Live rows that meet the filters, as far as their values exist."""
@@ -175,7 +175,7 @@ def _allowed(
     for condition in filters:
         for mask, segment in zip(masks, segments, strict=True):
             met = np.zeros(len(mask), np.bool_)
-            met[_positions(segment, condition)] = True
+            met[_matching_rows(segment, condition)] = True
             mask &= met
     return masks
 
@@ -211,20 +211,20 @@ def unknown_value(
 
 def value_error(condition: Filter, values: Collection[str]) -> FilterError:
     """The error for a condition whose values are none of these; it names the nearest."""
-    wanted = [spelling(value) for value in condition.values]
+    texts = [spelling(value) for value in condition.values]
     # Case is the most common mistake, and it defeats a comparison of letters.
     folded = {value.casefold(): value for value in sorted(values)}
     near = list(
         dict.fromkeys(
             folded[match]
-            for value in wanted
+            for value in texts
             for match in get_close_matches(value.casefold(), folded, n=3, cutoff=0.5)
         )
     )
-    some = f"nearest: {', '.join(near)}" if near else f"it has: {listed(sorted(values), 10)}"
+    hint = f"nearest: {', '.join(near)}" if near else f"it has: {listed(sorted(values), 10)}"
     return FilterError(
-        f"no chunk has {condition.field} = {' or '.join(repr(v) for v in wanted)}",
-        hint=some if values else None,
+        f"no chunk has {condition.field} = {' or '.join(repr(v) for v in texts)}",
+        hint=hint if values else None,
         field=condition.field,
-        values=wanted,
+        values=texts,
     )

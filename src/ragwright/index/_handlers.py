@@ -53,10 +53,10 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
                 key = (request.snapshot, request.k, request.filters, len(request.vector))
                 dense.setdefault(key, []).append(number)
             else:
-                replies[number] = self._single(request)
+                replies[number] = self._search_one(request)
         for numbers in dense.values():
             group = [requests[number] for number in numbers]
-            for number, reply in zip(numbers, self._dense(group), strict=True):
+            for number, reply in zip(numbers, self._search_dense(group), strict=True):
                 replies[number] = reply
         return replies
 
@@ -70,53 +70,61 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
             rows = self._views.rows(request.snapshot)
             if rows is None or request.channel not in _OWN_CHANNELS:
                 return False
-            total += _cost(request, rows)
+            total += _search_cost(request, rows)
         return total <= QUICK_ROWS
 
-    def _single(self, request: Search) -> SearchReply | RagwrightError:
+    def _search_one(self, request: Search) -> SearchReply | RagwrightError:
         try:
             reply, notes = self._views.answer(
-                request.snapshot, lambda view: _asked(view, request, self._views.channels)
+                request.snapshot, lambda view: _search_view(view, request, self._views.channels)
             )
         except RagwrightError as error:
             return error
         return replace(reply, notes=(*notes, *reply.notes)) if notes else reply
 
-    def _dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
+    def _search_dense(self, group: Sequence[Search]) -> Sequence[SearchReply | RagwrightError]:
         first = group[0]
 
         def ask(view: View) -> list[SearchReply]:
-            vectors = np.stack([_vector(request) for request in group])
-            found = view.dense(vectors, first.k, first.filters)
-            said = view.approximation(first.k, first.filters)
-            return [SearchReply(one, notes=(said,) if said else ()) for one in found]
+            vectors = np.stack([_query_vector(request) for request in group])
+            results = view.dense(vectors, first.k, first.filters)
+            note = view.approximation(first.k, first.filters)
+            return [SearchReply(result, notes=(note,) if note else ()) for result in results]
 
         try:
             replies, notes = self._views.answer(first.snapshot, ask)
         except RagwrightError as error:
             # One bad vector must not fail the others.
-            return [error] if len(group) == 1 else [self._dense([one])[0] for one in group]
-        return [replace(one, notes=(*notes, *one.notes)) for one in replies] if notes else replies
+            return (
+                [error]
+                if len(group) == 1
+                else [self._search_dense([result])[0] for result in group]
+            )
+        return (
+            [replace(result, notes=(*notes, *result.notes)) for result in replies]
+            if notes
+            else replies
+        )
 
 
-def _asked(view: View, request: Search, channels: Channels) -> SearchReply:
+def _search_view(view: View, request: Search, channels: Channels) -> SearchReply:
     if request.channel not in _OWN_CHANNELS:
         return channels.answer(view, request)
     if request.channel == "all":
-        return _listed(view, request)
+        return _listed_chunks(view, request)
     if request.relax is not None:
-        query = _vector(request) if request.channel == "dense" else request.text
+        query = _query_vector(request) if request.channel == "dense" else request.text
         return view.relaxed(query, request.k, request.relax, request.filters)
     return view.keyword_reply(request.text, request.k, request.filters)
 
 
-def _vector(request: Search) -> Matrix:
+def _query_vector(request: Search) -> Matrix:
     if len(request.vector) % 4:
         raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
     return np.frombuffer(request.vector, np.float32)
 
 
-def _listed(view: View, request: Search) -> SearchReply:
+def _listed_chunks(view: View, request: Search) -> SearchReply:
     if request.relax is not None:
         raise RetrieveError(
             "listing every chunk does not support soft filters",
@@ -126,7 +134,7 @@ def _listed(view: View, request: Search) -> SearchReply:
     return SearchReply(tuple((chunk_id, 0.0) for chunk_id in ids))
 
 
-def _cost(request: Search, rows: int) -> float:
+def _search_cost(request: Search, rows: int) -> float:
     """Approximate number of rows that a plain search could scan in the time of this one."""
     if request.channel == "dense":
         cost = rows * max(1.0, len(request.vector) / _PLAIN_BYTES)
@@ -140,7 +148,7 @@ def _cost(request: Search, rows: int) -> float:
     soft = request.relax.soft if request.relax is not None else ()
     if request.relax is not None:
         cost += rows * _RELAX_ROWS
-    for condition in (*request.filters, *(one.condition for one in soft)):
+    for condition in (*request.filters, *(soft_filter.condition for soft_filter in soft)):
         cost += rows * _FILTER_ROWS + len(condition.values) * _VALUE_ROWS
     return cost
 
@@ -161,10 +169,10 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
         """Replies in the order of the requests; one that failed is its error."""
         replies: list[LookupReply | RagwrightError] = []
         for request in requests:
-            replies.append(self._found(request))
+            replies.append(self._look_up_one(request))
         return replies
 
-    def _found(self, request: Lookup) -> LookupReply | RagwrightError:
+    def _look_up_one(self, request: Lookup) -> LookupReply | RagwrightError:
         try:
             reply, notes = self._views.answer(
                 request.snapshot, lambda view: look_up(view, request, self._views.document)
@@ -175,8 +183,8 @@ class LookupHandler(BatchHandler[Lookup, LookupReply]):
 
     def quick(self, requests: Sequence[Lookup]) -> bool:
         """True for up to some hundred chunks without expansion, in views that are open already."""
-        known = all(
+        all_open = all(
             not request.expand and self._views.rows(request.snapshot) is not None
             for request in requests
         )
-        return known and sum(len(request.chunk_ids) for request in requests) <= 150
+        return all_open and sum(len(request.chunk_ids) for request in requests) <= 150

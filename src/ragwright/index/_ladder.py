@@ -60,13 +60,13 @@ class Ladder:
             raise FilterError(
                 "the threshold is not a number", hint="give a number, or leave it out"
             )
-        found: dict[object, tuple[Filter, float, int]] = {}
+        by_key: dict[object, tuple[Filter, float, int]] = {}
         for number, soft in enumerate(relax.soft):
             key = condition_key(soft.condition)
-            first, weight, bits = found.get(key, (soft.condition, 0.0, 0))
-            found[key] = first, max(weight, float(soft.weight)), bits | 1 << number
-        rows = tuple(found.values())
-        weights, unit = _whole(tuple(weight for _, weight, _ in rows))
+            first, weight, bits = by_key.get(key, (soft.condition, 0.0, 0))
+            by_key[key] = first, max(weight, float(soft.weight)), bits | 1 << number
+        rows = tuple(by_key.values())
+        weights, unit = _whole_weights(tuple(weight for _, weight, _ in rows))
         try:
             float(sum(weights) * unit)
         except OverflowError:
@@ -89,10 +89,10 @@ class Ladder:
         """The levels of many sets of conditions."""
         if all(bits == 1 << place for place, bits in enumerate(self.bits)):
             return list(map(int, steps))
-        found = np.zeros(len(steps), np.int64)
+        levels = np.zeros(len(steps), np.int64)
         for place, bits in enumerate(self.bits):
-            found[(steps >> place & 1) == 1] |= bits
-        return list(map(int, found))
+            levels[(steps >> place & 1) == 1] |= bits
+        return list(map(int, levels))
 
     def step(self, rung: int) -> int:
         """The set of conditions of a level; the inverse of :meth:`asked`."""
@@ -112,13 +112,13 @@ def summed(weights: Sequence[int], steps: Bits) -> Totals:
 
 
 @lru_cache(maxsize=256)
-def _whole(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
+def _whole_weights(weights: tuple[float, ...]) -> tuple[tuple[int, ...], Fraction]:
     """Weights as multiples of their greatest common unit."""
     exact = [Fraction(repr(weight)) for weight in weights]
-    scale = math.lcm(*(one.denominator for one in exact))
-    whole = [int(one * scale) for one in exact]
-    common = math.gcd(*whole) or 1
-    return tuple(one // common for one in whole), Fraction(common, scale)
+    scale = math.lcm(*(weight.denominator for weight in exact))
+    multiples = [int(weight * scale) for weight in exact]
+    common = math.gcd(*multiples) or 1
+    return tuple(weight // common for weight in multiples), Fraction(common, scale)
 
 
 def condition_key(condition: Filter) -> object:
@@ -145,18 +145,20 @@ def rungs_of(relax: Relaxation, rungs: Sequence[int]) -> tuple[RelaxationLevel, 
     ladder = Ladder.of(relax)
     steps = {rung: ladder.step(rung) for rung in set(rungs)}
     weights = ladder.totals(np.array(list(steps.values()), np.int64)).tolist()
-    known = {}
+    levels = {}
     for (rung, step), weight in zip(steps.items(), weights, strict=True):
         parts: tuple[list[Filter], list[Filter]] = ([], [])
         for place, condition in enumerate(ladder.conditions):
             parts[not step >> place & 1].append(condition)
-        known[rung] = RelaxationLevel(float(weight * ladder.unit), tuple(parts[0]), tuple(parts[1]))
-    return tuple(known[rung] for rung in rungs)
+        levels[rung] = RelaxationLevel(
+            float(weight * ladder.unit), tuple(parts[0]), tuple(parts[1])
+        )
+    return tuple(levels[rung] for rung in rungs)
 
 
 @dataclass(frozen=True, slots=True)
 class RungRate:
-    """How often a combination of soft filters on certain fields had no chunk.
+    """The share of searches in which a combination of soft filters on certain fields had no chunk.
 
     Attributes:
         fields: Fields of the combination, sorted, one entry per filter: two topics are
@@ -191,7 +193,7 @@ def rung_rates(
     Raises:
         FilterError: As in :meth:`View.relaxed`.
     """
-    asked: dict[tuple[str, ...], int] = {}
+    searched: dict[tuple[str, ...], int] = {}
     empty: dict[tuple[str, ...], int] = {}
     for relax, counted in searches:
         ladder = Ladder.of(relax)
@@ -199,14 +201,14 @@ def rung_rates(
         size = len(ladder.conditions)
         some = {0, *(1 << place for place in range(size)), (1 << size) - 1}
         every = range(1 << size) if 1 << size <= _MOST_COMBINATIONS else sorted(some)
-        held = np.array(steps, np.int64)
+        occurring = np.array(steps, np.int64)
         for step in every:
             if not step and not relax.unfiltered and size:
                 continue
             picked = [c.field for at, c in enumerate(ladder.conditions) if step >> at & 1]
             fields = tuple(sorted(picked))
-            asked[fields] = asked.get(fields, 0) + 1
-            if not ((held & step) == step).any():
+            searched[fields] = searched.get(fields, 0) + 1
+            if not ((occurring & step) == step).any():
                 empty[fields] = empty.get(fields, 0) + 1
-    order = sorted(asked, key=lambda fields: (-len(fields), fields))
-    return tuple(RungRate(fields, asked[fields], empty.get(fields, 0)) for fields in order)
+    order = sorted(searched, key=lambda fields: (-len(fields), fields))
+    return tuple(RungRate(fields, searched[fields], empty.get(fields, 0)) for fields in order)

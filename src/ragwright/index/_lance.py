@@ -122,7 +122,7 @@ class LanceStore(Store):
                 self._path.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._db, self._session = lance.connect(self._where, self._options.cache_mb)
             self._tables = OpenTables(self._db)
-            facts = self._facts()
+            facts = self._store_facts()
         version = int(facts.get("schema", 0))
         if version != lance.SCHEMA_VERSION:
             newer = version > lance.SCHEMA_VERSION
@@ -135,7 +135,7 @@ class LanceStore(Store):
                 else "move the store's folder away, then run: ragwright ingest",
             )
 
-    def _facts(self) -> dict[str, str]:
+    def _store_facts(self) -> dict[str, str]:
         """Identity and schema version; written by the first process."""
         names = ["store", "schema"]
         values = [secrets.token_hex(8), str(lance.SCHEMA_VERSION)]
@@ -157,76 +157,80 @@ class LanceStore(Store):
         rows = lance.select(table, ["name", "value"]).to_pylist()
         return {row["name"]: row["value"] for row in reversed(rows)}
 
-    def _documents(self, pair: IndexSpec) -> Any | None:
+    def _documents_table(self, pair: IndexSpec) -> Any | None:
         return self._tables.opened(f"documents_{pair.key}")
 
-    def _chunks(self, pair: IndexSpec) -> Any | None:
+    def _chunks_table(self, pair: IndexSpec) -> Any | None:
         return self._tables.opened(f"chunks_{pair.key}")
 
     def _make_tables(self, pair: IndexSpec) -> tuple[Any, Any]:
-        self._declare(pair)
+        self._declare_pair(pair)
         self._tables.created(f"values_{pair.key}", lance.values_schema())
         chunks = self._tables.created(f"chunks_{pair.key}", lance.chunks_schema(pair))
         documents = self._tables.created(f"documents_{pair.key}", lance.documents_schema())
         return documents, chunks
 
-    def _declare(self, pair: IndexSpec) -> None:
+    def _declare_pair(self, pair: IndexSpec) -> None:
         """Name the pair among the facts of the store, before it has tables."""
         if pair.key in self._declared:
             return
-        if all(known.key != pair.key for known in self._known_pairs()):
+        if all(other.key != pair.key for other in self._known_pairs()):
             row = {"name": [f"pair {pair.key}"], "value": [json.dumps(asdict(pair))]}
             self._tables["facts"].add(lance.arrow_table(row, lance.facts_schema()))
         self._declared.add(pair.key)
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
-        return {lance.from_string(row["name"]): row["hash"] for row in self._all(pair, "hash")}
+        return {lance.from_string(row["name"]): row["hash"] for row in self._all_rows(pair, "hash")}
 
     def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
         """The same for some ids only; reads no others."""
         keys = {text_hash(name): name for name in document_ids}
         with lance.explained(self._where):
-            table = self._documents(pair)
+            table = self._documents_table(pair)
             if table is None:
                 return frozenset()
-            found = [rows_of(table, ["key"], one) for one in lance.one_of("key", keys, _KEYS)]
-        return frozenset(keys[row["key"]] for rows in found for row in rows)
+            blocks = [
+                rows_of(table, ["key"], condition) for condition in lance.one_of("key", keys, _KEYS)
+            ]
+        return frozenset(keys[row["key"]] for rows in blocks for row in rows)
 
     def holds(self, pair: IndexSpec) -> bool:
         """True where the pair holds at least one document."""
         with lance.explained(self._where):
-            table = self._documents(pair)
+            table = self._documents_table(pair)
             return table is not None and table.count_rows() > 0
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> root it was ingested from, for pruning."""
         return {
             lance.from_string(row["name"]): lance.from_string(row["root"])
-            for row in self._all(pair, "root")
+            for row in self._all_rows(pair, "root")
         }
 
-    def _all(self, pair: IndexSpec, column: str) -> list[dict[str, Any]]:
+    def _all_rows(self, pair: IndexSpec, column: str) -> list[dict[str, Any]]:
         with lance.explained(self._where):
-            table = self._documents(pair)
+            table = self._documents_table(pair)
             if table is None:
                 return []
             return list(lance.select(table, ["name", column]).to_pylist())
 
     def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
         """Vectors already stored under (embedder, chunk key), in whichever pair."""
-        found: dict[str, Matrix] = {}
+        vectors_by_key: dict[str, Matrix] = {}
         for pair in self.pairs():
-            missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in found]
+            missing = [hash_ for hash_ in dict.fromkeys(hashes) if hash_ not in vectors_by_key]
             if pair.embedder != embedder or not pair.dimensions or not missing:
                 continue
             with lance.explained(self._where):
-                table = self._chunks(pair)
+                table = self._chunks_table(pair)
                 for condition in lance.one_of("vector_key", missing):
                     rows = lance.select(table, ["vector_key", "vector"], condition)
                     vectors = matrix(rows["vector"])
-                    found |= dict(zip(rows["vector_key"].to_pylist(), vectors, strict=True))
-        return found
+                    vectors_by_key |= dict(
+                        zip(rows["vector_key"].to_pylist(), vectors, strict=True)
+                    )
+        return vectors_by_key
 
     def upsert(
         self, pair: IndexSpec, batch: Sequence[IndexedDocument], root: str = ""
@@ -242,17 +246,17 @@ class LanceStore(Store):
         keys = [text_hash(item.document.id) for item in batch]
         with lance.explained(self._where):
             documents, chunks = self._make_tables(pair)
-            known = self._entries(documents, keys)
+            stored = self._entries_of(documents, keys)
             differs: list[tuple[IndexedDocument, str]] = []
             replaces = False
             for key, item in zip(keys, batch, strict=True):
-                old, hash_ = known.get(key), item.content_hash()
+                old, hash_ = stored.get(key), item.content_hash()
                 source = lance.as_string(item.document.source)
                 if old is None or (old.hash, old.source) != (hash_, source):
                     differs.append((item, hash_))
                     replaces |= old is not None
             if not differs:
-                self._move(documents, list(known.values()), root)
+                self._change_root(documents, list(stored.values()), root)
                 return WriteCounts(unchanged=len(batch))
             prepared = ready(pair, differs, analyzer)
             stamps = [secrets.randbits(62) for _ in prepared]
@@ -263,50 +267,50 @@ class LanceStore(Store):
             described = document_rows(prepared, stamps, root)
             added = 0
             if not replaces:
-                added = self._merge(documents, described, replace=False).num_inserted_rows
+                added = self._merge_documents(documents, described, replace=False).num_inserted_rows
             if added == len(stamps):  # nothing was there: no other process can have interfered
-                self._move(documents, list(known.values()), root)
-                same = len(batch) - added
-                return WriteCounts(added=added, unchanged=same, chunks_added=rows.num_rows)
-            merged = self._merge(documents, described, replace=True)
-            now = self._entries(documents, keys)
-            self._move(documents, list(now.values()), root)
-            live = {entry.stamp for entry in now.values()}
-            lost = [entry for entry in known.values() if entry.stamp not in live]
+                self._change_root(documents, list(stored.values()), root)
+                unchanged = len(batch) - added
+                return WriteCounts(added=added, unchanged=unchanged, chunks_added=rows.num_rows)
+            merged = self._merge_documents(documents, described, replace=True)
+            present = self._entries_of(documents, keys)
+            self._change_root(documents, list(present.values()), root)
+            live = {entry.stamp for entry in present.values()}
+            lost = [entry for entry in stored.values() if entry.stamp not in live]
             # Also ours if another process stored the same document first.
             dead = [entry.stamp for entry in lost] + [s for s in stamps if s not in live]
-            self._delete(chunks, "stamp", dead)
-        own = set(stamps)
+            self._delete_rows(chunks, "stamp", dead)
+        written = set(stamps)
         added, changed = added + merged.num_inserted_rows, merged.num_updated_rows
         return WriteCounts(
             added=added,
             changed=changed,
             unchanged=len(batch) - added - changed,
-            chunks_added=sum(entry.chunks for entry in now.values() if entry.stamp in own),
+            chunks_added=sum(entry.chunks for entry in present.values() if entry.stamp in written),
             chunks_removed=sum(entry.chunks for entry in lost),
         )
 
-    def _merge(self, documents: Any, rows: Any, *, replace: bool) -> Any:
+    def _merge_documents(self, documents: Any, rows: Any, *, replace: bool) -> Any:
         """Insert documents with new keys and, in twice the time, replace those that differ."""
         merge = documents.merge_insert("key").when_not_matched_insert_all().use_index(False)
         if replace:
             merge = merge.when_matched_update_all(where=_CHANGED)
-        done = lance.retried(lambda: merge.execute(rows), self._where)
+        result = lance.retried(lambda: merge.execute(rows), self._where)
         self._merges += 1
         if self._merges % self._sizes.joined == 0:
             with suppress(OSError, RuntimeError, ValueError):  # a later one, or maintenance
                 documents.optimize()
-        return done
+        return result
 
-    def _entries(self, documents: Any, keys: Sequence[str]) -> dict[str, _Entry]:
-        found = {}
+    def _entries_of(self, documents: Any, keys: Sequence[str]) -> dict[str, _Entry]:
+        entries = {}
         columns = ["key", "stamp", "hash", "source", "root", "chunks"]
         for condition in lance.one_of("key", keys, _KEYS):
             for row in lance.select(documents, columns, condition).to_pylist():
-                found[row["key"]] = _Entry(**row)
-        return found
+                entries[row["key"]] = _Entry(**row)
+        return entries
 
-    def _move(self, documents: Any, entries: Sequence[_Entry], root: str) -> None:
+    def _change_root(self, documents: Any, entries: Sequence[_Entry], root: str) -> None:
         """Remember another root for documents that are otherwise unchanged."""
         value = lance.as_string(root)
         moved = [entry.key for entry in entries if entry.root != value]
@@ -316,14 +320,14 @@ class LanceStore(Store):
                 self._where,
             )
 
-    def _delete(self, table: Any, column: str, values: Sequence[int | str]) -> int:
+    def _delete_rows(self, table: Any, column: str, values: Sequence[int | str]) -> int:
         removed = 0
         for condition in lance.one_of(column, values):
-            done = lance.retried(
+            result = lance.retried(
                 lambda where=condition: table.delete(where),  # type: ignore[misc]
                 self._where,
             )
-            removed += int(done.num_deleted_rows)
+            removed += int(result.num_deleted_rows)
         return removed
 
     def remove(
@@ -340,24 +344,28 @@ class LanceStore(Store):
         counts = WriteCounts()
         keys = [text_hash(name) for name in dict.fromkeys(document_ids)]
         with lance.explained(self._where):
-            for one in self._known_pairs() if pair is None else [pair]:
-                documents, chunks = self._documents(one), self._chunks(one)
+            for target in self._known_pairs() if pair is None else [pair]:
+                documents, chunks = self._documents_table(target), self._chunks_table(target)
                 if documents is None or chunks is None:
                     continue
-                stamps = [entry.stamp for entry in self._entries(documents, keys).values()]
-                removed = self._delete(documents, "stamp", stamps)
-                dropped = self._delete(chunks, "stamp", stamps)
+                stamps = [entry.stamp for entry in self._entries_of(documents, keys).values()]
+                removed = self._delete_rows(documents, "stamp", stamps)
+                dropped = self._delete_rows(chunks, "stamp", stamps)
                 if purge:
-                    self._sweep(documents, chunks, grace=_GRACE_SECONDS if self._remote else 0)
+                    self._sweep_orphans(
+                        documents, chunks, grace=_GRACE_SECONDS if self._remote else 0
+                    )
                 counts += WriteCounts(removed=removed, chunks_removed=dropped)
             if purge:
-                self._purge()
+                self._purge_tables()
         return counts
 
-    def _purge(self) -> None:
+    def _purge_tables(self) -> None:
         """Remove deleted rows and earlier versions from every table, and build its indexes anew."""
         for pair in self._known_pairs():
-            self._values.renew(pair, self._chunks(pair), self._tables.opened(f"values_{pair.key}"))
+            self._values.renew(
+                pair, self._chunks_table(pair), self._tables.opened(f"values_{pair.key}")
+            )
         for name in self._tables.names():
             table = self._tables.opened(name)
             if table is not None:
@@ -367,7 +375,7 @@ class LanceStore(Store):
         for pair in self.pairs():
             self.settle(pair)
 
-    def _sweep(self, documents: Any, chunks: Any, *, grace: int = _GRACE_SECONDS) -> None:
+    def _sweep_orphans(self, documents: Any, chunks: Any, *, grace: int = _GRACE_SECONDS) -> None:
         """Delete chunks that no document refers to and that no writer is about to use.
 
         A writer may use those that were written less than ``grace`` seconds ago.
@@ -375,21 +383,21 @@ class LanceStore(Store):
         before = time.time_ns() - grace * 10**9
         old = lance.select(chunks, ["stamp"], f"written < {before}")["stamp"].to_numpy()
         live = lance.select(documents, ["stamp"])["stamp"].to_numpy()
-        self._delete(chunks, "stamp", np.setdiff1d(old, live).tolist())
+        self._delete_rows(chunks, "stamp", np.setdiff1d(old, live).tolist())
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state; equal content has the same name in any store."""
         with lance.explained(self._where):
-            return snapshot_name(pair, self._present(pair).digest, self._options)
+            return snapshot_name(pair, self._present_totals(pair).digest, self._options)
 
-    def _present(self, pair: IndexSpec) -> Totals:
-        table = self._documents(pair)
+    def _present_totals(self, pair: IndexSpec) -> Totals:
+        table = self._documents_table(pair)
         if table is None:
             return Totals(total_digest(()), 0, 0, 0)
         version = table.version
-        held = self._totals.get(pair.key)
-        if held is not None and held[0] == version:
-            return held[1]
+        cached = self._totals.get(pair.key)
+        if cached is not None and cached[0] == version:
+            return cached[1]
         totals = totals_of(table)
         if table.version == version:
             self._totals[pair.key] = (version, totals)
@@ -398,14 +406,14 @@ class LanceStore(Store):
     def view(self, pair: IndexSpec, snapshot: str | None = None) -> View:
         """A view of the present state, or of the named one while its versions are kept."""
         with lance.explained(self._where):
-            if self._documents(pair) is None:
+            if self._documents_table(pair) is None:
                 self._make_tables(pair)
-            name = snapshot or snapshot_name(pair, self._present(pair).digest, self._options)
-            following = snapshot is None
-            reopen = Reopening(lambda name: self.pinned(pair, name), name, following=following)
+            name = snapshot or snapshot_name(pair, self._present_totals(pair).digest, self._options)
+            newest = snapshot is None
+            reopen = Reopening(lambda name: self.pinned(pair, name), name, following=newest)
             analyzer = self._analyzers.of(pair)
-            how = Answering(self._options, self._sizes, self._where)
-            view = LanceView(name, pair, reopen, analyzer, how)
+            settings = Answering(self._options, self._sizes, self._where)
+            view = LanceView(name, pair, reopen, analyzer, settings)
             view.snapshot = reopen.name
             return view
 
@@ -419,26 +427,26 @@ class LanceStore(Store):
             SnapshotGoneError: Its versions are no longer kept.
         """
         facts = search_facts(self._tables.fresh("facts"), pair)
-        found = pin(self._tables.fresh, pair, self._where)
-        current = snapshot_name(pair, found.totals.digest, self._options)
+        state = pin(self._tables.fresh, pair, self._where)
+        current = snapshot_name(pair, state.totals.digest, self._options)
         if name and name != current:
             try:
-                found = pin(self._tables.fresh, pair, self._where, tag_of(name))
+                state = pin(self._tables.fresh, pair, self._where, tag_of(name))
             except SnapshotGoneError:
                 raise snapshot_gone(name, current, self._where) from None
-            return name, found, facts
-        self._tag(found, current)
-        return current, found, facts
+            return name, state, facts
+        self._tag_state(state, current)
+        return current, state, facts
 
-    def _tag(self, found: Pinned, snapshot: str) -> None:
+    def _tag_state(self, state: Pinned, snapshot: str) -> None:
         """Keep the versions of a state that was opened, so that a pinned run can continue."""
-        for table in (found.documents, found.chunks):
+        for table in (state.documents, state.chunks):
             tag, version = tag_of(snapshot), table.version
             try:
-                held = table.tags.list().get(tag)
-                if held is None:
+                existing = table.tags.list().get(tag)
+                if existing is None:
                     table.tags.create(tag, version)
-                elif int(held["version"]) != version:
+                elif int(existing["version"]) != version:
                     table.tags.update(tag, version)
             except (OSError, RuntimeError, ValueError):
                 # Reading needs no right to write; the state is then kept for an hour only.
@@ -450,19 +458,19 @@ class LanceStore(Store):
         Chunks that a crashed writer left more than an hour ago are removed.
         """
         with lance.explained(self._where):
-            documents, chunks = self._documents(pair), self._chunks(pair)
+            documents, chunks = self._documents_table(pair), self._chunks_table(pair)
             if documents is None or chunks is None or not documents.count_rows():
                 return
-            self._sweep(documents, chunks)
+            self._sweep_orphans(documents, chunks)
             facts = search_facts(self._tables.fresh("facts"), pair)
             if chunks.count_rows() < self._sizes.indexed:
                 upkeep.compact([documents, chunks], self._where)
             elif upkeep.due(chunks, self._options, facts, self._sizes.stale):
                 lists = upkeep.build(documents, chunks, self._options, facts, self._where)
-                told = upkeep.measured(
+                measurements = upkeep.measured(
                     pin(self._tables.fresh, pair, self._where), self._options, lists
                 )
-                self._tell(f"search {pair.key}", json.dumps(told))
+                self._set_fact(f"search {pair.key}", json.dumps(measurements))
             else:
                 return
             upkeep.retire([documents, chunks], self._where)
@@ -472,7 +480,7 @@ class LanceStore(Store):
         if self._options.maintain == "ingest":
             self.settle(pair)
 
-    def _tell(self, name: str, value: str) -> None:
+    def _set_fact(self, name: str, value: str) -> None:
         """Set a property of the store."""
         facts = self._tables["facts"]
         lance.retried(lambda: facts.delete(f"name = {lance.literal(name)}"), self._where)
@@ -483,21 +491,21 @@ class LanceStore(Store):
     def reading(self, pair: IndexSpec) -> Iterator[StoredState]:
         """The stored rows of the present state; only their stamps are kept in memory."""
         with lance.explained(self._where):
-            table = self._documents(pair)
+            table = self._documents_table(pair)
             stamps = np.sort(stamps_of(table)) if table else np.empty(0, np.int64)
             yield StoredState(
                 self.snapshot(pair),
-                lambda: self._unmoved(pair, stamps),
+                lambda: self._read_unmoved(pair, stamps),
                 self._analyzers.of(pair),
                 self._options.k1,
                 self._options.b,
                 pair.dimensions,
-                self._present(pair).chunks <= _IN_MEMORY,
+                self._present_totals(pair).chunks <= _IN_MEMORY,
             )
 
-    def _unmoved(self, pair: IndexSpec, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
+    def _read_unmoved(self, pair: IndexSpec, stamps: NDArray[np.int64]) -> Iterator[StoredDocument]:
         try:
-            yield from self._read(pair, stamps)
+            yield from self._read_documents(pair, stamps)
         except _MovedError as error:
             raise StoreBusyError(
                 "documents were replaced while they were read",
@@ -505,15 +513,17 @@ class LanceStore(Store):
                 hint="try again when less is being written",
             ) from error
 
-    def _read(self, pair: IndexSpec, wanted: NDArray[np.int64]) -> Iterator[StoredDocument]:
+    def _read_documents(
+        self, pair: IndexSpec, stamps: NDArray[np.int64]
+    ) -> Iterator[StoredDocument]:
         """Documents with these stamps and their chunks; :class:`_MovedError` if some are gone."""
-        documents, chunks = self._documents(pair), self._chunks(pair)
+        documents, chunks = self._documents_table(pair), self._chunks_table(pair)
         columns = ["stamp", "chunks", *COLUMNS]
         chunk_columns = [
             field for field in lance.chunks_schema(pair).names if field not in _SEARCHED
         ]
-        for start in range(0, len(wanted), _BLOCK):
-            block = wanted[start : start + _BLOCK].tolist()
+        for start in range(0, len(stamps), _BLOCK):
+            block = stamps[start : start + _BLOCK].tolist()
             condition = next(lance.one_of("stamp", block))
             heads = {row["stamp"]: row for row in rows_of(documents, columns, condition)}
             if len(heads) != len(block):
@@ -522,10 +532,10 @@ class LanceStore(Store):
             for row in rows_of(chunks, chunk_columns, condition):
                 pieces.setdefault(row["stamp"], []).append((row["ordinal"], stored_chunk(row)))
             for stamp in block:
-                found = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
-                if len(found) != heads[stamp]["chunks"]:
+                chunks_of = sorted(pieces.get(stamp, ()), key=lambda piece: piece[0])
+                if len(chunks_of) != heads[stamp]["chunks"]:
                     raise _MovedError
-                yield stored_document(heads[stamp], COLUMNS, [chunk for _, chunk in found])
+                yield stored_document(heads[stamp], COLUMNS, [chunk for _, chunk in chunks_of])
 
     def documents(self, pair: IndexSpec) -> Iterator[Document]:
         """Stored documents by id, a block of them in memory at a time."""
@@ -533,27 +543,31 @@ class LanceStore(Store):
         for start in range(0, len(names), 20):
             keys = [text_hash(name) for name in names[start : start + 20]]
             with lance.explained(self._where):
-                rows = rows_of(self._documents(pair), COLUMNS, next(lance.one_of("key", keys)))
-            yield from sorted(map(_document, rows), key=lambda document: document.id)
+                rows = rows_of(
+                    self._documents_table(pair), COLUMNS, next(lance.one_of("key", keys))
+                )
+            yield from sorted(map(_document_of_row, rows), key=lambda document: document.id)
 
     def document(self, document_id: str) -> Document | None:
         """One stored document (the last one written, if pairs differ), or None."""
         condition = next(lance.one_of("key", [text_hash(document_id)]))
-        found: list[dict[str, Any]] = []
+        rows: list[dict[str, Any]] = []
         for pair in self.pairs():
             with lance.explained(self._where):
-                found += rows_of(self._documents(pair), ["written", *COLUMNS], condition)
-        newest = max(found, key=lambda row: int(row["written"]), default=None)
-        return _document(newest) if newest else None
+                rows += rows_of(self._documents_table(pair), ["written", *COLUMNS], condition)
+        newest = max(rows, key=lambda row: int(row["written"]), default=None)
+        return _document_of_row(newest) if newest else None
 
     def pairs(self) -> Sequence[IndexSpec]:
         """Every pair that holds at least one document."""
         with lance.explained(self._where):
             pairs = self._known_pairs()
-            return [p for p in pairs if (t := self._documents(p)) is not None and t.count_rows()]
+            return [
+                p for p in pairs if (t := self._documents_table(p)) is not None and t.count_rows()
+            ]
 
     def _known_pairs(self) -> list[IndexSpec]:
-        """Every pair that has tables."""
+        """All pairs that have tables."""
         rows = lance.select(self._tables["facts"], ["name", "value"]).to_pylist()
         settings = {row["name"]: row["value"] for row in rows if row["name"][:5] == "pair "}
         return [IndexSpec(**json.loads(value)) for value in settings.values()]
@@ -563,5 +577,5 @@ class LanceStore(Store):
         self._totals.clear()
 
 
-def _document(row: Mapping[str, Any]) -> Document:
+def _document_of_row(row: Mapping[str, Any]) -> Document:
     return document_of(row, COLUMNS)

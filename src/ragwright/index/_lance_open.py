@@ -57,19 +57,19 @@ class OpenTables:
                 if name in self._tables:
                     break
                 try:
-                    made = self._open(name, again=attempt >= _READS // 2) or make()
+                    table = self._open_existing(name, again=attempt >= _READS // 2) or make()
                 except (OSError, RuntimeError, ValueError):
                     # Another process is making it: listed, but not yet to be opened.
                     if attempt == _READS - 1:
                         raise
                     time.sleep(0.05)
                 else:
-                    if made is None:
+                    if table is None:
                         return None
-                    self._tables[name] = made
+                    self._tables[name] = table
             return self._tables[name]
 
-    def _open(self, name: str, *, again: bool) -> Any | None:
+    def _open_existing(self, name: str, *, again: bool) -> Any | None:
         """The table, None where there is none; with ``again`` also where it has no version."""
         if name not in self.names():
             return None

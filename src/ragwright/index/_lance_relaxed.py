@@ -22,7 +22,7 @@ from ._lance_where import Conditions, Where
 
 
 @dataclass(frozen=True, slots=True)
-class _Class:
+class _WeightClass:
     """Chunks of one weight: condition, number of chunks, and that of each combination."""
 
     where: Where
@@ -53,31 +53,31 @@ def climb(
     counts: dict[int, int] = {}
     have = 0
     # Then the counts of scalar indexes are the ladder: every chunk has a similarity.
-    plain = isinstance(scoring, DenseScoring) and relax.threshold is None
-    classes = iter([_Class(where, {} if soft else {0: where.rows})])
+    countable = isinstance(scoring, DenseScoring) and relax.threshold is None
+    classes = iter([_WeightClass(where, {} if soft else {0: where.rows})])
     if soft and where.rows > scoring.read:
-        classes = _classes(conditions, where, soft, ladder, relax)
-    for one in classes:
-        known = plain and bool(one.steps)
-        if known and k < 1:
-            counts |= one.steps
+        classes = _weight_classes(conditions, where, soft, ladder, relax)
+    for weight_class in classes:
+        count_known = countable and bool(weight_class.steps)
+        if count_known and k < 1:
+            counts |= weight_class.steps
             continue
-        if one.where.rows <= scoring.read or k < 1 or (scoring.exact and not plain):
-            found = scoring.every(one.where.sql, soft)
+        if weight_class.where.rows <= scoring.read or k < 1 or (scoring.exact and not countable):
+            scored = scoring.every(weight_class.where.sql, soft)
         else:
-            found = scoring.best(one.where, k - have, soft)
-        found = _over(found, relax, bool(soft))
-        counts |= one.steps if known else _counted(found)
-        parts.append(found)
-        have += len(found.ids)
+            scored = scoring.best(weight_class.where, k - have, soft)
+        scored = _over_threshold(scored, relax, bool(soft))
+        counts |= weight_class.steps if count_known else _step_counts(scored)
+        parts.append(scored)
+        have += len(scored.ids)
         if 0 < k <= have:
             break
-    return _listed(joined(parts), counts, ladder, k)
+    return _relaxed_reply(joined(parts), counts, ladder, k)
 
 
-def _classes(
+def _weight_classes(
     conditions: Conditions, where: Where, soft: Sequence[str], ladder: Ladder, relax: Relaxation
-) -> Iterator[_Class]:
+) -> Iterator[_WeightClass]:
     """Classes that have chunks, heaviest first.
 
     Best first over a tree: each level decides one condition, heavy ones first, and a node with
@@ -85,14 +85,16 @@ def _classes(
     difference, so a node costs one count.
     """
     order = sorted(range(len(soft)), key=lambda at: -ladder.weights[at])
-    left = [sum(ladder.weights[at] for at in order[depth:]) for depth in range(len(order) + 1)]
-    heap = [(-left[0], 0, 0, 0, 0, where)]
-    made = 0
+    weight_below = [
+        sum(ladder.weights[at] for at in order[depth:]) for depth in range(len(order) + 1)
+    ]
+    heap = [(-weight_below[0], 0, 0, 0, 0, where)]
+    serial = 0
     weight, leaves = 0, list[tuple[int, Where]]()
     while heap:
         upper, _, depth, step, met, node = heapq.heappop(heap)
         if leaves and -upper < weight:
-            yield _class(leaves)
+            yield _joined_class(leaves)
             leaves = []
         if depth == len(order):
             if step or relax.unfiltered:
@@ -100,28 +102,28 @@ def _classes(
                 leaves.append((step, node))
             continue
         at = order[depth]
-        both = lance.both(node.sql, soft[at])
-        there = conditions.count(both)
+        both_sql = lance.both(node.sql, soft[at])
+        there = conditions.count(both_sql)
         misses = lance.both(node.sql, f"NOT ({soft[at]})")
         for sql, rows, bit, more in (
-            (both, there, 1 << at, ladder.weights[at]),
+            (both_sql, there, 1 << at, ladder.weights[at]),
             (misses, node.rows - there, 0, 0),
         ):
             if rows:
-                made += 1
-                child = (-(met + more + left[depth + 1]), made, depth + 1, step | bit)
+                serial += 1
+                child = (-(met + more + weight_below[depth + 1]), serial, depth + 1, step | bit)
                 heapq.heappush(heap, (*child, met + more, Where(sql, rows)))
     if leaves:
-        yield _class(leaves)
+        yield _joined_class(leaves)
 
 
-def _class(leaves: Sequence[tuple[int, Where]]) -> _Class:
+def _joined_class(leaves: Sequence[tuple[int, Where]]) -> _WeightClass:
     sql = " OR ".join(f"({where.sql})" for _, where in leaves)
     rows = sum(where.rows for _, where in leaves)
-    return _Class(Where(sql, rows), {step: where.rows for step, where in leaves})
+    return _WeightClass(Where(sql, rows), {step: where.rows for step, where in leaves})
 
 
-def _over(found: Found, relax: Relaxation, any_soft: bool) -> Found:
+def _over_threshold(found: Found, relax: Relaxation, any_soft: bool) -> Found:
     """The chunks over the threshold that may count."""
     good = np.ones(len(found.ids), np.bool_)
     if relax.threshold is not None:
@@ -131,17 +133,17 @@ def _over(found: Found, relax: Relaxation, any_soft: bool) -> Found:
     if good.all():
         return found
     at = np.flatnonzero(good)
-    return Found([found.ids[one] for one in at.tolist()], found.scores[at], found.steps[at])
+    return Found([found.ids[place] for place in at.tolist()], found.scores[at], found.steps[at])
 
 
-def _counted(found: Found) -> dict[int, int]:
+def _step_counts(found: Found) -> dict[int, int]:
     steps, counts = np.unique(found.steps, return_counts=True)
     return dict(zip(steps.tolist(), counts.tolist(), strict=True))
 
 
-def _listed(found: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> SearchReply:
+def _relaxed_reply(found: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> SearchReply:
     """The reply: candidates in order, their rungs, and the ladder down to the last candidate."""
-    counts = dict(counts) or _counted(found)
+    counts = dict(counts) or _step_counts(found)
     if not counts:
         return SearchReply(())
     steps = list(counts)
@@ -154,9 +156,9 @@ def _listed(found: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> 
         lowest = weights[int(found.steps[order[-1]])]
         steps = [step for step in steps if weights[step] >= lowest]
     steps.sort(key=lambda step: (-weights[step], -step.bit_count(), step))
-    shown = dict(zip(steps, ladder.all_asked(np.array(steps, np.int64)), strict=True))
+    level_of = dict(zip(steps, ladder.all_asked(np.array(steps, np.int64)), strict=True))
     return SearchReply(
         tuple((found.ids[at], float(found.scores[at])) for at in order),
-        rungs=tuple(shown[int(found.steps[at])] for at in order),
-        ladder=tuple((shown[step], counts[step]) for step in steps),
+        rungs=tuple(level_of[int(found.steps[at])] for at in order),
+        ladder=tuple((level_of[step], counts[step]) for step in steps),
     )

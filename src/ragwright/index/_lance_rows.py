@@ -24,7 +24,7 @@ _DATES = ("created", "modified")
 
 
 def facet(field: str, value: str = "") -> str:
-    """How a chunk's value of a field is written in ``facets``; without a value, the field.
+    """Encode a chunk's value of a field for ``facets``; without a value, the field.
 
     A long value is cut, and told from others by its hash.
     """
@@ -48,33 +48,33 @@ def fields_of(item: ReadyDocument, chunk: ReadyChunk) -> dict[str, tuple[str, ..
     have a field of that name.
     """
     document = item.document
-    own: dict[str, Any] = {"document_id": document.id}
+    built_in: dict[str, Any] = {"document_id": document.id}
     for name in ("source", "title", "language", "created", "modified"):
-        own[name] = getattr(document, name)
+        built_in[name] = getattr(document, name)
     metadata = as_metadata(json.loads(chunk.metadata))
-    held = {name: value for name, value in own.items() if value != ""}
-    merged: dict[str, MetaValue | None] = {**document.metadata, **metadata, **held}
+    present = {name: value for name, value in built_in.items() if value != ""}
+    merged: dict[str, MetaValue | None] = {**document.metadata, **metadata, **present}
     if "section" not in document.metadata and "section" not in metadata:
         merged["section"] = tuple(json.loads(chunk.headings))
-    found = {}
+    fields = {}
     for name, value in merged.items():
         if value is None or value in ("", ()):
             continue
         values = value if isinstance(value, tuple) else (value,)
-        found[name] = tuple(dict.fromkeys(map(spelling, values)))
+        fields[name] = tuple(dict.fromkeys(map(spelling, values)))
     if chunk.page is not None:
-        found["page"] = tuple(dict.fromkeys((*found.get("page", ()), spelling(chunk.page))))
-    return found
+        fields["page"] = tuple(dict.fromkeys((*fields.get("page", ()), spelling(chunk.page))))
+    return fields
 
 
 def facet_values(facets: Iterable[str]) -> set[tuple[str, str]]:
     """The (field, value) pairs of stored facets, as they are stored."""
-    found = set()
-    for one in map(lance.from_string, facets):
-        name, _, value = one.partition("=")
+    pairs = set()
+    for text in map(lance.from_string, facets):
+        name, _, value = text.partition("=")
         name = name.replace("%3D", "=").replace("%25", "%")
-        found.add((lance.as_string(name), lance.as_string(value)))
-    return found
+        pairs.add((lance.as_string(name), lance.as_string(value)))
+    return pairs
 
 
 def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root: str) -> Any:
@@ -97,7 +97,7 @@ def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root
             "written": written,
             "digest": digest,
             "chunks": len(item.chunks),
-            "length": sum(_length(chunk) for chunk in item.chunks),
+            "length": sum(_token_total(chunk) for chunk in item.chunks),
             "root": lance.as_string(root),
             "name": lance.as_string(document.id),
             "structure": structure_of(document),
@@ -108,7 +108,7 @@ def document_rows(prepared: Sequence[ReadyDocument], stamps: Sequence[int], root
     return lance.arrow_table(columns, lance.documents_schema())
 
 
-def _length(chunk: ReadyChunk) -> int:
+def _token_total(chunk: ReadyChunk) -> int:
     return int(unpack_terms(chunk.terms)[1].sum())
 
 
@@ -118,7 +118,7 @@ def chunk_rows(
     """Chunks as an Arrow table of their schema, and the (field, value) pairs of their facets."""
     written = time.time_ns()
     columns: dict[str, list[Any]] = {name: [] for name in lance.chunks_schema(pair).names}
-    known: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for item, stamp in zip(prepared, stamps, strict=True):
         for chunk in item.chunks:
             numbers, counts = unpack_terms(chunk.terms)
@@ -133,38 +133,38 @@ def chunk_rows(
                 "counts": counts,
                 **dict.fromkeys(lance.OWN_COLUMNS.values(), ""),
             }
-            row["facets"] = list(_facets(fields_of(item, chunk), row, known))
+            row["facets"] = list(_facets_of(fields_of(item, chunk), row, pairs))
             if pair.dimensions:
                 row["vector_key"] = (chunk.vector_key or b"").hex()
                 row["vector"] = np.frombuffer(chunk.vector or b"", np.float32)
             for name, values in columns.items():
                 values.append(row[name] if name in row else getattr(chunk, name))
-    return lance.arrow_table(columns, lance.chunks_schema(pair)), known
+    return lance.arrow_table(columns, lance.chunks_schema(pair)), pairs
 
 
-def _facets(
-    fields: Mapping[str, Sequence[str]], row: dict[str, Any], known: set[tuple[str, str]]
+def _facets_of(
+    fields: Mapping[str, Sequence[str]], row: dict[str, Any], pairs: set[tuple[str, str]]
 ) -> Iterator[str]:
     """Facets of a chunk; what has a column of its own goes there."""
     for name, values in fields.items():
-        known.add((lance.as_string(name), ""))
+        pairs.add((lance.as_string(name), ""))
         if len(values) == 1 and in_own_column(name, values[0]):
             row[lance.OWN_COLUMNS[name]] = lance.as_string(values[0])
             continue
         yield lance.as_string(facet(name))
         for value in values:
             yield lance.as_string(facet(name, value))
-            known.add((lance.as_string(name), lance.as_string(value)))
+            pairs.add((lance.as_string(name), lance.as_string(value)))
 
 
 def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, Any]]:
     """Rows that meet a condition, a vector as an array."""
-    found = lance.select(table, columns, where)
+    table_rows = lance.select(table, columns, where)
     vectors: list[Any] = []
-    if "vector" in found.column_names:
-        vectors = list(matrix(found["vector"]))
-        found = found.drop_columns(["vector"])
-    rows: list[dict[str, Any]] = found.to_pylist()
+    if "vector" in table_rows.column_names:
+        vectors = list(matrix(table_rows["vector"]))
+        table_rows = table_rows.drop_columns(["vector"])
+    rows: list[dict[str, Any]] = table_rows.to_pylist()
     for row, vector in zip(rows, vectors, strict=False):
         row["vector"] = vector
     return rows
@@ -173,8 +173,8 @@ def rows_of(table: Any, columns: Sequence[str], where: str) -> list[dict[str, An
 def matrix(column: Any) -> np.ndarray[Any, np.dtype[np.float32]]:
     """A column of vectors as a matrix."""
     dimensions = column.type.list_size
-    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    flat = whole.flatten().to_numpy(zero_copy_only=False)
+    array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    flat = array.flatten().to_numpy(zero_copy_only=False)
     return np.asarray(flat, np.float32).reshape(-1, dimensions)
 
 

@@ -50,9 +50,9 @@ class Found:
     steps: NDArray[np.int64]
 
     def without(self, ids: Collection[str]) -> Found:
-        """Those with other ids."""
-        left = set(ids)
-        at = [place for place, name in enumerate(self.ids) if name not in left]
+        """The chunks with other ids."""
+        excluded = set(ids)
+        at = [place for place, name in enumerate(self.ids) if name not in excluded]
         return Found([self.ids[place] for place in at], self.scores[at], self.steps[at])
 
     def best(self, k: int) -> tuple[tuple[str, float], ...]:
@@ -66,20 +66,20 @@ def _any_of(numbers: NDArray[np.int64]) -> str:
 
 
 def joined(parts: Sequence[Found]) -> Found:
-    """Several results as one."""
+    """Join several results."""
     if len(parts) == 1:
         return parts[0]
-    none = np.empty(0)
+    empty = np.empty(0)
     return Found(
-        [one for part in parts for one in part.ids],
-        np.concatenate([none, *(part.scores for part in parts)]),
-        np.concatenate([none.astype(np.int64), *(part.steps for part in parts)]),
+        [name for part in parts for name in part.ids],
+        np.concatenate([empty, *(part.scores for part in parts)]),
+        np.concatenate([empty.astype(np.int64), *(part.steps for part in parts)]),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How Lance's vector index is asked, and the recall that was measured for it."""
+    """The settings for a query of Lance's vector index, and the recall measured for them."""
 
     probes: int
     refine: int
@@ -132,26 +132,28 @@ class DenseScoring(Scoring):
     def every(self, where: str, soft: Sequence[str] = ()) -> Found:
         """All chunks under a condition."""
         columns = {"id": "id", "vector": "vector", **computed(soft)}
-        return joined([self._scored(b, soft) for b in lance.batches(self._table, columns, where)])
+        return joined(
+            [self._scored_batch(b, soft) for b in lance.batches(self._table, columns, where)]
+        )
 
-    def _scored(self, batch: Any, soft: Sequence[str]) -> Found:
+    def _scored_batch(self, batch: Any, soft: Sequence[str]) -> Found:
         scores = np.vecdot(matrix(batch["vector"]).astype(np.float64), self._wide)
-        return _found(batch, scores, soft)
+        return _found_in(batch, scores, soft)
 
     def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
         """The k best; where search is exact, all that may be among them."""
         tuning = self._tuning(where, k) if self._tuning else None
         if tuning is not None:
             self.note = tuning.note
-            return self._scored(self._asked(where.sql, k, soft, tuning), soft)
+            return self._scored_batch(self._query_rows(where.sql, k, soft, tuning), soft)
         size = min(where.rows, k + _TIES)
         while True:
-            rows = self._asked(where.sql, size, soft)
-            if rows.num_rows >= where.rows or self._complete(rows, k):
-                return self._scored(rows, soft)
+            rows = self._query_rows(where.sql, size, soft)
+            if rows.num_rows >= where.rows or self._is_complete(rows, k):
+                return self._scored_batch(rows, soft)
             size = min(where.rows, size * _GROWTH)
 
-    def _asked(
+    def _query_rows(
         self, where: str, size: int, soft: Sequence[str], tuning: Tuning | None = None
     ) -> Any:
         columns = {"id": "id", "vector": "vector", "_distance": "_distance", **computed(soft)}
@@ -163,7 +165,7 @@ class DenseScoring(Scoring):
             query = query.nprobes(tuning.probes).refine_factor(tuning.refine)
         return (query.where(where) if where else query).to_arrow()
 
-    def _complete(self, rows: Any, k: int) -> bool:
+    def _is_complete(self, rows: Any, k: int) -> bool:
         """True if nothing that was not returned can be among the k best."""
         near = np.sort(1.0 - rows["_distance"].to_numpy())[::-1]
         if len(near) <= k:
@@ -176,7 +178,7 @@ class DenseScoring(Scoring):
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What BM25 needs to know of all chunks.
+    """The statistics of all chunks that BM25 needs.
 
     Attributes:
         rows: Number of live chunks.
@@ -217,28 +219,30 @@ class KeywordScoring(Scoring):
         self,
         table: Any,
         conditions: Conditions,
-        asked: Mapping[str, int],
+        tokens: Mapping[str, int],
         corpus: Corpus,
         where: Where,
         numbers: NDArray[np.int64] | None = None,
     ) -> None:
         self._table = table
         self._corpus = corpus
-        self._asked = dict(asked)
-        codes = np.array([bonus(token) if numbers is None else 0.0 for token in asked])
+        self._tokens = dict(tokens)
+        codes = np.array([bonus(token) if numbers is None else 0.0 for token in tokens])
         if numbers is None:
-            numbers = token_numbers(asked).view(np.int64)
+            numbers = token_numbers(tokens).view(np.int64)
         having = [f"array_has(terms, {number})" for number in numbers.tolist()]
         live = conditions.live.sql
-        found = [conditions.count(lance.both(live, one)) for one in having]
-        shown = found
+        counts = [conditions.count(lance.both(live, condition)) for condition in having]
+        allowed_counts = counts
         if where.sql != live:
-            shown = [
-                conditions.count(lance.both(where.sql, one)) if some else 0
-                for one, some in zip(having, found, strict=True)
+            allowed_counts = [
+                conditions.count(lance.both(where.sql, condition)) if held else 0
+                for condition, held in zip(having, counts, strict=True)
             ]
-        frequency = np.array(found, np.float64)
-        factors, self.terms = weighed(asked, frequency, corpus.rows, np.array(shown, np.float64))
+        frequency = np.array(counts, np.float64)
+        factors, self.terms = weighed(
+            tokens, frequency, corpus.rows, np.array(allowed_counts, np.float64)
+        )
         self._factors = np.array(factors)
         self._bonus = codes
         self._order = np.argsort(numbers)
@@ -255,12 +259,14 @@ class KeywordScoring(Scoring):
 
     def every(self, where: str, soft: Sequence[str] = ()) -> Found:
         """All chunks under a condition that hold a token."""
-        return self._read(lance.both(where, self._any), soft)
+        return self._read_scored(lance.both(where, self._any), soft)
 
-    def _read(self, sql: str, soft: Sequence[str]) -> Found:
+    def _read_scored(self, sql: str, soft: Sequence[str]) -> Found:
         columns = {name: name for name in ("id", "terms", "counts", "length")}
         columns |= computed(soft)
-        return joined([self._scored(b, soft) for b in lance.batches(self._table, columns, sql)])
+        return joined(
+            [self._scored_batch(b, soft) for b in lance.batches(self._table, columns, sql)]
+        )
 
     def best(self, where: Where, k: int, soft: Sequence[str] = ()) -> Found:
         """The k best, from the inverted index where its scores bound ours."""
@@ -269,20 +275,20 @@ class KeywordScoring(Scoring):
             return self.every(where.sql, soft)
         size = max(_POOL, 2 * k if proving else 4 * k)
         # Lance's scores leave out the bonus for codes, so these chunks could need a large pool.
-        coded = self._read(lance.both(where.sql, self._coded), soft) if self._coded else None
+        coded = self._read_scored(lance.both(where.sql, self._coded), soft) if self._coded else None
         while True:
-            rows = self._pool(where.sql, size, soft)
-            found = self._scored(rows, soft)
+            rows = self._indexed_pool(where.sql, size, soft)
+            scored = self._scored_batch(rows, soft)
             if coded is not None:
-                found = joined([coded, found.without(coded.ids)])
-            if rows.num_rows < size or (proving and self._complete(rows, found, k)):
-                return found
+                scored = joined([coded, scored.without(coded.ids)])
+            if rows.num_rows < size or (proving and self._is_complete(rows, scored, k)):
+                return scored
             if not proving:
                 self.note = _LAGS
-                return found
+                return scored
             size *= _GROWTH
 
-    def _pool(self, where: str, size: int, soft: Sequence[str]) -> Any:
+    def _indexed_pool(self, where: str, size: int, soft: Sequence[str]) -> Any:
         from lancedb.query import MatchQuery
 
         columns = {name: name for name in ("id", "terms", "counts", "length", "_score")}
@@ -293,30 +299,32 @@ class KeywordScoring(Scoring):
 
     def agrees(self) -> bool:
         """True if Lance scores the best chunks as they are scored here."""
-        rows = self._pool("", _WORDS, ())
-        ours = np.sort(self._scored(rows, ()).scores) * (LANCE_K1 + 1)
-        return bool(np.allclose(np.sort(rows["_score"].to_numpy()), ours, rtol=1e-5, atol=1e-5))
+        rows = self._indexed_pool("", _WORDS, ())
+        own_scores = np.sort(self._scored_batch(rows, ()).scores) * (LANCE_K1 + 1)
+        return bool(
+            np.allclose(np.sort(rows["_score"].to_numpy()), own_scores, rtol=1e-5, atol=1e-5)
+        )
 
-    def _complete(self, rows: Any, found: Found, k: int) -> bool:
+    def _is_complete(self, rows: Any, scored: Found, k: int) -> bool:
         """True if nothing outside the pool can be among the k best.
 
         Outside it, Lance's score is at most the least one of the pool; ours is that over k1 + 1,
         times the most repetitions of a token, and at most the bonus of codes more whose chunks
         were not read.
         """
-        if len(found.ids) < k:
+        if len(scored.ids) < k:
             return False
         least = float(rows["_score"].to_numpy().min()) / (LANCE_K1 + 1)
-        most = least * max(self._asked.values()) * (1 + 1e-5)
+        most = least * max(self._tokens.values()) * (1 + 1e-5)
         most += self._unread
-        reached = np.partition(found.scores, len(found.scores) - k)[len(found.scores) - k]
+        reached = np.partition(scored.scores, len(scored.scores) - k)[len(scored.scores) - k]
         return bool(reached > most + ROUNDING)
 
-    def _scored(self, batch: Any, soft: Sequence[str]) -> Found:
+    def _scored_batch(self, batch: Any, soft: Sequence[str]) -> Found:
         """BM25 as :mod:`ragwright.index._postings` computes it, impacts in float32."""
-        terms, counts = _flat(batch["terms"]), _flat(batch["counts"])
+        terms, counts = _flat_values(batch["terms"]), _flat_values(batch["counts"])
         lengths = batch["length"].to_numpy()
-        offsets = _offsets(batch["terms"])
+        offsets = _list_offsets(batch["terms"])
         rows = np.repeat(np.arange(len(lengths)), np.diff(offsets))
         at = np.minimum(np.searchsorted(self._sorted, terms), len(self._sorted) - 1)
         hit = np.flatnonzero(self._sorted[at] == terms)
@@ -328,29 +336,29 @@ class KeywordScoring(Scoring):
         tokens = self._order[at[hit]]
         gained = (impacts + self._bonus[tokens]) * self._factors[tokens]
         scores = np.asarray(np.bincount(rows[hit], gained, len(lengths)), np.float64)
-        found = _found(batch, scores, soft)
-        there = np.flatnonzero(found.scores > 0)
-        if len(there) == len(found.ids):
-            return found
-        ids = [found.ids[one] for one in there.tolist()]
-        return Found(ids, found.scores[there], found.steps[there])
+        results = _found_in(batch, scores, soft)
+        positive = np.flatnonzero(results.scores > 0)
+        if len(positive) == len(results.ids):
+            return results
+        ids = [results.ids[place] for place in positive.tolist()]
+        return Found(ids, results.scores[positive], results.steps[positive])
 
 
-def agreeing(found: Pinned) -> bool:
+def agreeing(state: Pinned) -> bool:
     """True if Lance's scores are those of the live chunks, on words of some sampled chunks."""
-    totals = found.totals
-    whole = Corpus(
+    totals = state.totals
+    corpus = Corpus(
         totals.chunks, totals.length / totals.chunks, LANCE_K1, LANCE_B, "whole", approximate=False
     )
-    conditions = Conditions(found.chunks, found.values, found.live, totals.chunks)
+    conditions = Conditions(state.chunks, state.values, state.live, totals.chunks)
     rng = np.random.default_rng(0)
     at = np.unique(rng.integers(0, totals.chunks, _TRIED)).tolist()
-    rows = found.chunks.take_offsets(at).select(["terms"]).to_arrow()["terms"].to_pylist()
+    rows = state.chunks.take_offsets(at).select(["terms"]).to_arrow()["terms"].to_pylist()
     for terms in filter(None, rows):
         numbers = np.array(terms[:_WORDS], np.int64)
-        asked = {str(number): 1 for number in numbers.tolist()}
+        tokens = {str(number): 1 for number in numbers.tolist()}
         scoring = KeywordScoring(
-            found.chunks, conditions, asked, whole, conditions.live, numbers=numbers
+            state.chunks, conditions, tokens, corpus, conditions.live, numbers=numbers
         )
         if not scoring.agrees():
             return False
@@ -362,23 +370,23 @@ def tokens_of(text: Sequence[str]) -> Counter[str]:
     return Counter(text)
 
 
-def _found(batch: Any, scores: Scores, soft: Sequence[str]) -> Found:
+def _found_in(batch: Any, scores: Scores, soft: Sequence[str]) -> Found:
     steps = np.zeros(len(scores), np.int64)
     for place in range(len(soft)):
-        met = _plain(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
+        met = _as_array(batch[f"c{place}"]).fill_null(False).to_numpy(zero_copy_only=False)
         steps |= met.astype(np.int64) << place
-    ids = [lance.from_string(one) for one in batch["id"].to_pylist()]
+    ids = [lance.from_string(text) for text in batch["id"].to_pylist()]
     return Found(ids, np.rint(scores * 1e6) / 1e6 + 0.0, steps)
 
 
-def _plain(column: Any) -> Any:
+def _as_array(column: Any) -> Any:
     return column.combine_chunks() if hasattr(column, "combine_chunks") else column
 
 
-def _flat(column: Any) -> NDArray[Any]:
-    return np.asarray(_plain(column).flatten().to_numpy(zero_copy_only=False))
+def _flat_values(column: Any) -> NDArray[Any]:
+    return np.asarray(_as_array(column).flatten().to_numpy(zero_copy_only=False))
 
 
-def _offsets(column: Any) -> NDArray[np.int64]:
-    lengths = _plain(column).value_lengths().to_numpy(zero_copy_only=False)
+def _list_offsets(column: Any) -> NDArray[np.int64]:
+    lengths = _as_array(column).value_lengths().to_numpy(zero_copy_only=False)
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -89,15 +89,15 @@ def pin(opened: Callable[[str], Any], pair: IndexSpec, where: str, tag: str = ""
     for _ in range(_READS):
         documents, chunks = opened(f"documents_{pair.key}"), opened(f"chunks_{pair.key}")
         if tag:
-            _checkout(documents, tag)
-            _checkout(chunks, tag)
+            _checkout_tag(documents, tag)
+            _checkout_tag(chunks, tag)
         else:
             documents.checkout(documents.version)
             chunks.checkout(chunks.version)
             if opened(f"documents_{pair.key}").version != documents.version:
                 continue
         totals = totals_of(documents)
-        live = _live(documents, chunks, totals, fixed=bool(tag))
+        live = _live_condition(documents, chunks, totals, fixed=bool(tag))
         if live is None:
             continue
         indexes = {}
@@ -112,14 +112,14 @@ def pin(opened: Callable[[str], Any], pair: IndexSpec, where: str, tag: str = ""
     )
 
 
-def _checkout(table: Any, tag: str) -> None:
+def _checkout_tag(table: Any, tag: str) -> None:
     try:
         table.checkout(tag)
     except (RuntimeError, ValueError, OSError) as error:
         raise SnapshotGoneError(f"no version of the tables has the tag {tag!r}") from error
 
 
-def _live(documents: Any, chunks: Any, totals: Totals, *, fixed: bool) -> str | None:
+def _live_condition(documents: Any, chunks: Any, totals: Totals, *, fixed: bool) -> str | None:
     """The condition for live chunks; None if the two versions do not belong together.
 
     ``chunks`` may be set to an earlier version: during a large ingest the newest one has many
@@ -134,8 +134,8 @@ def _live(documents: Any, chunks: Any, totals: Totals, *, fixed: bool) -> str | 
         if len(orphans) <= _MOST_ORPHANS or fixed or chunks.version < 2:
             break
         chunks.checkout(chunks.version - 1)
-    listed = ", ".join(map(str, orphans.tolist()))
-    condition = f"stamp NOT IN ({listed})" if len(orphans) else ""
+    numbers = ", ".join(map(str, orphans.tolist()))
+    condition = f"stamp NOT IN ({numbers})" if len(orphans) else ""
     return condition if int(chunks.count_rows(condition or None)) == totals.chunks else None
 
 
@@ -173,6 +173,6 @@ class Reopening:
 
     def __call__(self) -> tuple[Pinned, Mapping[str, Any]]:
         """The tables, and what was measured of their indexes."""
-        self.name, found, facts = self._pinned("" if self._following else self.name)
+        self.name, state, facts = self._pinned("" if self._following else self.name)
         self._following = False
-        return found, facts
+        return state, facts

@@ -82,80 +82,80 @@ def connect(uri: str, cache_mb: int) -> Any:
 
 def facts_schema() -> Any:
     """Properties of the store and its pairs: one table of names and values."""
-    pa = _arrow()
-    return pa.schema([_needed("name", pa.string()), _needed("value", pa.string())])
+    pa = _pyarrow()
+    return pa.schema([_required_field("name", pa.string()), _required_field("value", pa.string())])
 
 
 def documents_schema() -> Any:
     """Documents of one pair; ``digest`` is what each adds to the digest of the pair."""
-    pa = _arrow()
+    pa = _pyarrow()
     texts = ("name", "source", "title", "language", "created", "modified", "media_type")
     return pa.schema(
         [
-            _needed("key", pa.string()).with_metadata(_PRIMARY),
-            _needed("hash", pa.string()),
-            _needed("stamp", pa.int64()),
-            _needed("written", pa.int64()),
-            _needed("digest", pa.binary()),
-            _needed("chunks", pa.int32()),
-            _needed("length", pa.int64()),
-            _needed("root", pa.string()),
-            *(_needed(name, pa.string()) for name in texts),
-            _needed("structure", pa.string()),
-            _needed("metadata", pa.string()),
-            _needed("text", pa.large_string()),
+            _required_field("key", pa.string()).with_metadata(_PRIMARY),
+            _required_field("hash", pa.string()),
+            _required_field("stamp", pa.int64()),
+            _required_field("written", pa.int64()),
+            _required_field("digest", pa.binary()),
+            _required_field("chunks", pa.int32()),
+            _required_field("length", pa.int64()),
+            _required_field("root", pa.string()),
+            *(_required_field(name, pa.string()) for name in texts),
+            _required_field("structure", pa.string()),
+            _required_field("metadata", pa.string()),
+            _required_field("text", pa.large_string()),
         ]
     )
 
 
 def chunks_schema(pair: IndexSpec) -> Any:
     """Chunks of one pair, with what keyword search, filters and dense search need."""
-    pa = _arrow()
+    pa = _pyarrow()
     fields = [
-        _needed("stamp", pa.int64()),
-        _needed("written", pa.int64()),
-        _needed("ordinal", pa.int32()),
-        _needed("id", pa.string()),
-        *(_needed(name, pa.string()) for name in OWN_COLUMNS.values()),
-        _needed("text", pa.string()),
-        _needed("start", pa.int32()),
-        _needed("end", pa.int32()),
+        _required_field("stamp", pa.int64()),
+        _required_field("written", pa.int64()),
+        _required_field("ordinal", pa.int32()),
+        _required_field("id", pa.string()),
+        *(_required_field(name, pa.string()) for name in OWN_COLUMNS.values()),
+        _required_field("text", pa.string()),
+        _required_field("start", pa.int32()),
+        _required_field("end", pa.int32()),
         pa.field("page", pa.int32()),
-        _needed("pages", pa.string()),
-        _needed("headings", pa.string()),
-        _needed("metadata", pa.string()),
-        _needed("tokens", pa.int32()),
-        _needed("length", pa.int32()),
-        _needed("words", pa.string()),
-        _needed("terms", pa.list_(_needed("item", pa.int64()))),
-        _needed("counts", pa.list_(_needed("item", pa.uint32()))),
-        _needed("facets", pa.list_(_needed("item", pa.string()))),
+        _required_field("pages", pa.string()),
+        _required_field("headings", pa.string()),
+        _required_field("metadata", pa.string()),
+        _required_field("tokens", pa.int32()),
+        _required_field("length", pa.int32()),
+        _required_field("words", pa.string()),
+        _required_field("terms", pa.list_(_required_field("item", pa.int64()))),
+        _required_field("counts", pa.list_(_required_field("item", pa.uint32()))),
+        _required_field("facets", pa.list_(_required_field("item", pa.string()))),
     ]
     if pair.dimensions:
         fields += [
-            _needed("vector_key", pa.string()),
-            _needed("vector", pa.list_(pa.float32(), pair.dimensions)),
+            _required_field("vector_key", pa.string()),
+            _required_field("vector", pa.list_(pa.float32(), pair.dimensions)),
         ]
     return pa.schema(fields)
 
 
 def values_schema() -> Any:
     """Values that metadata fields have had; an empty value stands for the field itself."""
-    pa = _arrow()
-    return pa.schema([_needed("field", pa.string()), _needed("value", pa.string())])
+    pa = _pyarrow()
+    return pa.schema([_required_field("field", pa.string()), _required_field("value", pa.string())])
 
 
-def _arrow() -> Any:
+def _pyarrow() -> Any:
     return require("pyarrow", "lance", "the LanceDB store")
 
 
-def _needed(name: str, kind: Any) -> Any:
-    return _arrow().field(name, kind, nullable=False)
+def _required_field(name: str, kind: Any) -> Any:
+    return _pyarrow().field(name, kind, nullable=False)
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
     """Columns as an Arrow table of a schema."""
-    return _arrow().Table.from_pydict(dict(columns), schema=schema)
+    return _pyarrow().Table.from_pydict(dict(columns), schema=schema)
 
 
 def as_string(text: str) -> str:
@@ -181,27 +181,27 @@ def literal(value: int | str) -> str:
 
 def one_of(column: str, values: Iterable[int | str], size: int = 1000) -> Iterator[str]:
     """Conditions that together select the rows with these values, one per block of values."""
-    listed = list(values)
-    for start in range(0, len(listed), size):
-        block = listed[start : start + size]
+    all_values = list(values)
+    for start in range(0, len(all_values), size):
+        block = all_values[start : start + size]
         yield f"{column} IN ({', '.join(map(literal, block))})"
 
 
 def both(*conditions: str) -> str:
     """All of these conditions, the empty ones left out."""
-    return " AND ".join(f"({one})" for one in conditions if one)
+    return " AND ".join(f"({condition})" for condition in conditions if condition)
 
 
 def select(table: Any, columns: Sequence[str] | Mapping[str, str], where: str = "") -> Any:
     """An Arrow table of some columns of the rows that meet a condition."""
-    return _query(table, columns, where).to_arrow()
+    return _select_query(table, columns, where).to_arrow()
 
 
 def batches(
     table: Any, columns: Sequence[str] | Mapping[str, str], where: str = "", limit: int = 0
 ) -> Iterator[Any]:
-    """The same in record batches, a few in memory at a time."""
-    query = _query(table, columns, where)
+    """Select the same in record batches, a few in memory at a time."""
+    query = _select_query(table, columns, where)
     if limit:
         query = query.limit(limit)
     for batch in query.to_batches(4096):
@@ -209,7 +209,7 @@ def batches(
             yield batch
 
 
-def _query(table: Any, columns: Sequence[str] | Mapping[str, str], where: str) -> Any:
+def _select_query(table: Any, columns: Sequence[str] | Mapping[str, str], where: str) -> Any:
     chosen = dict(columns) if isinstance(columns, Mapping) else list(columns)
     query = table.search().select(chosen)
     return query.where(where) if where else query
@@ -225,7 +225,7 @@ def retried(work: Callable[[], T], where: str) -> T:
         try:
             return work()
         except Exception as error:
-            if isinstance(error, RagwrightError) or not _conflict(error):
+            if isinstance(error, RagwrightError) or not _is_conflict(error):
                 raise
             time.sleep(0.02 * 2**attempt)
     raise StoreBusyError(
@@ -235,7 +235,7 @@ def retried(work: Callable[[], T], where: str) -> T:
     )
 
 
-def _conflict(error: Exception) -> bool:
+def _is_conflict(error: Exception) -> bool:
     text = str(error).lower()
     return any(word in text for word in ("conflict", "concurrent", "contention"))
 
@@ -253,10 +253,10 @@ def explained(where: str, *, pinned: bool = False) -> Iterator[None]:
     except RagwrightError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
-        raise _told(error, where, pinned) from error
+        raise _typed_lance_error(error, where, pinned) from error
 
 
-def _told(error: Exception, where: str, pinned: bool) -> RagwrightError:
+def _typed_lance_error(error: Exception, where: str, pinned: bool) -> RagwrightError:
     """Our error for one of LanceDB's; keys of an object store are never part of it."""
     full = str(error)
     text = full.lower()
@@ -310,6 +310,6 @@ def _told(error: Exception, where: str, pinned: bool) -> RagwrightError:
             hint="check the network, and AWS_ENDPOINT if the store is not Amazon's; "
             "what was committed before is intact",
         )
-    if _conflict(error):
+    if _is_conflict(error):
         return StoreBusyError("other processes keep writing", where=where)
     return StoreError(f"LanceDB: {full.partition(chr(10))[0]}", where=where)

@@ -43,7 +43,7 @@ _SEED = 0
 _BLOCK = 8192
 
 
-def due(chunks: Any, options: StoreOptions, told: Mapping[str, Any], stale: int) -> bool:
+def due(chunks: Any, options: StoreOptions, measured_facts: Mapping[str, Any], stale: int) -> bool:
     """True if indexes are missing, or too much has changed since they were built.
 
     Where search must be exact, that is any change: scores of an index that knows other chunks do
@@ -51,21 +51,21 @@ def due(chunks: Any, options: StoreOptions, told: Mapping[str, Any], stale: int)
     ``stale`` changes and a hundredth of the chunks may be left out.
     """
     rows = chunks.count_rows()
-    known = {index.columns[0]: index for index in chunks.list_indices()}
+    indexes = {index.columns[0]: index for index in chunks.list_indices()}
     near = bool(options.approximate and rows >= options.approximate_rows)
-    if "words" not in known or "words" not in told:
+    if "words" not in indexes or "words" not in measured_facts:
         return True
     if near and "vector" in chunks.schema.names:
-        vector = told.get("vector", {})
-        if "vector" not in known or vector.get("target") != options.recall:
+        vector = measured_facts.get("vector", {})
+        if "vector" not in indexes or vector.get("target") != options.recall:
             return True
-    added = int(known["words"].num_unindexed_rows or 0)
-    removed = max(0, int(told["words"]["rows"]) - (rows - added))
+    added = int(indexes["words"].num_unindexed_rows or 0)
+    removed = max(0, int(measured_facts["words"]["rows"]) - (rows - added))
     return bool(added + removed > (max(stale, rows * _STALE_SHARE) if near else 0))
 
 
 def build(
-    documents: Any, chunks: Any, options: StoreOptions, told: Mapping[str, Any], where: str
+    documents: Any, chunks: Any, options: StoreOptions, facts: Mapping[str, Any], where: str
 ) -> int:
     """Bring the indexes of a pair up to date, and compact its files.
 
@@ -79,18 +79,18 @@ def build(
     """
     from lancedb.index import BTree, IvfRq, LabelList
 
-    known = {index.columns[0] for index in chunks.list_indices()}
+    indexed = {index.columns[0] for index in chunks.list_indices()}
     names = set(chunks.schema.names)
-    wanted: dict[str, Any] = {name: LabelList() for name in _LISTS}
-    wanted["words"] = _words()
-    wanted |= {name: BTree() for name in _ORDINARY if name in names - known}
-    lists = int(told.get("vector", {}).get("lists", 0)) if "vector" in known else 0
+    new_indexes: dict[str, Any] = {name: LabelList() for name in _LISTS}
+    new_indexes["words"] = _word_index()
+    new_indexes |= {name: BTree() for name in _ORDINARY if name in names - indexed}
+    lists = int(facts.get("vector", {}).get("lists", 0)) if "vector" in indexed else 0
     if options.approximate and "vector" in names and len(chunks) >= options.approximate_rows:
         best = lists_of(len(chunks))
         if best > 2 * lists:
             lists = best
-            wanted["vector"] = IvfRq(distance_type="dot", num_partitions=lists)
-    for name, config in wanted.items():
+            new_indexes["vector"] = IvfRq(distance_type="dot", num_partitions=lists)
+    for name, config in new_indexes.items():
         lance.retried(lambda n=name, c=config: chunks.create_index(n, config=c), where)  # type: ignore[misc]
     if "stamp" not in {index.columns[0] for index in documents.list_indices()}:
         lance.retried(lambda: documents.create_index("stamp", config=BTree()), where)
@@ -108,7 +108,7 @@ def lists_of(rows: int) -> int:
     return max(1, math.isqrt(rows))
 
 
-def _words() -> Any:
+def _word_index() -> Any:
     """Settings of the inverted index: our tokens as they are, split at spaces."""
     from lancedb.index import FTS
 
@@ -128,25 +128,28 @@ def compact(tables: Sequence[Any], where: str) -> None:
         lance.retried(table.optimize, where)
 
 
-def measured(found: Pinned, options: StoreOptions, lists: int) -> dict[str, Any]:
-    """What a reader must know of the indexes: which chunks they know, and the recall.
+def measured(state: Pinned, options: StoreOptions, lists: int) -> dict[str, Any]:
+    """Measure what a reader must know of the indexes: the chunks that they cover, and the recall.
 
     Args:
-        found: The state that was indexed.
+        state: The state that was indexed.
         options: Recall to reach.
         lists: Lists of the vector index, 0 without one.
     """
-    indexes = {index.columns[0]: str(index.index_uuid) for index in found.chunks.list_indices()}
-    totals = found.totals
+    indexes = {index.columns[0]: str(index.index_uuid) for index in state.chunks.list_indices()}
+    totals = state.totals
     facts: dict[str, Any] = {"words": {"rows": totals.chunks, "length": totals.length}}
-    if not found.live and found.indexes["words"][1] == 0 and agreeing(found):
+    if not state.live and state.indexes["words"][1] == 0 and agreeing(state):
         facts["words"]["uuid"] = indexes["words"]
     if options.approximate and lists and totals.chunks >= options.approximate_rows:
-        facts["vector"] = {"uuid": indexes["vector"], **_tuned(found.chunks, options.recall, lists)}
+        facts["vector"] = {
+            "uuid": indexes["vector"],
+            **_tuned_depths(state.chunks, options.recall, lists),
+        }
     return facts
 
 
-def _tuned(chunks: Any, target: float, lists: int) -> dict[str, Any]:
+def _tuned_depths(chunks: Any, target: float, lists: int) -> dict[str, Any]:
     """Least depth that reaches the target for each number of candidates, on sampled passages."""
     rows = chunks.count_rows()
     rng = np.random.default_rng(_SEED)
@@ -154,15 +157,15 @@ def _tuned(chunks: Any, target: float, lists: int) -> dict[str, Any]:
     queries = matrix(chunks.take_offsets(at).select(["vector"]).to_arrow()["vector"])
     queries = rng.permutation(queries)
     sizes = [k for k in _DEPTHS_FOR if k < rows]
-    truth = _truth(chunks, queries, max(sizes) + 1)
-    found = []
+    truth = _true_similarities(chunks, queries, max(sizes) + 1)
+    depths = []
     for k in sizes:
 
         def recall(refine: int, probes: int, count: int = _SAMPLED, k: int = k) -> float:
-            return _recall(chunks, queries[:count], truth[:count, : k + 1], probes, refine)
+            return _measured_recall(chunks, queries[:count], truth[:count, : k + 1], probes, refine)
 
         trial = partial(recall, count=max(8, _TRIED // k))
-        probes, refine, reached = _shallowest(trial, target, lists, rows / k)
+        probes, refine, reached = _cheapest_search(trial, target, lists, rows / k)
         if reached >= target:
             reached = recall(refine, probes)
         while reached < target and (probes, refine) != (lists, _REFINES[-1]):
@@ -171,11 +174,11 @@ def _tuned(chunks: Any, target: float, lists: int) -> dict[str, Any]:
             else:
                 refine *= 2
             reached = recall(refine, probes)
-        found.append([k, probes, refine, reached] if reached >= target else [k, 0, 0, reached])
-    return {"target": target, "queries": len(queries), "lists": lists, "measured": found}
+        depths.append([k, probes, refine, reached] if reached >= target else [k, 0, 0, reached])
+    return {"target": target, "queries": len(queries), "lists": lists, "measured": depths}
 
 
-def _shallowest(
+def _cheapest_search(
     recall: Callable[[int, int], float], target: float, lists: int, rows: float
 ) -> tuple[int, int, float]:
     """The cheapest lists and refinement that reach the target, else the deepest; and their recall,
@@ -190,35 +193,35 @@ def _shallowest(
         rows: Chunks for each candidate.
     """
     steps = [2**power for power in range(lists.bit_length()) if 2**power < lists] + [lists]
-    found, least = (lists, _REFINES[-1], 0.0), math.inf
+    cheapest, least = (lists, _REFINES[-1], 0.0), math.inf
     for refine in _REFINES:
         if _REFINED * refine >= least:
             break
         reached = recall(refine, lists)
         if reached < target:
             if least == math.inf:
-                found = (lists, refine, reached)
+                cheapest = (lists, refine, reached)
             continue
         at = bisect_left(steps, target, hi=len(steps) - 1, key=partial(recall, refine))
         cost = rows * steps[at] / lists + _REFINED * refine
         if cost < least:
-            found, least = (steps[at], refine, target), cost
-    return found
+            cheapest, least = (steps[at], refine, target), cost
+    return cheapest
 
 
-def _truth(chunks: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.float32]:
+def _true_similarities(chunks: Any, queries: NDArray[np.float32], k: int) -> NDArray[np.float32]:
     """The k highest similarities of each query, highest first; one pass over the vectors."""
     best = np.full((len(queries), k), -np.inf, np.float32)
     for batch in chunks.search().select(["vector"]).to_batches(_BLOCK):
         scores = queries @ matrix(batch["vector"]).T
         if not scores.shape[1]:
             continue
-        both = np.concatenate([best, scores], axis=1)
-        best = -np.partition(-both, k - 1, axis=1)[:, :k]
+        joined = np.concatenate([best, scores], axis=1)
+        best = -np.partition(-joined, k - 1, axis=1)[:, :k]
     return np.asarray(-np.sort(-best, axis=1), np.float32)
 
 
-def _recall(
+def _measured_recall(
     chunks: Any, queries: NDArray[np.float32], truth: NDArray[np.float32], probes: int, refine: int
 ) -> float:
     """Share of the nearest rows that are found, each query's own row left out."""
@@ -253,8 +256,10 @@ def retire(tables: Sequence[Any], where: str) -> None:
         age = timedelta(minutes=_MINUTES)
         oldest = min((tag["version"] for tag in table.tags.list().values()), default=None)
         if oldest is not None:
-            made = {one["version"]: one["timestamp"] for one in table.list_versions()}
-            since = made.get(oldest)
+            timestamps = {
+                version["version"]: version["timestamp"] for version in table.list_versions()
+            }
+            since = timestamps.get(oldest)
             if isinstance(since, datetime):
                 now = datetime.now(since.tzinfo)
                 age = max(age, now - since + timedelta(minutes=1))
@@ -288,7 +293,7 @@ def purge(table: Any, where: str, *, unnamed: bool) -> None:
 
 
 def purge_folder(folder: Path) -> None:
-    """Remove what Lance's own clean-up does not look at: temporary files, tables without a version.
+    """Remove files that Lance's own clean-up ignores: temporary files, tables without a version.
 
     Raises:
         OSError: A file cannot be removed.

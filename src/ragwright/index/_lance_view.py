@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How the vector index is asked for up to k candidates, and the recall measured so."""
+    """Depths of the vector index for up to k candidates, and the recall measured with them."""
 
     k: int
     probes: int
@@ -67,45 +67,45 @@ class Near:
 
         The k nearest of them are about the k / share nearest of all. None if that is too large.
         """
-        return next((one for one in self.measured if k <= one.k * share), None)
+        return next((entry for entry in self.measured if k <= entry.k * share), None)
 
     def tuning(self, k: int, share: float) -> Tuning | None:
-        """How to ask for them; None for exact search.
+        """The search settings for k candidates; None for exact search.
 
         The same share of the chunks is refined as when recall was measured. Under filters more
         lists are visited.
         """
-        found = self.fitting(k, share)
-        if found is None or not found.probes:
+        measurement = self.fitting(k, share)
+        if measurement is None or not measurement.probes:
             return None
-        probes = min(self.lists, math.ceil(found.probes / share))
-        refine = math.ceil(found.refine * found.k * share / k)
+        probes = min(self.lists, math.ceil(measurement.probes / share))
+        refine = math.ceil(measurement.refine * measurement.k * share / k)
         return Tuning(probes, refine, self.stated(k, share))
 
     def stated(self, k: int, share: float) -> str:
         """A note for the user on a search for them."""
-        found = self.fitting(k, share)
-        if found is None:
+        measurement = self.fitting(k, share)
+        if measurement is None:
             most = self.measured[-1].k if self.measured else 0
             fewer = f", with these filters {int(most * share)}" if share < 1 else ""
             return (
                 f"approximate search is measured for up to {most} candidates{fewer}: "
                 "exact search answered"
             )
-        if not found.probes:
+        if not measurement.probes:
             return (
-                f"approximate search reached a recall@{found.k} of "
-                f"{math.floor(found.recall * 1000) / 1000:.3f}, short of {self.target:g}: "
+                f"approximate search reached a recall@{measurement.k} of "
+                f"{math.floor(measurement.recall * 1000) / 1000:.3f}, short of {self.target:g}: "
                 "exact search answered"
             )
         return (
-            f"approximate: measured recall@{found.k} {found.recall:.3f} "
+            f"approximate: measured recall@{measurement.k} {measurement.recall:.3f} "
             f"on {self.queries} sampled passages"
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenState:
     """A pinned state with what searches need to know of it."""
 
     pinned: Pinned
@@ -140,31 +140,31 @@ class LanceView(View):
         pair: IndexSpec,
         reopen: Callable[[], tuple[Pinned, Mapping[str, Any]]],
         analyzer: TokenSource,
-        how: Answering,
+        settings: Answering,
     ) -> None:
         self.snapshot = snapshot
         self.pair = pair
         self._reopen = reopen
         self._analyzer = analyzer
-        self._options = how.options
-        self._sizes = how.sizes
-        self._where = how.where
-        self._state: _Open | None = self._opened()
+        self._options = settings.options
+        self._sizes = settings.sizes
+        self._where = settings.where
+        self._state: _OpenState | None = self._open_state()
         self._closed = False
 
-    def _opened(self) -> _Open:
+    def _open_state(self) -> _OpenState:
         pinned, facts = self._reopen()
         totals = pinned.totals
         words = "none" if "words" not in pinned.indexes else "stale"
-        told = facts.get("words", {})
+        word_facts = facts.get("words", {})
         if (
             words == "stale"
             and not pinned.live
-            and pinned.indexes["words"] == (told.get("uuid"), 0)
-            and (told["rows"], told["length"]) == (totals.chunks, totals.length)
+            and pinned.indexes["words"] == (word_facts.get("uuid"), 0)
+            and (word_facts["rows"], word_facts["length"]) == (totals.chunks, totals.length)
         ):
             words = "whole"
-        near = self._near(pinned, facts.get("vector", {}))
+        near = self._near_index(pinned, facts.get("vector", {}))
         approximate = self._options.approximate and totals.chunks >= self._options.approximate_rows
         corpus = Corpus(
             totals.chunks,
@@ -175,21 +175,23 @@ class LanceView(View):
             approximate,
         )
         conditions = Conditions(pinned.chunks, pinned.values, pinned.live, totals.chunks)
-        return _Open(pinned, conditions, corpus, near)
+        return _OpenState(pinned, conditions, corpus, near)
 
-    def _near(self, pinned: Pinned, told: Mapping[str, Any]) -> Near | None:
+    def _near_index(self, pinned: Pinned, vector_facts: Mapping[str, Any]) -> Near | None:
         options = self._options
         if not options.approximate or pinned.totals.chunks < options.approximate_rows:
             return None
         if not self.pair.dimensions:
             return None
-        fits = told.get("uuid") == pinned.indexes.get("vector", ("", 0))[0]
-        if not fits or told.get("target") != options.recall:
+        fits = vector_facts.get("uuid") == pinned.indexes.get("vector", ("", 0))[0]
+        if not fits or vector_facts.get("target") != options.recall:
             return Near((Measured(10**9, 0, 0, 0.0),), 0, options.recall, 0)
-        measured = tuple(Measured(*one) for one in told["measured"])
-        return Near(measured, told["lists"], told["target"], told["queries"])
+        measured = tuple(Measured(*values) for values in vector_facts["measured"])
+        return Near(
+            measured, vector_facts["lists"], vector_facts["target"], vector_facts["queries"]
+        )
 
-    def _answer(self, work: Callable[[_Open], T]) -> T:
+    def _answer_on(self, work: Callable[[_OpenState], T]) -> T:
         """The result of some work on the state, which is opened again if its files were replaced.
 
         Raises:
@@ -197,14 +199,14 @@ class LanceView(View):
         """
         if self._closed:
             raise RetrieveError("the view is closed", where=self.snapshot)
-        state = self._state or self._opened()
+        state = self._state or self._open_state()
         try:
             with lance.explained(self._where, pinned=True):
                 return work(state)
         except SnapshotGoneError:
             self._state = None
             with lance.explained(self._where, pinned=True):
-                self._state = self._opened()
+                self._state = self._open_state()
                 return work(self._state)
 
     def keyword(
@@ -216,18 +218,18 @@ class LanceView(View):
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
         """The result of :meth:`keyword`, and the tokens that were looked for."""
 
-        def work(state: _Open) -> SearchReply:
+        def work(state: _OpenState) -> SearchReply:
             where = state.conditions.hard(filters)
-            scoring = self._words(state, text, where)
+            scoring = self._keyword_scoring(state, text, where)
             if scoring is None:
                 return SearchReply(())
-            found = scoring.best(where, k).best(k) if k > 0 and where.rows else ()
+            candidates = scoring.best(where, k).best(k) if k > 0 and where.rows else ()
             notes = (scoring.note,) if scoring.note else ()
-            return SearchReply(found, terms=scoring.terms, notes=notes)
+            return SearchReply(candidates, terms=scoring.terms, notes=notes)
 
-        return self._answer(work)
+        return self._answer_on(work)
 
-    def _words(self, state: _Open, text: str, where: Where) -> KeywordScoring | None:
+    def _keyword_scoring(self, state: _OpenState, text: str, where: Where) -> KeywordScoring | None:
         """Scores of a text; None for a text without words, or an empty store."""
         counts = tokens_of(self._analyzer.query_tokens(text))
         if not counts or not state.corpus.rows:
@@ -239,22 +241,23 @@ class LanceView(View):
     ) -> tuple[tuple[tuple[str, float], ...], ...]:
         """For each query vector up to k (chunk id, similarity), best first, ties by id."""
 
-        def work(state: _Open) -> tuple[tuple[tuple[str, float], ...], ...]:
+        def work(state: _OpenState) -> tuple[tuple[tuple[str, float], ...], ...]:
             queries = checked_queries(vectors, self.pair, self.snapshot)
             where = state.conditions.hard(filters)
             exact = self._sizes.exact
             if k < 1 or not where.rows:
                 return tuple(() for _ in queries)
             return tuple(
-                _dense(state, query, k, where, exact).best(where, k).best(k) for query in queries
+                _dense_scoring(state, query, k, where, exact).best(where, k).best(k)
+                for query in queries
             )
 
-        return self._answer(work)
+        return self._answer_on(work)
 
     def approximation(self, k: int, filters: Sequence[Filter] = ()) -> str:
         """The note on :meth:`dense` with these arguments; empty if it is exact."""
 
-        def work(state: _Open) -> str:
+        def work(state: _OpenState) -> str:
             rows = state.conditions.hard(filters).rows
             if state.near is None or rows <= self._sizes.exact:
                 return ""
@@ -262,17 +265,17 @@ class LanceView(View):
                 return "no vector index was built for these settings yet: exact search answered"
             return state.near.stated(k, rows / state.corpus.rows)
 
-        return self._answer(work)
+        return self._answer_on(work)
 
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
     ) -> SearchReply:
         """Up to k chunks by weight of the soft filters they meet, then score, then id."""
 
-        def work(state: _Open) -> SearchReply:
+        def work(state: _OpenState) -> SearchReply:
             ladder = Ladder.of(relax)
             where = state.conditions.hard(filters)
-            scoring = self._scoring(state, query, k, where)
+            scoring = self._scoring_for(state, query, k, where)
             if not state.corpus.rows:
                 return SearchReply(())
             soft = []
@@ -290,25 +293,27 @@ class LanceView(View):
             notes = (scoring.note,) if scoring.note else ()
             return replace(reply, terms=terms, notes=notes)
 
-        return self._answer(work)
+        return self._answer_on(work)
 
-    def _scoring(self, state: _Open, query: str | Matrix, k: int, where: Where) -> Scoring | None:
+    def _scoring_for(
+        self, state: _OpenState, query: str | Matrix, k: int, where: Where
+    ) -> Scoring | None:
         if isinstance(query, str):
-            return self._words(state, query, where)
+            return self._keyword_scoring(state, query, where)
         vector = checked_query(query, self.pair, self.snapshot)
-        return _dense(state, vector, k, where, self._sizes.exact)
+        return _dense_scoring(state, vector, k, where, self._sizes.exact)
 
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order."""
 
-        def work(state: _Open) -> tuple[str, ...]:
+        def work(state: _OpenState) -> tuple[str, ...]:
             where = state.conditions.hard(filters)
             start = ("", -1)
             sql = where.sql
             if after:
-                row = self._rows(state, [after], ["document", "ordinal"])[0]
+                row = self._rows_of(state, [after], ["document", "ordinal"])[0]
                 start = (row["document"], row["ordinal"])
-                sql = lance.both(sql, f"document >= {_raw(start[0])}")
+                sql = lance.both(sql, f"document >= {_text_literal(start[0])}")
             first: list[tuple[str, int, str]] = []
             columns = ["document", "ordinal", "id"]
             for batch in lance.batches(state.pinned.chunks, columns, sql):
@@ -316,90 +321,90 @@ class LanceView(View):
                 first = heapq.nsmallest(k, [*first, *(row for row in rows if row[:2] > start)])
             return tuple(lance.from_string(name) for _, _, name in first)
 
-        return self._answer(work)
+        return self._answer_on(work)
 
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
         """Those of these chunks that meet all hard filters, in this order."""
 
-        def work(state: _Open) -> tuple[bool, ...]:
+        def work(state: _OpenState) -> tuple[bool, ...]:
             where = state.conditions.hard(filters)
-            self._rows(state, chunk_ids, [])
-            met = self._found(state, chunk_ids, ["id"], where.sql)
-            return tuple(lance.as_string(one) in met for one in chunk_ids)
+            self._rows_of(state, chunk_ids, [])
+            met = self._rows_by_id(state, chunk_ids, ["id"], where.sql)
+            return tuple(lance.as_string(chunk_id) in met for chunk_id in chunk_ids)
 
-        return self._answer(work)
+        return self._answer_on(work)
 
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
 
-        def work(state: _Open) -> tuple[Hit, ...]:
-            stamp = self._rows(state, [chunk_id], ["stamp"])[0]["stamp"]
+        def work(state: _OpenState) -> tuple[Hit, ...]:
+            stamp = self._rows_of(state, [chunk_id], ["stamp"])[0]["stamp"]
             rows = rows_of(state.pinned.chunks, ["id", "ordinal"], f"stamp = {stamp}")
             names = [row["id"] for row in sorted(rows, key=lambda row: int(row["ordinal"]))]
             at = names.index(lance.as_string(chunk_id))
             near = names[max(0, at - reach) : at + reach + 1]
-            return self._hits(state, list(map(lance.from_string, near)))
+            return self._hits_of(state, list(map(lance.from_string, near)))
 
-        return self._answer(work)
+        return self._answer_on(work)
 
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
 
-        def work(state: _Open) -> Matrix | None:
+        def work(state: _OpenState) -> Matrix | None:
             columns = ["vector"] if self.pair.dimensions else []
-            rows = self._rows(state, chunk_ids, columns)
+            rows = self._rows_of(state, chunk_ids, columns)
             if not self.pair.dimensions:
                 return None
             if not rows:
                 return np.empty((0, self.pair.dimensions), np.float32)
             return np.stack([row["vector"] for row in rows])
 
-        return self._answer(work)
+        return self._answer_on(work)
 
     def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order."""
-        return self._answer(lambda state: self._hits(state, chunk_ids))
+        return self._answer_on(lambda state: self._hits_of(state, chunk_ids))
 
-    def _hits(self, state: _Open, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
-        rows = self._rows(state, chunk_ids, _PIECE)
+    def _hits_of(self, state: _OpenState, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
+        rows = self._rows_of(state, chunk_ids, _PIECE)
         stamps = dict.fromkeys(row["stamp"] for row in rows)
         heads: dict[int, dict[str, Any]] = {}
         for condition in lance.one_of("stamp", stamps):
-            found = rows_of(state.pinned.documents, ["stamp", *_HEADS], condition)
-            heads |= {row["stamp"]: row for row in found}
-        return tuple(_hit(row, heads[row["stamp"]]) for row in rows)
+            documents = rows_of(state.pinned.documents, ["stamp", *_HEADS], condition)
+            heads |= {row["stamp"]: row for row in documents}
+        return tuple(_hit_of(row, heads[row["stamp"]]) for row in rows)
 
-    def _rows(
-        self, state: _Open, chunk_ids: Sequence[str], columns: Sequence[str]
+    def _rows_of(
+        self, state: _OpenState, chunk_ids: Sequence[str], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         """Rows of these chunks, in this order.
 
         Raises:
             RetrieveError: An id is not in the snapshot.
         """
-        found = self._found(state, chunk_ids, ["id", *(c for c in columns if c != "id")], "")
-        for one in chunk_ids:
-            if lance.as_string(one) not in found:
+        by_id = self._rows_by_id(state, chunk_ids, ["id", *(c for c in columns if c != "id")], "")
+        for chunk_id in chunk_ids:
+            if lance.as_string(chunk_id) not in by_id:
                 raise RetrieveError(
-                    f"no chunk has the id {one!r}",
+                    f"no chunk has the id {chunk_id!r}",
                     where=f"snapshot {self.snapshot}",
                     hint="search and look up in one snapshot",
                 )
-        return [found[lance.as_string(one)] for one in chunk_ids]
+        return [by_id[lance.as_string(chunk_id)] for chunk_id in chunk_ids]
 
-    def _found(
-        self, state: _Open, chunk_ids: Sequence[str], columns: Sequence[str], where: str
+    def _rows_by_id(
+        self, state: _OpenState, chunk_ids: Sequence[str], columns: Sequence[str], where: str
     ) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+        by_id: dict[str, dict[str, Any]] = {}
         for condition in lance.one_of("id", dict.fromkeys(chunk_ids)):
             sql = lance.both(where or state.pinned.live, condition)
-            found |= {row["id"]: row for row in rows_of(state.pinned.chunks, columns, sql)}
-        return found
+            by_id |= {row["id"]: row for row in rows_of(state.pinned.chunks, columns, sql)}
+        return by_id
 
     def fields(self) -> Mapping[str, int]:
         """Metadata fields of the chunks and the number of chunks with each."""
 
-        def work(state: _Open) -> Mapping[str, int]:
+        def work(state: _OpenState) -> Mapping[str, int]:
             conditions = state.conditions
             counts = {
                 name: conditions.count(lance.both(conditions.live.sql, conditions.having(name)))
@@ -407,11 +412,11 @@ class LanceView(View):
             }
             return {name: count for name, count in sorted(counts.items()) if count}
 
-        return self._answer(work) if self._answer(lambda state: state.corpus.rows) else {}
+        return self._answer_on(work) if self._answer_on(lambda state: state.corpus.rows) else {}
 
     def statistics(self) -> ViewStatistics:
         """Size of the view; ``bytes`` is what its caches hold at most."""
-        totals = self._answer(lambda state: state.pinned.totals)
+        totals = self._answer_on(lambda state: state.pinned.totals)
         return ViewStatistics(
             totals.chunks,
             totals.documents,
@@ -425,7 +430,7 @@ class LanceView(View):
         self._state, self._closed = None, True
 
 
-def _dense(state: _Open, query: Any, k: int, where: Where, exact: int) -> DenseScoring:
+def _dense_scoring(state: _OpenState, query: Any, k: int, where: Where, exact: int) -> DenseScoring:
     """Scores of a vector, by the vector index where it was measured for such a search."""
     near = state.near
 
@@ -437,12 +442,12 @@ def _dense(state: _Open, query: Any, k: int, where: Where, exact: int) -> DenseS
     return DenseScoring(state.pinned.chunks, query, tuning if tuning(where, k) else None)
 
 
-def _raw(stored: str) -> str:
+def _text_literal(stored: str) -> str:
     """A stored text as SQL."""
     return "'" + stored.replace("'", "''") + "'"
 
 
-def _hit(row: Mapping[str, Any], head: Mapping[str, Any]) -> Hit:
+def _hit_of(row: Mapping[str, Any], head: Mapping[str, Any]) -> Hit:
     """The chunk of a row, with rank and score 0."""
     texts = {name: lance.from_string(head[name]) for name in _HEADS}
     metadata = shown_parts(as_metadata(json.loads(texts["metadata"])), texts)

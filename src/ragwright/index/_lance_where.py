@@ -24,7 +24,7 @@ _CACHED = 256
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Chunks that hard filters leave: a condition, and how many meet it."""
+    """The chunks that hard filters leave: a condition and their number."""
 
     sql: str
     rows: int
@@ -52,21 +52,21 @@ class Conditions:
     def names(self) -> tuple[str, ...]:
         """Fields that the chunks have or have had."""
         if self._names is None:
-            found = lance.select(self._values, ["field"], "value = ''")["field"].to_pylist()
-            self._names = tuple(sorted({lance.from_string(name) for name in found}))
+            names = lance.select(self._values, ["field"], "value = ''")["field"].to_pylist()
+            self._names = tuple(sorted({lance.from_string(name) for name in names}))
         return self._names
 
     def count(self, sql: str) -> int:
         """Number of chunks that meet a condition."""
         if not sql:
             return self.live.rows
-        found = self._counts.get(sql)
-        if found is None:
-            found = int(self._table.count_rows(sql))
+        number = self._counts.get(sql)
+        if number is None:
+            number = int(self._table.count_rows(sql))
             if len(self._counts) >= _CACHED:
                 self._counts = {}
-            self._counts[sql] = found
-        return found
+            self._counts[sql] = number
+        return number
 
     def hard(self, filters: Sequence[Filter]) -> Where:
         """Chunks that meet every filter.
@@ -82,13 +82,13 @@ class Conditions:
             return self.live
         key = repr(filters)
         if key not in self._wheres:
-            now = self.live
+            allowed = self.live
             for condition in filters:
                 rest = [other for other in filters if other is not condition]
-                now = self.within(now, condition, rest)
+                allowed = self.within(allowed, condition, rest)
             if len(self._wheres) >= _CACHED:
                 self._wheres = {}
-            self._wheres[key] = now
+            self._wheres[key] = allowed
         return self._wheres[key]
 
     def within(self, before: Where, condition: Filter, rest: Sequence[Filter] = ()) -> Where:
@@ -99,10 +99,10 @@ class Conditions:
                 meet ``rest``.
         """
         sql = lance.both(before.sql, self.sql(condition))
-        left = self.count(sql)
-        if not left and before.rows and must_be_held(condition):
-            raise self._unknown(condition, rest)
-        return Where(sql, left)
+        number = self.count(sql)
+        if not number and before.rows and must_be_held(condition):
+            raise self._unknown_value(condition, rest)
+        return Where(sql, number)
 
     def sql(self, condition: Filter) -> str:
         """One filter as SQL.
@@ -111,35 +111,35 @@ class Conditions:
             FilterError: A field that no chunk has, or a range over too many values.
         """
         name = condition.field
-        if name not in ALWAYS and not (name in self.names() and self._present(name)):
-            raise unknown_field(name, [one for one in self.names() if self._present(one)])
-        found = self._holding(condition)
-        return f"NOT ({found})" if condition.exclude else found
+        if name not in ALWAYS and not (name in self.names() and self._is_present(name)):
+            raise unknown_field(name, [field for field in self.names() if self._is_present(field)])
+        holding = self._holding_sql(condition)
+        return f"NOT ({holding})" if condition.exclude else holding
 
-    def _present(self, name: str) -> bool:
+    def _is_present(self, name: str) -> bool:
         return self.count(lance.both(self.live.sql, self.having(name))) > 0
 
     def having(self, name: str) -> str:
         """SQL for chunks with any value of a field."""
         parts = [f"{lance.OWN_COLUMNS[name]} != ''"] if name in lance.OWN_COLUMNS else []
         if not parts or name in self.names():
-            parts.append(_has(facet(name)))
+            parts.append(_has_facet(facet(name)))
         return " OR ".join(parts)
 
-    def _holding(self, condition: Filter) -> str:
+    def _holding_sql(self, condition: Filter) -> str:
         name = condition.field
         if condition.values:
-            return self._any_of(name, [spelling(value) for value in condition.values])
+            return self._any_value_sql(name, [spelling(value) for value in condition.values])
         if condition.low is None and condition.high is None:
             return self.having(name)
-        inside = self.spelled(name)
-        chosen = [inside[at] for at in in_range(inside, condition.low, condition.high)]
-        parts = [self._any_of(name, chosen, own=False)] if chosen else []
+        values = self.spelled(name)
+        chosen = [values[at] for at in in_range(values, condition.low, condition.high)]
+        parts = [self._any_value_sql(name, chosen, own=False)] if chosen else []
         if name in lance.OWN_COLUMNS:
-            parts.append(_between(lance.OWN_COLUMNS[name], condition))
-        return " OR ".join(f"({one})" for one in parts) or "false"
+            parts.append(_range_sql(lance.OWN_COLUMNS[name], condition))
+        return " OR ".join(f"({part})" for part in parts) or "false"
 
-    def _any_of(self, name: str, values: Sequence[str], own: bool = True) -> str:
+    def _any_value_sql(self, name: str, values: Sequence[str], own: bool = True) -> str:
         if len(values) > MOST_VALUES:
             raise FilterError(
                 f"the condition on {name!r} covers {len(values):,} different values, "
@@ -147,15 +147,17 @@ class Conditions:
                 hint="narrow the range, or store coarser values in a field of its own",
                 field=name,
             )
-        held = [value for value in values if value]
+        nonempty = [value for value in values if value]
         parts: list[str] = []
         if own and name in lance.OWN_COLUMNS:
-            mine = [value for value in held if in_own_column(name, value)]
-            parts += lance.one_of(lance.OWN_COLUMNS[name], mine, MOST_VALUES) if mine else []
+            own_values = [value for value in nonempty if in_own_column(name, value)]
+            parts += (
+                lance.one_of(lance.OWN_COLUMNS[name], own_values, MOST_VALUES) if own_values else []
+            )
         if name not in lance.OWN_COLUMNS or name in self._listed_own():
-            facets = [facet(name, value) for value in held]
+            facets = [facet(name, value) for value in nonempty]
             if len(facets) == 1:
-                parts.append(_has(facets[0]))
+                parts.append(_has_facet(facets[0]))
             elif facets:
                 parts.append(f"array_has_any(facets, [{', '.join(map(lance.literal, facets))}])")
         return " OR ".join(parts) or "false"
@@ -168,38 +170,38 @@ class Conditions:
         """Values that a field has or has had in ``facets``."""
         if name not in self._spelled:
             where = f"field = {lance.literal(name)} AND value != ''"
-            found = lance.select(self._values, ["value"], where)["value"].to_pylist()
-            self._spelled[name] = sorted(map(lance.from_string, dict.fromkeys(found)))
+            values = lance.select(self._values, ["value"], where)["value"].to_pylist()
+            self._spelled[name] = sorted(map(lance.from_string, dict.fromkeys(values)))
         return self._spelled[name]
 
-    def _unknown(self, condition: Filter, rest: Sequence[Filter]) -> FilterError:
+    def _unknown_value(self, condition: Filter, rest: Sequence[Filter]) -> FilterError:
         """The error for values that no chunk has; only values of allowed chunks are named."""
-        sql = lance.both(self.live.sql, *(self.sql(one) for one in rest))
+        sql = lance.both(self.live.sql, *(self.sql(other) for other in rest))
         name = condition.field
         column = lance.OWN_COLUMNS.get(name)
         start = f"{lance.as_string(facet(name))}="
-        found: set[str] = set()
+        values: set[str] = set()
         columns = ["facets", *([column] if column else [])]
         for batch in lance.batches(self._table, columns, sql, _READ):
             facets = batch["facets"].flatten().unique().to_pylist()
-            found.update(one[len(start) :] for one in facets if one.startswith(start))
+            values.update(text[len(start) :] for text in facets if text.startswith(start))
             if column:
-                found.update(value for value in batch[column].unique().to_pylist() if value)
-        return value_error(condition, {lance.from_string(value) for value in found})
+                values.update(value for value in batch[column].unique().to_pylist() if value)
+        return value_error(condition, {lance.from_string(value) for value in values})
 
 
-def _has(value: str) -> str:
+def _has_facet(value: str) -> str:
     return f"array_has(facets, {lance.literal(value)})"
 
 
-def _between(column: str, condition: Filter) -> str:
+def _range_sql(column: str, condition: Filter) -> str:
     """A range over the texts of a column.
 
     Raises:
         FilterError: The bounds are numbers, and the column is not one of dates.
     """
-    given = [one for one in (condition.low, condition.high) if one is not None]
-    bounds = [spelling(one) for one in given]
+    stated = [bound for bound in (condition.low, condition.high) if bound is not None]
+    bounds = [spelling(bound) for bound in stated]
     numeric = all(number_of(bound) is not None for bound in bounds)
     if numeric and column not in ("created", "modified"):
         raise FilterError(

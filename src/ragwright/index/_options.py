@@ -12,7 +12,7 @@ KINDS = ("sqlite", "lance")
 
 @dataclass(frozen=True, slots=True)
 class LanceSizes:
-    """Numbers of chunks at which a Lance store changes its way; the defaults were measured.
+    """Numbers of chunks from which a Lance store works differently; the defaults were measured.
 
     Attributes:
         indexed: Indexes are built from this many on; fewer are read in milliseconds.

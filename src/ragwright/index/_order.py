@@ -62,10 +62,10 @@ class DocumentOrder:
             rows = rows[allowed[rows]]
         rows = rows[: max(0, k)]
         owners = np.searchsorted(self._first, rows, side="right") - 1
-        found = [""] * len(rows)
+        names = [""] * len(rows)
         for at in np.unique(owners).tolist():
             places = np.flatnonzero(owners == at)
             ids = self._segments[at].ids_of(rows[places] - self._first[at])
             for place, name in zip(places.tolist(), ids, strict=True):
-                found[place] = name
-        return tuple(found)
+                names[place] = name
+        return tuple(names)

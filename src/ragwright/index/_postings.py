@@ -62,9 +62,9 @@ class PostingsBuilder:
         self._numbers += numbers.tobytes()
         self._counts += counts.tobytes()
         if len(self._counts) >= 4 * _BLOCK:
-            self._close()
+            self._close_block()
 
-    def _close(self) -> None:
+    def _close_block(self) -> None:
         counts = np.frombuffer(self._counts, np.uint32)
         vocabulary, places = np.unique(np.frombuffer(self._numbers, np.uint64), return_inverse=True)
         narrow = np.min_scalar_type(int(counts.max(initial=0)))
@@ -80,7 +80,7 @@ class PostingsBuilder:
 
     def finish(self) -> dict[str, Array]:
         """The posting lists, each in row order; the builder is empty afterwards."""
-        self._close()
+        self._close_block()
         blocks, self._blocks = self._blocks, []
         terms = np.unique(np.concatenate([block.vocabulary for block in blocks]))
         bounds = np.zeros(len(terms) + 1, np.int64)
@@ -92,7 +92,7 @@ class PostingsBuilder:
         np.cumsum(bounds, out=bounds)
         free = bounds[:-1].copy()
         rows = np.empty(int(bounds[-1]), np.int32)
-        counts = np.empty(len(rows), max((block.counts.dtype for block in blocks), key=_size))
+        counts = np.empty(len(rows), max((block.counts.dtype for block in blocks), key=_item_size))
         first = 0
         for at, block in enumerate(blocks):
             blocks[at] = _Block.empty()
@@ -134,7 +134,7 @@ class _Block:
         return cls(none, none, none, np.empty(0, np.int32))
 
 
-def _size(kind: np.dtype[Any]) -> int:
+def _item_size(kind: np.dtype[Any]) -> int:
     return kind.itemsize
 
 
@@ -170,24 +170,24 @@ class Postings:
         """Impact of every posting; ``average`` is the mean length over all live rows."""
         lengths = self.lengths.astype(np.float64)
         norms = length_norms(lengths, average, k1, b)
-        found = np.empty(len(self.rows), np.float32)
-        for start in range(0, len(found), _BLOCK):
+        impacts = np.empty(len(self.rows), np.float32)
+        for start in range(0, len(impacts), _BLOCK):
             part = slice(start, start + _BLOCK)
             counts = self.counts[part].astype(np.float64)
-            found[part] = counts / (counts + norms[self.rows[part]])
+            impacts[part] = counts / (counts + norms[self.rows[part]])
             if dead is not None:
-                found[part][dead[self.rows[part]]] = 0.0
-        return found
+                impacts[part][dead[self.rows[part]]] = 0.0
+        return impacts
 
     def find(self, numbers: NDArray[np.uint64]) -> list[tuple[int, int]]:
         """Bounds of the posting list of each term; equal bounds where there is none."""
         if not len(self.terms):
             return [(0, 0)] * len(numbers)
         at = np.minimum(np.searchsorted(self.terms, numbers), len(self.terms) - 1)
-        there = self.terms[at] == numbers
+        matches = self.terms[at] == numbers
         starts, ends = self.bounds[at].tolist(), self.bounds[at + 1].tolist()
-        known = there.tolist()
-        return [(s, e) if ok else (0, 0) for s, e, ok in zip(starts, ends, known, strict=True)]
+        present = matches.tolist()
+        return [(s, e) if ok else (0, 0) for s, e, ok in zip(starts, ends, present, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,15 +227,15 @@ def bm25(
     bonuses = [bonus(token) for token in query]
     spans = [postings.find(numbers) for postings, _, _ in parts]
     frequency = np.zeros(len(numbers))
-    for (_, impacts, some_dead), found in zip(parts, spans, strict=True):
-        for term, (start, end) in enumerate(found):
-            some = some_dead and end > start
-            frequency[term] += np.count_nonzero(impacts[start:end]) if some else end - start
-    shown = frequency if masks is None or not parts else _within(parts, spans, masks)
-    factors, terms = weighed(query, frequency, live, shown)
+    for (_, impacts, some_dead), spans_of in zip(parts, spans, strict=True):
+        for term, (start, end) in enumerate(spans_of):
+            has_dead = some_dead and end > start
+            frequency[term] += np.count_nonzero(impacts[start:end]) if has_dead else end - start
+    allowed = frequency if masks is None or not parts else _allowed_counts(parts, spans, masks)
+    factors, terms = weighed(query, frequency, live, allowed)
     scores: list[Scores] = []
-    for (postings, impacts, _), found in zip(parts, spans, strict=True):
-        lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(found) if e > s]
+    for (postings, impacts, _), spans_of in zip(parts, spans, strict=True):
+        lists = [(s, e, factors[t], bonuses[t]) for t, (s, e) in enumerate(spans_of) if e > s]
         size = len(postings.lengths)
         if not lists:
             scores.append(np.zeros(size))
@@ -246,18 +246,18 @@ def bm25(
     return Ranked(scores, terms)
 
 
-def _within(
+def _allowed_counts(
     parts: Sequence[tuple[Postings, Impacts, bool]],
     spans: Sequence[Sequence[tuple[int, int]]],
     masks: Sequence[NDArray[np.bool_] | None],
 ) -> Scores:
     """Number of rows under the masks that hold each term."""
-    found = np.zeros(len(spans[0]))
+    counts = np.zeros(len(spans[0]))
     for (postings, impacts, _), places, mask in zip(parts, spans, masks, strict=True):
         for term, (start, end) in enumerate(places):
-            allowed = impacts[start:end] > 0 if mask is None else mask[postings.rows[start:end]]
-            found[term] += np.count_nonzero(allowed)
-    return found
+            is_allowed = impacts[start:end] > 0 if mask is None else mask[postings.rows[start:end]]
+            counts[term] += np.count_nonzero(is_allowed)
+    return counts
 
 
 def weighed(
@@ -273,14 +273,14 @@ def weighed(
             reported like an unknown one, its idf included.
     """
     times = np.fromiter(query.values(), np.float64, len(query))
-    weights = _idf(frequency, live) * times
-    told = _idf(np.where(shown > 0, frequency, 0.0), live)
-    most = told * times * (1.0 + np.array([bonus(token) for token in query]))
-    columns = (shown.astype(np.int64).tolist(), told.round(6).tolist(), most.round(6).tolist())
+    weights = _idf_of(frequency, live) * times
+    shown_idf = _idf_of(np.where(shown > 0, frequency, 0.0), live)
+    most = shown_idf * times * (1.0 + np.array([bonus(token) for token in query]))
+    columns = (shown.astype(np.int64).tolist(), shown_idf.round(6).tolist(), most.round(6).tolist())
     return weights.tolist(), tuple(map(Term, query, *columns))
 
 
-def _idf(frequency: Scores, live: int) -> Scores:
+def _idf_of(frequency: Scores, live: int) -> Scores:
     return np.asarray(np.log1p((live - frequency + 0.5) / (frequency + 0.5)), np.float64)
 
 

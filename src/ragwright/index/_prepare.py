@@ -52,16 +52,16 @@ def check_batch(batch: Sequence[IndexedDocument]) -> None:
     Raises:
         DuplicateIdError: Two documents of the batch share an id.
     """
-    seen: dict[str, str] = {}
+    source_of: dict[str, str] = {}
     for item in batch:
         document = item.document
-        if document.id in seen:
+        if document.id in source_of:
             raise DuplicateIdError(
                 f"two documents have the id {document.id!r}",
-                where=f"{seen[document.id]} and {document.source}",
+                where=f"{source_of[document.id]} and {document.source}",
                 hint="give each source its own id",
             )
-        seen[document.id] = document.source
+        source_of[document.id] = document.source
 
 
 def ready(
@@ -76,8 +76,11 @@ def ready(
     texts = [chunk.text for item, _ in items if item.terms is None for chunk in item.chunks]
     words = iter(analyzer.tokens_of(texts))
     return [
-        _ready(
-            pair, item, hash_, _terms(analyzer, item, words) if item.terms is None else item.terms
+        _ready_document(
+            pair,
+            item,
+            hash_,
+            _chunk_terms(analyzer, item, words) if item.terms is None else item.terms,
         )
         for item, hash_ in items
     ]
@@ -85,10 +88,12 @@ def ready(
 
 def packed_terms(analyzer: TokenSource, item: IndexedDocument) -> tuple[bytes, ...]:
     """Terms of a document's chunks as they are stored: made on a worker, away from the store."""
-    return _terms(analyzer, item, iter(analyzer.tokens_of([chunk.text for chunk in item.chunks])))
+    return _chunk_terms(
+        analyzer, item, iter(analyzer.tokens_of([chunk.text for chunk in item.chunks]))
+    )
 
 
-def _terms(
+def _chunk_terms(
     analyzer: TokenSource, item: IndexedDocument, words: Iterator[Sequence[str]]
 ) -> tuple[bytes, ...]:
     """Packed terms of each chunk, given the tokens of its text."""
@@ -97,7 +102,7 @@ def _terms(
     return tuple(pack_terms(tokens.of(chunk, next(words))) for chunk in item.chunks)
 
 
-def _ready(
+def _ready_document(
     pair: IndexSpec,
     item: IndexedDocument,
     hash_: str,
@@ -105,12 +110,12 @@ def _ready(
 ) -> ReadyDocument:
     document = item.document
     rows = _checked_vectors(pair, item)
-    seen: set[str] = set()
+    ids: set[str] = set()
     chunks = []
-    for index, (chunk, own) in enumerate(zip(item.chunks, terms, strict=True)):
-        if chunk.id in seen:
+    for index, (chunk, chunk_terms) in enumerate(zip(item.chunks, terms, strict=True)):
+        if chunk.id in ids:
             raise DuplicateIdError(f"two chunks have the id {chunk.id!r}", where=document.source)
-        seen.add(chunk.id)
+        ids.add(chunk.id)
         if document.text[chunk.span.start : chunk.span.end] != chunk.text:
             raise StoreError(
                 f"chunk {chunk.id!r} is not the text of its span", where=document.source
@@ -127,7 +132,7 @@ def _ready(
                 headings=json.dumps(chunk.headings) if chunk.headings else "[]",
                 metadata=json.dumps(dict(chunk.metadata)) if chunk.metadata else "{}",
                 tokens=chunk.tokens,
-                terms=own,
+                terms=chunk_terms,
                 vector_key=key,
                 vector=None if rows is None else rows[index].tobytes(),
             )

@@ -71,14 +71,16 @@ def best(
         k: Most to return.
         above: Rounded scores must be greater than this.
     """
-    lists = [_ordered(*one, k, above) for one in found]
+    lists = [_best_of_segment(*candidates, k, above) for candidates in found]
     if len(lists) == 1:
         return tuple(lists[0])
-    merged = sorted((pair for one in lists for pair in one), key=lambda pair: (-pair[1], pair[0]))
+    merged = sorted(
+        (pair for candidates in lists for pair in candidates), key=lambda pair: (-pair[1], pair[0])
+    )
     return tuple(merged[:k])
 
 
-def _ordered(
+def _best_of_segment(
     segment: Segment, rows: Rows, scores: Scores, k: int, above: float
 ) -> list[tuple[str, float]]:
     """The k best of one segment; ids are compared by their rank and decoded last."""

@@ -71,7 +71,7 @@ class Channel:
         if bar == -np.inf or not len(rows):
             return rows
         if self.near is None:
-            return rows[self._reached(rows, least)]
+            return rows[self._reaches(rows, least)]
         near = self.near(rows)
         # Python's float would become infinity, with a warning, for a bar that float32 cannot hold.
         some = np.flatnonzero(near >= np.float32(min(max(bar - self.slack, -1e30), 1e30)))
@@ -79,10 +79,10 @@ class Channel:
         sure = near > np.float64(bar + self.slack)
         doubtful = np.flatnonzero(~sure)
         if len(doubtful):
-            sure[doubtful] = self._reached(rows[doubtful], least)
+            sure[doubtful] = self._reaches(rows[doubtful], least)
         return rows[sure]
 
-    def _reached(self, rows: Rows, least: float) -> Mask:
+    def _reaches(self, rows: Rows, least: float) -> Mask:
         scores = rounded(self.exact(rows))
         return np.asarray((scores >= least) & (scores > self.above))
 
@@ -122,26 +122,26 @@ class _Part:
         # Narrow numbers: the scattered writes below should fit a cache.
         kind = np.min_scalar_type((1 << len(positions)) - 1)
         steps = np.zeros(segment.rows, kind)
-        for place, held in enumerate(positions):
+        for place, matching in enumerate(positions):
             bit = kind.type(1 << place)
-            if held.wide:
-                steps |= held.mask() * bit
+            if matching.wide:
+                steps |= matching.mask() * bit
             else:
-                steps[held.rows] |= bit
+                steps[matching.rows] |= bit
         few = None
-        if not any(held.wide for held in positions):
+        if not any(matching.wide for matching in positions):
             met = np.flatnonzero(steps != 0)
             few = met, steps[met]
         return cls(segment, mask, channel, steps, few)
 
     def exactly(self, steps: Sequence[int]) -> Rows:
         """Rows that meet exactly one of these sets of conditions."""
-        known = self.steps if self.few is None or 0 in steps else self.few[1]
-        chosen = known == steps[0]
+        sets = self.steps if self.few is None or 0 in steps else self.few[1]
+        chosen = sets == steps[0]
         for step in steps[1:]:
-            chosen |= known == step
+            chosen |= sets == step
         rows = np.flatnonzero(chosen)
-        if self.few is not None and known is self.few[1]:
+        if self.few is not None and sets is self.few[1]:
             rows = self.few[0][rows]
         return rows if self.mask is None else rows[self.mask[rows]]
 
@@ -197,30 +197,34 @@ def climb(
         k: Most to return; 0 counts every level.
         relax: Threshold, and whether chunks that meet no condition count.
     """
-    held = [_Part.of(part, [lists[at] for lists in positions]) for at, part in enumerate(parts)]
-    levels = _Levels(held, ladder, relax)
-    _walk(held, levels, k, relax)
-    found = [part.all_found(levels) for part in held]
-    level = np.concatenate([one[1] for one in found])
+    held_parts = [
+        _Part.of(part, [lists[at] for lists in positions]) for at, part in enumerate(parts)
+    ]
+    levels = _Levels(held_parts, ladder, relax)
+    _walk_levels(held_parts, levels, k, relax)
+    found_rows = [part.all_found(levels) for part in held_parts]
+    level = np.concatenate([rows_and_levels[1] for rows_and_levels in found_rows])
     if not len(level):
         return SearchReply(())
-    last, room = _border(level, k)
-    reply = _listed(held, found, k, last, room)
-    told = np.concatenate([part.steps[rows] for part, (rows, _) in zip(held, found, strict=True)])
-    steps, counts = np.unique(told[level <= last].astype(np.int64), return_counts=True)
-    shown = ladder.all_asked(steps)
-    rung = dict(zip(steps.tolist(), shown, strict=True))
+    last, room = _last_level(level, k)
+    reply = _best_rows(held_parts, found_rows, k, last, room)
+    steps_found = np.concatenate(
+        [part.steps[rows] for part, (rows, _) in zip(held_parts, found_rows, strict=True)]
+    )
+    steps, counts = np.unique(steps_found[level <= last].astype(np.int64), return_counts=True)
+    level_of = ladder.all_asked(steps)
+    rung = dict(zip(steps.tolist(), level_of, strict=True))
     # Of equal weight: first those with more conditions, then those with earlier filters.
     order = np.lexsort((steps, -np.bitwise_count(steps).astype(np.int64), levels.of(steps)))
     totals = counts.tolist()
     return SearchReply(
         tuple((key, -negative + 0.0) for _, negative, key, _ in reply),
         rungs=tuple(rung[step] for _, _, _, step in reply),
-        ladder=tuple((shown[at], totals[at]) for at in order.tolist()),
+        ladder=tuple((level_of[at], totals[at]) for at in order.tolist()),
     )
 
 
-def _border(level: Steps, k: int) -> tuple[int, int]:
+def _last_level(level: Steps, k: int) -> tuple[int, int]:
     """The last level with wanted chunks, and how many of it."""
     reached = np.cumsum(np.bincount(level))
     last = len(reached) - 1
@@ -229,7 +233,7 @@ def _border(level: Steps, k: int) -> tuple[int, int]:
     return last, k - (int(reached[last - 1]) if last else 0)
 
 
-def _walk(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) -> None:
+def _walk_levels(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) -> None:
     """Find rows from the heaviest level down, whole levels, until k are found.
 
     The first levels are searched one by one. If they do not suffice, all rows are assigned to
@@ -255,10 +259,10 @@ def _walk(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxation) ->
         return
     sizes = sum(part.place(levels) for part in parts).tolist()  # type: ignore[union-attr]
     while start < levels.count and (found < k or k < 1):
-        wanted = math.inf if k < 1 else max(_GROUP, (k - found) * tried / max(found, 0.5))
+        batch_size = math.inf if k < 1 else max(_GROUP, (k - found) * tried / max(found, 0.5))
         end, size = start + 1, sizes[start]
         # Do not start a level only to fill up the batch: it may be most of the corpus.
-        while end < levels.count and size + sizes[end] <= wanted:
+        while end < levels.count and size + sizes[end] <= batch_size:
             size += sizes[end]
             end += 1
         for part in parts:
@@ -285,12 +289,12 @@ class _Levels:
         conditions = len(ladder.conditions)
         self.known = conditions <= _FEW
         if self.known:
-            self.steps, self.level = _combinations(ladder.weights, relax.unfiltered)
+            self.steps, self.level = _all_sets(ladder.weights, relax.unfiltered)
         else:
-            self.steps = _held(parts, conditions)
+            self.steps = _occurring_sets(parts, conditions)
             if not relax.unfiltered:
                 self.steps = self.steps[self.steps != 0]
-            self.level = _ordered(ladder.weights, self.steps)
+            self.level = _set_levels(ladder.weights, self.steps)
         self.count = int(self.level.max(initial=-1)) + 1
         self._kind = np.min_scalar_type(self.count)
         self._table: Steps | None = None
@@ -315,7 +319,7 @@ class _Levels:
         return levels
 
 
-def _held(parts: Sequence[_Part], conditions: int) -> Bits:
+def _occurring_sets(parts: Sequence[_Part], conditions: int) -> Bits:
     """The sets of conditions that some row meets, ascending."""
     if conditions <= _TABLE:
         size = 1 << conditions
@@ -327,25 +331,25 @@ def _held(parts: Sequence[_Part], conditions: int) -> Bits:
 
 
 @lru_cache(maxsize=64)
-def _combinations(weights: tuple[int, ...], unfiltered: bool) -> tuple[Bits, NDArray[np.intp]]:
+def _all_sets(weights: tuple[int, ...], unfiltered: bool) -> tuple[Bits, NDArray[np.intp]]:
     """All sets of conditions of these weights, ascending, and the level of each."""
     steps = np.arange(0 if unfiltered or not weights else 1, 1 << len(weights), dtype=np.int64)
-    return steps, _ordered(weights, steps)
+    return steps, _set_levels(weights, steps)
 
 
-def _ordered(weights: Sequence[int], steps: Bits) -> NDArray[np.intp]:
+def _set_levels(weights: Sequence[int], steps: Bits) -> NDArray[np.intp]:
     """Level of each set, 0 for the heaviest."""
     _, level = np.unique(-summed(weights, steps), return_inverse=True)
     return np.asarray(level, np.intp)
 
 
-def _listed(
+def _best_rows(
     parts: Sequence[_Part], found: Sequence[tuple[Rows, Steps]], k: int, last: int, room: int
 ) -> list[tuple[int, float, str, int]]:
     """The k best as (level, negative score, chunk id, step)."""
     if k < 1:
         return []
-    listed: list[tuple[int, float, str, int]] = []
+    entries: list[tuple[int, float, str, int]] = []
     for part, (rows, level) in zip(parts, found, strict=True):
         sure = np.flatnonzero(level < last)
         border = np.flatnonzero(level == last)
@@ -356,11 +360,11 @@ def _listed(
         scores = rounded(part.channel.exact(rows))
         order = np.lexsort((part.segment.rank[rows], -scores, level))[:k]
         rows = rows[order]
-        listed += zip(
+        entries += zip(
             level[order].tolist(),
             (-scores[order]).tolist(),
             part.segment.ids_of(rows),
             part.steps[rows].tolist(),
             strict=True,
         )
-    return listed if len(parts) == 1 else sorted(listed)[:k]
+    return entries if len(parts) == 1 else sorted(entries)[:k]

@@ -80,13 +80,13 @@ class _Builder:
         """A document with its chunks."""
         packs, columns = self._packs, self._columns
         _add_fields(self._fields, document, self.rows)
-        packs["heads"].add(_head(document))
-        packs["names"].add(_raw(document.id))
+        packs["heads"].add(_head_json(document))
+        packs["names"].add(_raw_bytes(document.id))
         self._stamps.append(document.stamp)
         self._sizes.append(len(document.chunks))
         for chunk in document.chunks:
-            packs["ids"].add(_raw(chunk.id))
-            packs["texts"].add(_raw(document.text[chunk.start : chunk.end]))
+            packs["ids"].add(_raw_bytes(chunk.id))
+            packs["texts"].add(_raw_bytes(document.text[chunk.start : chunk.end]))
             extra = [chunk.headings, dict(chunk.metadata), chunk.pages]
             packs["extras"].add(json.dumps(extra).encode() if any(extra) else b"")
             place = (self.documents, chunk.start, chunk.end, chunk.page or 0)
@@ -106,7 +106,7 @@ class _Builder:
         arrays: dict[str, Array] = {
             "stamps": np.frombuffer(self._stamps, np.int64),
             "sizes": np.frombuffer(self._sizes, np.int64),
-            **{name: np.frombuffer(one, np.int32) for name, one in self._columns.items()},
+            **{name: np.frombuffer(column, np.int32) for name, column in self._columns.items()},
             **_id_order(Blob(ids["ids"], ids["ids.offsets"])),
             **ids,
         }
@@ -126,13 +126,13 @@ class _Builder:
         return Arrays(meta, arrays)
 
 
-def _raw(text: str) -> bytes:
+def _raw_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
 def id_number(chunk_id: str) -> int:
     """64-bit number under which a chunk id is looked up."""
-    return int.from_bytes(blake2b(_raw(chunk_id), digest_size=8).digest(), "little")
+    return int.from_bytes(blake2b(_raw_bytes(chunk_id), digest_size=8).digest(), "little")
 
 
 def _id_order(packed: Blob) -> dict[str, Array]:
@@ -147,7 +147,7 @@ def _id_order(packed: Blob) -> dict[str, Array]:
     return {"rank": rank, "numbers": numbers[order], "numbers.rows": order}
 
 
-def _head(document: StoredDocument) -> bytes:
+def _head_json(document: StoredDocument) -> bytes:
     """The parts of a document that hits show, as JSON."""
     metadata = shown_metadata(document)
     return json.dumps([document.id, document.source, document.title, metadata]).encode()
@@ -155,17 +155,17 @@ def _head(document: StoredDocument) -> bytes:
 
 def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
     """Fields of a document's rows; a chunk's own value replaces its document's."""
-    own: dict[str, MetaValue | None] = {
+    document_fields: dict[str, MetaValue | None] = {
         name: getattr(document, name) for name in ("source", "title", "language", "created")
     }
-    own |= {"document_id": document.id, "modified": document.modified}
-    shared = {**document.metadata, **{name: v for name, v in own.items() if v != ""}}
+    document_fields |= {"document_id": document.id, "modified": document.modified}
+    shared = {**document.metadata, **{name: v for name, v in document_fields.items() if v != ""}}
     if not any(chunk.metadata for chunk in document.chunks):
         fields.add(shared, first, first + len(document.chunks))
         shared = {}
     for row, chunk in enumerate(document.chunks, first):
         if shared:
-            built_in = {name: v for name, v in own.items() if v != ""}
+            built_in = {name: v for name, v in document_fields.items() if v != ""}
             fields.add({**shared, **chunk.metadata, **built_in}, row, row + 1)
         if chunk.page is not None:
             fields.add({"page": chunk.page}, row, row + 1)
@@ -176,11 +176,11 @@ def _add_fields(fields: FieldsBuilder, document: StoredDocument, first: int) -> 
 def _add_sections(fields: FieldsBuilder, document: StoredDocument, first: int) -> None:
     """The headings above each chunk as the field ``section``; a field of that name replaces it."""
     row = first
-    for (own, headings), run in groupby(
+    for (has_own, headings), run in groupby(
         document.chunks, key=lambda chunk: ("section" in chunk.metadata, chunk.headings)
     ):
         end = row + sum(1 for _ in run)
-        if not own:
+        if not has_own:
             fields.add({"section": tuple(headings)}, row, end)
         row = end
 
@@ -253,9 +253,9 @@ class Segment:
         number = int(self.arrays["document"][row])
         document_id, source, title, metadata = json.loads(self._heads[number])
         extra = self._extras[row]
-        headings, own, pages = json.loads(extra) if extra else ((), {}, ())
-        if own:
-            metadata |= own
+        headings, own_metadata, pages = json.loads(extra) if extra else ((), {}, ())
+        if own_metadata:
+            metadata |= own_metadata
         return Hit(
             rank=0,
             score=0.0,

@@ -64,12 +64,12 @@ class SqliteStore(Store):
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> content hash of what is stored under the pair."""
         with self._connections.reading() as db:
-            found = db.execute(
+            cursor = db.execute(
                 "SELECT e.name, d.hash FROM entries e JOIN documents d ON d.id = e.document "
                 "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?)",
                 (pair.key,),
             )
-            return {as_text(name): hash_ for name, hash_ in found}
+            return {as_text(name): hash_ for name, hash_ in cursor}
 
     def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
         """Those of some ids that are stored under the pair; reads no others."""
@@ -79,29 +79,29 @@ class SqliteStore(Store):
     def holds(self, pair: IndexSpec) -> bool:
         """True where the pair holds at least one document."""
         with self._connections.reading() as db:
-            found = db.execute(
+            cursor = db.execute(
                 "SELECT EXISTS (SELECT 1 FROM entries "
                 "WHERE pair = (SELECT id FROM pairs WHERE key = ?))",
                 (pair.key,),
             )
-            return bool(found.fetchone()[0])
+            return bool(cursor.fetchone()[0])
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
         """Document id -> root it was ingested from, for pruning."""
         with self._connections.reading() as db:
-            found = db.execute(
+            cursor = db.execute(
                 "SELECT name, root FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)",
                 (pair.key,),
             )
-            return {as_text(name): as_text(root) for name, root in found}
+            return {as_text(name): as_text(root) for name, root in cursor}
 
     def stored_vectors(self, embedder: str, hashes: Sequence[str]) -> Mapping[str, Matrix]:
         """Vectors already stored under (embedder, chunk key): one row each, for those known."""
         with self._connections.reading() as db:
-            wanted = [bytes.fromhex(hash_) for hash_ in dict.fromkeys(hashes)]
+            keys = [bytes.fromhex(hash_) for hash_ in dict.fromkeys(hashes)]
             return {
                 key.hex(): np.frombuffer(data, np.float32)
-                for key, data in rows.vectors(db, embedder, wanted)
+                for key, data in rows.vectors(db, embedder, keys)
             }
 
     def upsert(
@@ -117,20 +117,20 @@ class SqliteStore(Store):
         hashes = [item.content_hash() for item in batch]
         names = [item.document.id for item in batch]
         with self._connections.reading() as db:
-            known = rows.entries(db, pair, names)
+            entries = rows.entries(db, pair, names)
         differs = [
             (item, hash_)
             for item, hash_ in zip(batch, hashes, strict=True)
-            if (entry := known.get(item.document.id)) is None
+            if (entry := entries.get(item.document.id)) is None
             or not entry.holds(item.document, hash_)
         ]
-        prepared = {one.document.id: one for one in ready(pair, differs, analyzer)}
+        prepared = {document.document.id: document for document in ready(pair, differs, analyzer)}
         with self._connections.writing() as db:
             writer = rows.Writer(db, pair)
-            known = rows.entries(db, pair, names)
+            entries = rows.entries(db, pair, names)
             for item, hash_ in zip(batch, hashes, strict=True):
                 name = item.document.id
-                entry = known.get(name)
+                entry = entries.get(name)
                 if entry is not None and entry.holds(item.document, hash_):
                     writer.keep(entry, root)
                     continue
@@ -146,13 +146,13 @@ class SqliteStore(Store):
         Each vector is checked once: the file remembers up to which number all are valid.
         """
         with self._connections.reading() as db:
-            checked, last = rows.checked(db, pair.embedder)
-            bad = list(rows.unusable(db, pair, checked))
-            found = rows.with_vectors(db, pair, bad)
-        if not bad and last > checked:
+            last_checked, last = rows.checked(db, pair.embedder)
+            bad = list(rows.unusable(db, pair, last_checked))
+            doubtful = rows.with_vectors(db, pair, bad)
+        if not bad and last > last_checked:
             with suppress(StoreError), self._connections.writing() as db:
                 rows.set_checked(db, pair.embedder, last)
-        return found
+        return doubtful
 
     def replace_vectors(self, pair: IndexSpec, vectors: Mapping[str, Matrix]) -> None:
         """Replace stored vectors; documents and texts stay."""
@@ -162,8 +162,8 @@ class SqliteStore(Store):
             if not rows.replace_vectors(db, pair.embedder, data, [p.key for p in pairs]):
                 return
         # The new snapshots must not use segments with the old vectors.
-        for one in pairs:
-            self._catalog.outdate(one)
+        for stored_pair in pairs:
+            self._catalog.outdate(stored_pair)
 
     def remove(
         self, document_ids: Sequence[str], pair: IndexSpec | None = None, *, purge: bool = False
@@ -176,28 +176,28 @@ class SqliteStore(Store):
         names = list(dict.fromkeys(document_ids))
         counts = WriteCounts()
         with self._connections.writing() as db:
-            for one in self._stored_pairs(db) if pair is None else [pair]:
-                writer = rows.Writer(db, one)
-                for entry in rows.entries(db, one, names).values():
+            for target in self._stored_pairs(db) if pair is None else [pair]:
+                writer = rows.Writer(db, target)
+                for entry in rows.entries(db, target, names).values():
                     writer.drop(entry)
                 counts += writer.finish()
         if purge:
-            self._purge(counts)
+            self._purge_segments(counts)
         return counts
 
-    def _purge(self, counts: WriteCounts) -> None:
+    def _purge_segments(self, counts: WriteCounts) -> None:
         """Empty the log and delete saved segments with content that is no longer stored."""
         # The log first: once it is empty, no process is building a segment from an older state.
         emptied = self._connections.empty_log()
         with self._connections.reading() as db:
             live = rows.all_stamps(db)
-        left = self._catalog.purge(live)
-        if left or not emptied:
+        in_use = self._catalog.purge(live)
+        if in_use or not emptied:
             raise StoreBusyError(
                 f"{counted(counts.removed, 'document')} and "
                 f"{counted(counts.chunks_removed, 'chunk')} removed, "
                 "but their bytes stay on disk while another process or thread reads them",
-                where=str(left[0] if left else self._path),
+                where=str(in_use[0] if in_use else self._path),
                 hint="end other work on this project, then forget again",
             )
 
@@ -221,12 +221,12 @@ class SqliteStore(Store):
                     raise snapshot_gone(name, current, str(self._path))
                 live = rows.stamps(db, pair)
                 state = self._catalog.build(
-                    pair, name, live, lambda wanted: rows.documents_with_chunks(db, pair, wanted)
+                    pair, name, live, lambda stamps: rows.documents_with_chunks(db, pair, stamps)
                 )
         return SegmentView(name, pair, state, self._analyzers.of(pair))
 
     def renewed(self, pair: IndexSpec, snapshot: str) -> View:
-        """The named state's view, built from the rows though one be open or saved."""
+        """The named state's view, built from the rows even if one is open or saved."""
         self._catalog.distrust(pair, snapshot)
         return self.view(pair, snapshot)
 
@@ -247,12 +247,12 @@ class SqliteStore(Store):
         """Stored documents by id, one in memory at a time, all of one state."""
         with self._connections.reading() as db:
             columns = ", ".join(f"d.{column}" for column in COLUMNS)
-            found = db.execute(
+            cursor = db.execute(
                 f"SELECT {columns} FROM entries e JOIN documents d ON d.id = e.document "  # noqa: S608
                 "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) ORDER BY e.name",
                 (pair.key,),
             )
-            for row in found:
+            for row in cursor:
                 yield document_from(row)
 
     def document(self, document_id: str) -> Document | None:
@@ -272,11 +272,11 @@ class SqliteStore(Store):
 
     @staticmethod
     def _stored_pairs(db: sqlite3.Connection) -> Iterable[IndexSpec]:
-        found = db.execute(
+        stored = db.execute(
             "SELECT settings FROM pairs p WHERE EXISTS "
             "(SELECT 1 FROM entries WHERE pair = p.id) ORDER BY p.id"
         ).fetchall()
-        return [IndexSpec(**json.loads(settings)) for (settings,) in found]
+        return [IndexSpec(**json.loads(settings)) for (settings,) in stored]
 
     def close(self) -> None:
         """Close files; safe to call twice. Open views stay usable."""

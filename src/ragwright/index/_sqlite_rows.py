@@ -50,13 +50,13 @@ class Entry:
         return self.hash == hash_ and self.source == document.source
 
 
-def _blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
+def _value_blocks(values: Iterable[Any]) -> Iterator[list[Any]]:
     iterator = iter(values)
     while block := list(islice(iterator, _BLOCK)):
         yield block
 
 
-def _marks(values: Sequence[Any]) -> str:
+def _placeholders(values: Sequence[Any]) -> str:
     return ",".join("?" * len(values))
 
 
@@ -68,10 +68,10 @@ def digest(db: sqlite3.Connection, pair: IndexSpec) -> str:
 
 def stamps(db: sqlite3.Connection, pair: IndexSpec) -> NDArray[np.int64]:
     """Stamps of the pair's documents, ascending."""
-    found = db.execute(
+    cursor = db.execute(
         "SELECT id FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)", (pair.key,)
     )
-    return np.sort(np.fromiter((row[0] for row in found), np.int64))
+    return np.sort(np.fromiter((row[0] for row in cursor), np.int64))
 
 
 def all_stamps(db: sqlite3.Connection) -> NDArray[np.int64]:
@@ -81,30 +81,30 @@ def all_stamps(db: sqlite3.Connection) -> NDArray[np.int64]:
 
 def entries(db: sqlite3.Connection, pair: IndexSpec, names: Sequence[str]) -> Mapping[str, Entry]:
     """The entries of those documents that the pair holds, by document id."""
-    found: dict[str, Entry] = {}
-    for block in _blocks(map(as_value, names)):
+    by_id: dict[str, Entry] = {}
+    for block in _value_blocks(map(as_value, names)):
         rows = db.execute(
             "SELECT e.id, e.document, e.name, d.hash, d.source, e.root "  # noqa: S608
             "FROM entries e JOIN documents d ON d.id = e.document "
             "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) "
-            f"AND e.name IN ({_marks(block)})",
+            f"AND e.name IN ({_placeholders(block)})",
             (pair.key, *block),
         )
         for stamp, document, name, hash_, source, root in rows:
             key = as_text(name)
-            found[key] = Entry(stamp, document, key, hash_, as_text(source), as_text(root))
-    return found
+            by_id[key] = Entry(stamp, document, key, hash_, as_text(source), as_text(root))
+    return by_id
 
 
 def vectors(
     db: sqlite3.Connection, embedder: str, keys: Sequence[bytes]
 ) -> Iterator[tuple[bytes, bytes]]:
     """(Key, float32 bytes) of the vectors that are stored under an embedder."""
-    for block in _blocks(keys):
+    for block in _value_blocks(keys):
         yield from db.execute(
             "SELECT hash, data FROM vectors "  # noqa: S608
             "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) "
-            f"AND hash IN ({_marks(block)})",
+            f"AND hash IN ({_placeholders(block)})",
             (as_value(embedder), *block),
         )
 
@@ -127,35 +127,35 @@ def set_checked(db: sqlite3.Connection, embedder: str, last: int) -> None:
 
 def unusable(db: sqlite3.Connection, pair: IndexSpec, above: int) -> Iterator[int]:
     """Numbers of vectors of the pair's embedder that cannot be searched with."""
-    found = db.execute(
+    cursor = db.execute(
         "SELECT id, data FROM vectors "
         "WHERE embedder = (SELECT id FROM embedders WHERE identity = ?) AND id > ?",
         (as_value(pair.embedder), above),
     )
-    while block := found.fetchmany(1000):
+    while block := cursor.fetchmany(1000):
         size = 4 * pair.dimensions
         yield from (number for number, data in block if len(data) != size)
-        whole = [(number, data) for number, data in block if len(data) == size]
-        if whole and size:
-            raw = b"".join(data for _, data in whole)
-            good = usable_vectors(np.frombuffer(raw, np.float32).reshape(len(whole), -1))
-            yield from (whole[i][0] for i in np.flatnonzero(~good))
+        complete = [(number, data) for number, data in block if len(data) == size]
+        if complete and size:
+            raw = b"".join(data for _, data in complete)
+            good = usable_vectors(np.frombuffer(raw, np.float32).reshape(len(complete), -1))
+            yield from (complete[i][0] for i in np.flatnonzero(~good))
 
 
 def with_vectors(db: sqlite3.Connection, pair: IndexSpec, numbers: Sequence[int]) -> frozenset[str]:
     """Documents of the pair with a chunk that has one of these vectors."""
-    found: set[str] = set()
-    for block in _blocks(numbers):
-        found.update(
+    documents: set[str] = set()
+    for block in _value_blocks(numbers):
+        documents.update(
             as_text(name)
             for (name,) in db.execute(
                 "SELECT DISTINCT e.name FROM chunks c JOIN entries e ON e.id = c.entry "  # noqa: S608
                 "WHERE e.pair = (SELECT id FROM pairs WHERE key = ?) "
-                f"AND c.vector IN ({_marks(block)})",
+                f"AND c.vector IN ({_placeholders(block)})",
                 (pair.key, *block),
             )
         )
-    return frozenset(found)
+    return frozenset(documents)
 
 
 def replace_vectors(
@@ -187,14 +187,14 @@ def replace_vectors(
 
 
 def documents_with_chunks(
-    db: sqlite3.Connection, pair: IndexSpec, wanted: NDArray[np.int64]
+    db: sqlite3.Connection, pair: IndexSpec, stamps: NDArray[np.int64]
 ) -> Iterator[StoredDocument]:
     """The documents with these stamps and their chunks, in the order of the stamps."""
-    for block in _blocks(wanted.tolist()):
+    for block in _value_blocks(stamps.tolist()):
         rows = db.execute(
             "SELECT e.id, d.name, d.source, d.title, d.language, d.created, d.modified, "  # noqa: S608
             "d.metadata, d.text FROM entries e JOIN documents d ON d.id = e.document "
-            f"WHERE e.id IN ({_marks(block)}) ORDER BY e.id",
+            f"WHERE e.id IN ({_placeholders(block)}) ORDER BY e.id",
             block,
         )
         for stamp, name, source, title, language, created, modified, metadata, text in rows:
@@ -208,12 +208,12 @@ def documents_with_chunks(
                 modified=modified,
                 metadata=as_metadata(json.loads(metadata)),
                 text=as_text(text),
-                chunks=_chunks(db, stamp),
+                chunks=_chunks_of(db, stamp),
             )
 
 
-def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
-    found = db.execute(
+def _chunks_of(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
+    cursor = db.execute(
         'SELECT c.name, c.start, c."end", c.page, c.pages, c.headings, c.metadata, c.terms, v.data '
         "FROM chunks c LEFT JOIN vectors v ON v.id = c.vector "
         "WHERE c.entry = ? ORDER BY c.ordinal",
@@ -231,7 +231,7 @@ def _chunks(db: sqlite3.Connection, stamp: int) -> list[StoredChunk]:
             terms=terms,
             vector=None if data is None else np.frombuffer(data, np.float32),
         )
-        for name, start, end, page, pages, headings, metadata, terms, data in found
+        for name, start, end, page, pages, headings, metadata, terms, data in cursor
     ]
 
 
@@ -251,11 +251,11 @@ class Writer:
         row = db.execute("SELECT id, digest FROM pairs WHERE key = ?", (pair.key,)).fetchone()
         if row is None:
             settings = json.dumps(asdict(pair))
-            made = db.execute(
+            cursor = db.execute(
                 "INSERT INTO pairs (key, settings, digest) VALUES (?, ?, ?)",
                 (pair.key, settings, total_digest(())),
             )
-            row = (made.lastrowid, total_digest(()))
+            row = (cursor.lastrowid, total_digest(()))
         self._pair, self._digest = int(row[0]), int(row[1], 16)
         # An empty pair gets the present length of the model's vectors.
         db.execute(
@@ -279,14 +279,14 @@ class Writer:
     def put(self, item: ReadyDocument, old: Entry | None, root: str) -> None:
         """Queue a new document, or a changed one that replaces the old."""
         if old is not None:
-            self._delete(old)
+            self._delete_entry(old)
         self._waiting.append((item, root))
         self._digest += entry_digest(item.document.id, item.hash, item.document.source)
         self._counts["added" if old is None else "changed"] += 1
 
     def drop(self, entry: Entry) -> None:
         """Remove a document from the pair."""
-        self._delete(entry)
+        self._delete_entry(entry)
         self._counts["removed"] += 1
 
     def finish(self) -> WriteCounts:
@@ -296,9 +296,9 @@ class Writer:
         """
         if self._waiting:
             self._put_chunks(self._put_entries(self._put_documents()))
-        for block in _blocks(sorted(self._orphans)):
+        for block in _value_blocks(sorted(self._orphans)):
             self._db.execute(
-                f"DELETE FROM vectors WHERE id IN ({_marks(block)}) "  # noqa: S608
+                f"DELETE FROM vectors WHERE id IN ({_placeholders(block)}) "  # noqa: S608
                 "AND NOT EXISTS (SELECT 1 FROM chunks WHERE vector = vectors.id)",
                 block,
             )
@@ -310,20 +310,20 @@ class Writer:
 
     def _put_documents(self) -> list[int]:
         """Numbers of the documents' rows, which another pair may have written already."""
-        there: dict[tuple[Value, str, Value], int] = {}
-        for block in _blocks(as_value(item.document.id) for item, _ in self._waiting):
-            found = self._db.execute(
+        stored: dict[tuple[Value, str, Value], int] = {}
+        for block in _value_blocks(as_value(item.document.id) for item, _ in self._waiting):
+            cursor = self._db.execute(
                 "SELECT name, hash, source, id FROM documents "  # noqa: S608
-                f"WHERE name IN ({_marks(block)})",
+                f"WHERE name IN ({_placeholders(block)})",
                 block,
             )
-            there.update((tuple(key), number) for *key, number in found)
-        following = count(self._last("documents") + 1)
+            stored.update((tuple(key), number) for *key, number in cursor)
+        following = count(self._highest_number("documents") + 1)
         numbers: list[int] = []
         missing: list[tuple[int, ReadyDocument]] = []
         for item, _ in self._waiting:
             document = item.document
-            number = there.get((as_value(document.id), item.hash, as_value(document.source)))
+            number = stored.get((as_value(document.id), item.hash, as_value(document.source)))
             if number is None:
                 number = next(following)
                 missing.append((number, item))
@@ -337,7 +337,7 @@ class Writer:
 
     def _put_entries(self, documents: Iterable[int]) -> list[int]:
         """Stamps of new entries for these documents."""
-        first = self._last("entries") + 1
+        first = self._highest_number("entries") + 1
         stamps = list(range(first, first + len(self._waiting)))
         self._db.executemany(
             "INSERT INTO entries (id, pair, document, name, root) VALUES (?, ?, ?, ?, ?)",
@@ -350,7 +350,7 @@ class Writer:
         )
         return stamps
 
-    def _last(self, table: str) -> int:
+    def _highest_number(self, table: str) -> int:
         """The highest number that a row of a table ever had, from which SQLite continues."""
         row = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
         return next(row, (0,))[0]
@@ -392,7 +392,7 @@ class Writer:
             ),
         )
 
-    def _delete(self, entry: Entry) -> None:
+    def _delete_entry(self, entry: Entry) -> None:
         """Delete an entry, its chunks, and its document if no other pair needs it."""
         db = self._db
         used = db.execute(

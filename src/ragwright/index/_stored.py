@@ -1,4 +1,4 @@
-"""Documents and chunks as a store gives them back: what segments are made of."""
+"""Documents and chunks as a store returns them; segments are built from them."""
 
 from __future__ import annotations
 
@@ -83,11 +83,11 @@ def shown_metadata(document: StoredDocument) -> dict[str, MetaValue]:
 
 def shown_parts(metadata: Metadata, head: Mapping[str, str]) -> dict[str, MetaValue]:
     """The same, from a document's metadata and its own fields by name."""
-    shown = dict(metadata)
+    parts = dict(metadata)
     for name in ("language", "created", "modified"):
         if head[name]:
-            shown.setdefault(name, head[name])
-    return shown
+            parts.setdefault(name, head[name])
+    return parts
 
 
 def pages_from(stored: str) -> tuple[tuple[int, int], ...]:

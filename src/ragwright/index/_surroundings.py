@@ -37,71 +37,71 @@ def look_up(view: View, request: Lookup, documents: Documents) -> LookupReply:
     hits = view.lookup(request.chunk_ids)
     notes: list[str] = []
     if request.expand:
-        hits, notes = _grown(view, request, hits, documents)
+        hits, notes = _with_surroundings(view, request, hits, documents)
     vectors = view.vectors(request.chunk_ids) if request.vectors else None
     return LookupReply(hits, vectors, tuple(notes))
 
 
-def _grown(
+def _with_surroundings(
     view: View, request: Lookup, hits: Sequence[Hit], documents: Documents
 ) -> tuple[tuple[Hit, ...], list[str]]:
-    known: dict[str, Document | None] = {}
-    barred = _barred(view, hits, request.filters) if request.filters else {}
-    found: list[Hit] = []
-    left: list[str] = []
+    documents_by_id: dict[str, Document | None] = {}
+    barred = _barred_chunks(view, hits, request.filters) if request.filters else {}
+    grown: list[Hit] = []
+    changed: list[str] = []
     for hit in hits:
-        if hit.document_id not in known:
-            known[hit.document_id] = documents(hit.document_id)
-        document = known[hit.document_id]
+        if hit.document_id not in documents_by_id:
+            documents_by_id[hit.document_id] = documents(hit.document_id)
+        document = documents_by_id[hit.document_id]
         pieces = [hit]
         if request.expand == "neighbours":
             pieces = list(view.around(hit.chunk_id, request.reach))
         if document is None or not all(_stands_in(document, piece) for piece in pieces):
-            found.append(hit)
-            left.append(hit.document_id)
+            grown.append(hit)
+            changed.append(hit.document_id)
         else:
-            near = request.expand == "neighbours"
-            span = _union(pieces) if near else _section(hit, document)
-            span = _within(hit, span, barred.get(hit.document_id, ()))
-            found.append(_spread(hit, document, span))
+            is_near = request.expand == "neighbours"
+            span = _joint_span(pieces) if is_near else _section_span(hit, document)
+            span = _allowed_span(hit, span, barred.get(hit.document_id, ()))
+            grown.append(_extended_hit(hit, document, span))
     notes = [
-        f"{name} has changed since the snapshot was made: {left.count(name)} of its chunks are "
+        f"{name} has changed since the snapshot was made: {changed.count(name)} of its chunks are "
         f"given without their surroundings"
-        for name in dict.fromkeys(left)
+        for name in dict.fromkeys(changed)
     ]
-    return tuple(found), notes
+    return tuple(grown), notes
 
 
 def _stands_in(document: Document, piece: Hit) -> bool:
     return document.text[piece.start : piece.end] == piece.text
 
 
-def _union(pieces: Sequence[Hit]) -> Span:
+def _joint_span(pieces: Sequence[Hit]) -> Span:
     return Span(min(piece.start for piece in pieces), max(piece.end for piece in pieces))
 
 
-def _barred(
+def _barred_chunks(
     view: View, hits: Sequence[Hit], filters: Sequence[Filter]
 ) -> Mapping[str, Sequence[Hit]]:
     """Per document of some hits its chunks that miss a hard condition, in one look-up."""
     first = {hit.document_id: hit.chunk_id for hit in hits}
     pieces = [piece for chunk_id in first.values() for piece in view.around(chunk_id, _WHOLE)]
-    found: dict[str, list[Hit]] = {}
+    barred: dict[str, list[Hit]] = {}
     allowed = view.allowed([piece.chunk_id for piece in pieces], filters)
     for piece, meets in zip(pieces, allowed, strict=True):
         if not meets:
-            found.setdefault(piece.document_id, []).append(piece)
-    return found
+            barred.setdefault(piece.document_id, []).append(piece)
+    return barred
 
 
-def _within(hit: Hit, span: Span, barred: Sequence[Hit]) -> Span:
+def _allowed_span(hit: Hit, span: Span, barred: Sequence[Hit]) -> Span:
     """The part of a span around a hit up to the nearest hidden chunks."""
     before = [min(piece.end, hit.start) for piece in barred if piece.start < hit.start]
     behind = [max(piece.start, hit.end) for piece in barred if piece.end > hit.end]
     return Span(max([span.start, *before]), min([span.end, *behind]))
 
 
-def _section(hit: Hit, document: Document) -> Span:
+def _section_span(hit: Hit, document: Document) -> Span:
     """Span of a chunk and of the section that its headings name.
 
     That is the innermost section that holds the chunk's first character; for a chunk that opens
@@ -109,16 +109,18 @@ def _section(hit: Hit, document: Document) -> Span:
     """
     first = _first_character(hit.text, hit.start)
     opened = [s for s in document.sections if s.span.start < hit.end and first < s.span.end]
-    named = [s for s in opened if hit.headings and _path(document, s) == tuple(hit.headings)]
+    exact = [
+        s for s in opened if hit.headings and _heading_path(document, s) == tuple(hit.headings)
+    ]
     holding = [s for s in opened if s.span.start <= first]
-    chosen = named[:1] or sorted(holding, key=lambda s: s.span.length)[:1]
+    chosen = exact[:1] or sorted(holding, key=lambda s: s.span.length)[:1]
     return Span(
         min([hit.start, *(s.span.start for s in chosen)]),
         max([hit.end, *(s.span.end for s in chosen)]),
     )
 
 
-def _path(document: Document, section: Section) -> tuple[str, ...]:
+def _heading_path(document: Document, section: Section) -> tuple[str, ...]:
     return document.headings_at(section.span.start)
 
 
@@ -126,7 +128,7 @@ def _first_character(text: str, start: int) -> int:
     return start + len(text) - len(text.lstrip()) if text.strip() else start
 
 
-def _spread(hit: Hit, document: Document, span: Span) -> Hit:
+def _extended_hit(hit: Hit, document: Document, span: Span) -> Hit:
     """The hit extended to a span around its own; with pages as from a chunker."""
     text = document.text[span.start : span.end]
     first = _first_character(text, span.start)

@@ -63,7 +63,7 @@ def pack_terms(tokens: Sequence[str]) -> bytes:
 
 
 def repack_terms(numbers: NDArray[np.int64], counts: NDArray[np.uint32]) -> bytes:
-    """What :func:`pack_terms` makes of tokens with these numbers (as signed) and counts."""
+    """Pack terms as :func:`pack_terms` does, from their numbers (as signed) and counts."""
     largest = int(counts.max(initial=0))
     width = 1 if largest < 2**8 else 2 if largest < 2**16 else 4
     return bytes((width,)) + numbers.tobytes() + counts.astype(_WIDTHS[width]).tobytes()
@@ -101,13 +101,13 @@ class ChunkTokens:
 
     def of(self, chunk: Chunk, text: Sequence[str]) -> list[str]:
         """Tokens of one chunk, given those of its text."""
-        found = [*text, *self._title]
+        tokens = [*text, *self._title]
         if chunk.headings and self._weight:
             if chunk.headings not in self._headings:
                 text = "\n".join(chunk.headings)
                 self._headings[chunk.headings] = self._source.tokens(text) * self._weight
-            found += self._headings[chunk.headings]
-        return found
+            tokens += self._headings[chunk.headings]
+        return tokens
 
 
 def default_analyzer(spec: str) -> TokenSource:

@@ -105,14 +105,14 @@ class ViewState:
             return [None if part.dead is None else ~part.dead for part in self.parts]
         # By spelling: True equals 1 in Python, but is another value here.
         key = repr(filters)
-        found = self._masks.get(key)
-        if found is None:
+        masks = self._masks.get(key)
+        if masks is None:
             dead = [part.dead for part in self.parts]
-            found = filter_masks(self.segments, dead, self.fields(), filters)
+            masks = filter_masks(self.segments, dead, self.fields(), filters)
             if len(self._masks) >= _MASKS:
                 self._masks = {}
-            self._masks[key] = found
-        return list(found)
+            self._masks[key] = masks
+        return list(masks)
 
     def positions(self, ladder: Ladder, masks: Sequence[Mask | None]) -> list[list[Positions]]:
         """Per condition of a ladder the rows that meet it, one array per segment.
@@ -124,7 +124,7 @@ class ViewState:
         Raises:
             FilterError: A field that no chunk has, or values that none of the rows has.
         """
-        found = []
+        positions = []
         for condition in ladder.conditions:
             key = repr(condition)
             lists = self._positions.get(key)
@@ -139,8 +139,8 @@ class ViewState:
                     for part, mask in zip(self.parts, masks, strict=True)
                 ]
                 raise unknown_value(condition, self.segments, allowed)
-            found.append(lists)
-        return found
+            positions.append(lists)
+        return positions
 
     def order(self) -> DocumentOrder:
         """The chunks by document id and text order; computed on first use."""
@@ -167,7 +167,7 @@ class SegmentView(View):
         self._state: ViewState | None = state
         self._analyzer = analyzer
 
-    def _open(self) -> ViewState:
+    def _open_state(self) -> ViewState:
         if self._state is None:
             raise RetrieveError("the view is closed", where=self.snapshot)
         self._state.check()
@@ -181,23 +181,23 @@ class SegmentView(View):
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
         """The result of :meth:`keyword`, and the tokens that were looked for."""
-        state = self._open()
+        state = self._open_state()
         masks = state.masks(filters) if filters else None
-        asked = self._bm25(state, text, masks)
-        if asked is None:
+        ranked = self._keyword_scores(state, text, masks)
+        if ranked is None:
             return SearchReply(())
         if k < 1:
-            return SearchReply((), terms=asked.terms)
-        found = []
-        for at, (part, scores) in enumerate(zip(state.parts, asked.scores, strict=True)):
+            return SearchReply((), terms=ranked.terms)
+        candidates = []
+        for at, (part, scores) in enumerate(zip(state.parts, ranked.scores, strict=True)):
             mask = masks[at] if masks else None
             if mask is not None:
                 scores = scores * mask
             rows = highest(scores, k, ROUNDING, above=0.0)
-            found.append((part.segment, rows, scores[rows]))
-        return SearchReply(best(found, k, above=0.0), terms=asked.terms)
+            candidates.append((part.segment, rows, scores[rows]))
+        return SearchReply(best(candidates, k, above=0.0), terms=ranked.terms)
 
-    def _bm25(
+    def _keyword_scores(
         self, state: ViewState, text: str, masks: Sequence[Mask | None] | None
     ) -> Ranked | None:
         """Scores of all rows and the tokens looked for; None for a text without words.
@@ -222,16 +222,16 @@ class SegmentView(View):
         A float32 product picks candidates; their similarities are then computed one by one in
         float64, so that a result does not depend on other queries of the batch.
         """
-        state = self._open()
+        state = self._open_state()
         queries = checked_queries(vectors, self.pair, self.snapshot)
         masks = state.masks(filters)
         if k < 1 or not state.rows:
             return tuple(() for _ in queries)
-        found: list[list[tuple[Segment, Rows, Scores]]] = [[] for _ in queries]
+        candidates: list[list[tuple[Segment, Rows, Scores]]] = [[] for _ in queries]
         for part, mask in zip(state.parts, masks, strict=True):
             for number, rows, scores in _nearest(part.segment, queries, k, mask):
-                found[number].append((part.segment, rows, scores))
-        return tuple(best(lists, k) for lists in found)
+                candidates[number].append((part.segment, rows, scores))
+        return tuple(best(lists, k) for lists in candidates)
 
     def relaxed(
         self, query: str | Matrix, k: int, relax: Relaxation, filters: Sequence[Filter] = ()
@@ -241,12 +241,12 @@ class SegmentView(View):
         Position lists give each row's level; scores are computed from the heaviest level down, no
         further than k needs.
         """
-        state = self._open()
+        state = self._open_state()
         ladder = Ladder.of(relax)
         masks = state.masks(filters)
-        shown = masks if filters else None
-        asked = self._bm25(state, query, shown) if isinstance(query, str) else None
-        channels = self._channels(state, query, asked)
+        term_masks = masks if filters else None
+        ranked = self._keyword_scores(state, query, term_masks) if isinstance(query, str) else None
+        channels = self._segment_channels(state, query, ranked)
         if not state.rows:
             return SearchReply(())
         positions = state.positions(ladder, masks)
@@ -257,45 +257,45 @@ class SegmentView(View):
             for part, mask, channel in zip(state.parts, masks, channels, strict=True)
         ]
         reply = climb(parts, positions, ladder, k, relax)
-        return reply if asked is None else replace(reply, terms=asked.terms)
+        return reply if ranked is None else replace(reply, terms=ranked.terms)
 
-    def _channels(
-        self, state: ViewState, query: str | Matrix, asked: Ranked | None
+    def _segment_channels(
+        self, state: ViewState, query: str | Matrix, ranked: Ranked | None
     ) -> list[Channel] | None:
         """The scoring of each segment; None for a text without words."""
         if isinstance(query, str):
-            if asked is None:
+            if ranked is None:
                 return None
-            return [Channel(scores.take, above=0.0) for scores in asked.scores]
+            return [Channel(scores.take, above=0.0) for scores in ranked.scores]
         vector = checked_query(query, self.pair, self.snapshot)
-        return [_similarity(part.segment, vector) for part in state.parts]
+        return [_similarity_channel(part.segment, vector) for part in state.parts]
 
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order."""
-        state = self._open()
+        state = self._open_state()
         masks = state.masks(filters)
-        start = state.order().behind(*self._at(state, after)) if after else 0
+        start = state.order().behind(*self._row_of(state, after)) if after else 0
         return state.order().ids(start, k, masks if filters else None)
 
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
         """Those of these chunks that meet all hard filters, in this order."""
-        state = self._open()
+        state = self._open_state()
         masks = state.masks(filters)
-        places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
-        found = [(masks[at], row) for at, row in places]
-        return tuple(mask is None or bool(mask[row]) for mask, row in found)
+        places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
+        row_masks = [(masks[at], row) for at, row in places]
+        return tuple(mask is None or bool(mask[row]) for mask, row in row_masks)
 
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
-        state = self._open()
-        at, row = self._at(state, chunk_id)
+        state = self._open_state()
+        at, row = self._row_of(state, chunk_id)
         segment = state.parts[at].segment
-        return tuple(segment.hit(one) for one in segment.beside(row, reach))
+        return tuple(segment.hit(neighbour) for neighbour in segment.beside(row, reach))
 
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
-        state = self._open()
-        places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
+        state = self._open_state()
+        places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
         if not self.pair.dimensions:
             return None
         rows = [state.parts[at].segment.vectors[row] for at, row in places]
@@ -303,11 +303,11 @@ class SegmentView(View):
 
     def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order."""
-        state = self._open()
-        places = [self._at(state, chunk_id) for chunk_id in chunk_ids]
+        state = self._open_state()
+        places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
         return tuple(state.parts[at].segment.hit(row) for at, row in places)
 
-    def _at(self, state: ViewState, chunk_id: str) -> tuple[int, int]:
+    def _row_of(self, state: ViewState, chunk_id: str) -> tuple[int, int]:
         """Number of the segment that holds a chunk, and its row."""
         number = id_number(chunk_id)
         for at, part in enumerate(state.parts):
@@ -322,11 +322,11 @@ class SegmentView(View):
 
     def fields(self) -> Mapping[str, int]:
         """Metadata fields of the chunks and the number of chunks with each."""
-        return dict(self._open().fields())
+        return dict(self._open_state().fields())
 
     def statistics(self) -> ViewStatistics:
         """Size of the view; bytes count mapped files, which the system may drop and reread."""
-        state = self._open()
+        state = self._open_state()
         return ViewStatistics(state.rows, state.documents, state.tokens, state.bytes)
 
     def close(self) -> None:
@@ -393,18 +393,18 @@ def _nearest(
     step = max(1, _CELLS // max(1, len(matrix)))
     for start in range(0, len(queries), step):
         block = queries[start : start + step]
-        found = products(matrix, block[0])[None, :] if len(block) == 1 else block @ matrix.T
+        block_scores = products(matrix, block[0])[None, :] if len(block) == 1 else block @ matrix.T
         for at, query in enumerate(block):
-            scores = found[at]
+            scores = block_scores[at]
             if mask is not None and not few:
                 scores[~mask] = -np.inf
-            rows = highest(scores, k, _error(query, segment.norm))
+            rows = highest(scores, k, _rounding_bound(query, segment.norm))
             if chosen is not None and mask is not None:
                 rows = chosen[rows] if few else rows[mask[rows]]
-            yield start + at, rows, _exact(segment.vectors, rows, query)
+            yield start + at, rows, _exact_scores(segment.vectors, rows, query)
 
 
-class _Near:
+class _NearScores:
     """Float32 similarities of one segment's rows to one query.
 
     Few rows are fetched and multiplied; from a quarter of the segment on, all in one product,
@@ -424,34 +424,36 @@ class _Near:
             self._every = products(self._matrix, self._query)
         if self._every is not None:
             return self._every[rows]
-        found = np.empty(len(rows), np.float32)
+        scores = np.empty(len(rows), np.float32)
         if self._fetched is None:
             self._fetched = np.empty((_FETCHED, len(self._query)), np.float32)
         for start in range(0, len(rows), _FETCHED):
             piece = rows[start : start + _FETCHED]
             # Rows are in range: clipping avoids the copy that a check would need.
-            some = self._matrix.take(piece, 0, self._fetched[: len(piece)], "clip")
-            found[start : start + _FETCHED] = some @ self._query
-        return found
+            part = self._matrix.take(piece, 0, self._fetched[: len(piece)], "clip")
+            scores[start : start + _FETCHED] = part @ self._query
+        return scores
 
 
-def _similarity(segment: Segment, query: NDArray[np.float32]) -> Channel:
+def _similarity_channel(segment: Segment, query: NDArray[np.float32]) -> Channel:
     matrix = segment.vectors
-    near = _Near(matrix, query)
-    return Channel(lambda rows: _exact(matrix, rows, query), near, _error(query, segment.norm))
+    near = _NearScores(matrix, query)
+    return Channel(
+        lambda rows: _exact_scores(matrix, rows, query), near, _rounding_bound(query, segment.norm)
+    )
 
 
-def _error(query: NDArray[np.float32], norm: float) -> float:
+def _rounding_bound(query: NDArray[np.float32], norm: float) -> float:
     """Bound on twice the rounding error of a float32 product of this length, generous."""
     scale = float(np.sqrt(np.dot(query, query))) * norm
     return float(8e-7 * np.sqrt(len(query)) * scale + ROUNDING)
 
 
-def _exact(matrix: Matrix, rows: Rows, query: NDArray[np.float32]) -> Scores:
+def _exact_scores(matrix: Matrix, rows: Rows, query: NDArray[np.float32]) -> Scores:
     """Similarities in float64, each row by itself, a few thousand rows at a time."""
     wide = query.astype(np.float64)
-    found = np.empty(len(rows))
+    scores = np.empty(len(rows))
     for start in range(0, len(rows), 4096):
         part = slice(start, start + 4096)
-        found[part] = np.vecdot(matrix.take(rows[part], axis=0).astype(np.float64), wide)
-    return found
+        scores[part] = np.vecdot(matrix.take(rows[part], axis=0).astype(np.float64), wide)
+    return scores

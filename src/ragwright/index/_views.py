@@ -35,7 +35,7 @@ _READS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Second:
+class _SecondIndex:
     """The index that answers for a failed view: until when, and what readers must know."""
 
     view: View
@@ -68,15 +68,15 @@ class Views:
         self._keep = keep
         self._pause = pause
         self._open: OrderedDict[str, View] = OrderedDict()
-        self._seconds: dict[str, _Second] = {}
+        self._seconds: dict[str, _SecondIndex] = {}
         self._lock = threading.Lock()
 
     def current(self, pair: IndexSpec) -> View:
         """The view of the pair's present state."""
         name = self._store.snapshot(pair)
         with self._lock:
-            found = self._held(name)
-        return found or self._add(self._store.view(pair))
+            view = self._recently_used(name)
+        return view or self._keep_view(self._store.view(pair))
 
     def snapshot(self, pair: IndexSpec) -> str:
         """Name of the pair's present state, whose view is then open if possible.
@@ -94,7 +94,7 @@ class Views:
         except Exception:
             name = self._store.snapshot(pair)
             with suppress(Exception):
-                self._renewed(pair, name)
+                self._renew_view(pair, name)
             return name
 
     def view(self, snapshot: str) -> View:
@@ -104,10 +104,10 @@ class Views:
             SnapshotGoneError: It is neither the stored state of its pair, nor open, nor saved.
         """
         with self._lock:
-            found = self._held(snapshot)
-        if found is not None:
-            return found
-        return self._add(self._store.view(self._pair(snapshot), snapshot))
+            open_view = self._recently_used(snapshot)
+        if open_view is not None:
+            return open_view
+        return self._keep_view(self._store.view(self._pair_of(snapshot), snapshot))
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """The result of a search on a snapshot, with notes for the user.
@@ -138,28 +138,28 @@ class Views:
             except Exception as error:
                 failure = error
             try:
-                found = ask(self._renewed(self._pair(snapshot), snapshot))
-                return found, (f"the read view failed ({_told(failure)}) and was rebuilt",)
+                result = ask(self._renew_view(self._pair_of(snapshot), snapshot))
+                return result, (f"the read view failed ({_error_line(failure)}) and was rebuilt",)
             except RetrieveError:
                 raise
             except Exception:
-                second = self._answering(snapshot, failure)
+                second = self._second_index(snapshot, failure)
         return ask(second.view), second.notes
 
-    def _renewed(self, pair: IndexSpec, snapshot: str) -> View:
+    def _renew_view(self, pair: IndexSpec, snapshot: str) -> View:
         """A view that trusts nothing saved."""
         with self._lock:
             self._open.pop(snapshot, None)
-        return self._add(self._store.renewed(pair, snapshot))
+        return self._keep_view(self._store.renewed(pair, snapshot))
 
-    def _answering(self, snapshot: str, failure: Exception) -> _Second:
+    def _second_index(self, snapshot: str, failure: Exception) -> _SecondIndex:
         """A second index of the stored rows; tried a few times where writers come in between."""
         notes = [
-            f"the read view failed ({_told(failure)}); "
+            f"the read view failed ({_error_line(failure)}); "
             "a second index, built in memory from the stored rows, answered"
         ]
         try:
-            pair = self._pair(snapshot)
+            pair = self._pair_of(snapshot)
             for attempt in range(_READS):
                 try:
                     with self._store.reading(pair) as reading:
@@ -174,8 +174,8 @@ class Views:
             if isinstance(failure, RagwrightError):
                 raise failure from error
             raise StoreError(
-                f"the read view failed ({_told(failure)}), "
-                f"and so did a second index of the stored rows ({_told(error)})",
+                f"the read view failed ({_error_line(failure)}), "
+                f"and so did a second index of the stored rows ({_error_line(error)})",
                 where=f"snapshot {snapshot}",
                 hint="run: ragwright doctor",
             ) from error
@@ -184,28 +184,28 @@ class Views:
                 f"the answer is of the present state {view.snapshot!r}: "
                 f"the snapshot asked for, {snapshot!r}, could not be opened"
             )
-        second = _Second(view, time.monotonic() + self._pause, tuple(notes))
+        second = _SecondIndex(view, time.monotonic() + self._pause, tuple(notes))
         with self._lock:
             self._open.pop(snapshot, None)
             # One at a time: each takes the memory of a whole index.
             self._seconds = {snapshot: second}
         return second
 
-    def _pair(self, snapshot: str) -> IndexSpec:
+    def _pair_of(self, snapshot: str) -> IndexSpec:
         key = snapshot.partition("@")[0]
         for pair in self._store.pairs():
             if pair.key == key:
                 return pair
         raise SnapshotGoneError(
             f"the store has no snapshot {snapshot!r}",
-            hint="run run ingest with the settings it was made with",
+            hint="run ingest with the settings it was made with",
         )
 
     def rows(self, snapshot: str) -> int | None:
         """Number of chunks of a snapshot whose view is open, else None."""
         with self._lock:
-            found = self._open.get(snapshot)
-        return None if found is None else found.statistics().chunks
+            view = self._open.get(snapshot)
+        return None if view is None else view.statistics().chunks
 
     def document(self, document_id: str) -> Document | None:
         """One document as stored now, None if there is none."""
@@ -226,23 +226,23 @@ class Views:
         for view in views:
             view.close()
 
-    def _held(self, snapshot: str) -> View | None:
-        found = self._open.get(snapshot)
-        if found is not None:
+    def _recently_used(self, snapshot: str) -> View | None:
+        view = self._open.get(snapshot)
+        if view is not None:
             self._open.move_to_end(snapshot)
-        return found
+        return view
 
-    def _add(self, view: View) -> View:
+    def _keep_view(self, view: View) -> View:
         with self._lock:
-            held = self._open.setdefault(view.snapshot, view)
+            opened = self._open.setdefault(view.snapshot, view)
             self._open.move_to_end(view.snapshot)
             # Released, not closed: a search in another thread may be using it.
             while len(self._open) > self._keep:
                 self._open.popitem(last=False)
-        return held
+        return opened
 
 
-def _told(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """Kind and message of an error, on one line."""
-    said = error.what if isinstance(error, RagwrightError) else str(error)
-    return f"{type(error).__name__}: {said.partition(chr(10))[0]}".rstrip(": ")
+    message = error.what if isinstance(error, RagwrightError) else str(error)
+    return f"{type(error).__name__}: {message.partition(chr(10))[0]}".rstrip(": ")

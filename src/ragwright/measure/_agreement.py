@@ -1,4 +1,4 @@
-"""Compares a judge with people: how far its scores agree, and the corrected mean."""
+"""Compare a judge with people: how far its scores agree, and the corrected mean."""
 
 from __future__ import annotations
 
@@ -125,59 +125,66 @@ def calibrate(
             hint="calibrate each measure separately",
         )
     scale = scale or known_scale(names[0])
-    given = _checked(names[0], labels, scale)
+    ratings_by_row = _checked_labels(names[0], labels, scale)
     valued = {key: score.value for key, score in scores.items() if score.value is not None}
-    if not (both := [key for key in valued if key in given]):
+    if not (labelled_keys := [key for key in valued if key in ratings_by_row]):
         raise MeasureError(
             f"no labelled row has a score for {names[0]}", hint="label rows of this run"
         )
-    judge: Values = np.array([valued[key] for key in both], dtype=np.float64)
-    human: Values = np.array([math.fsum(given[key]) / len(given[key]) for key in both], np.float64)
-    rest: Values = np.array([v for key, v in valued.items() if key not in given], np.float64)
+    judge: Values = np.array([valued[key] for key in labelled_keys], dtype=np.float64)
+    human: Values = np.array(
+        [math.fsum(ratings_by_row[key]) / len(ratings_by_row[key]) for key in labelled_keys],
+        np.float64,
+    )
+    rest: Values = np.array(
+        [v for key, v in valued.items() if key not in ratings_by_row], np.float64
+    )
     ends = None if scale is None else scale.ends
     return Calibration(
         measure=names[0],
-        n=len(both),
-        labels=sum(len(given[key]) for key in both),
-        unscored=sum(key in given and key not in valued for key in scores),
+        n=len(labelled_keys),
+        labels=sum(len(ratings_by_row[key]) for key in labelled_keys),
+        unscored=sum(key in ratings_by_row and key not in valued for key in scores),
         unlabelled=len(rest),
-        unknown=sum(key not in scores for key in given),
-        bias=_mean(judge - human, seed, _width(scale)),
-        judge_mean=_mean(np.concatenate([judge, rest]), seed, ends),
-        human_mean=_mean(human, seed, ends),
+        unknown=sum(key not in scores for key in ratings_by_row),
+        bias=_mean_estimate(judge - human, seed, _difference_range(scale)),
+        judge_mean=_mean_estimate(np.concatenate([judge, rest]), seed, ends),
+        human_mean=_mean_estimate(human, seed, ends),
         corrected=corrected_mean(judge, human, rest, scale),
         seed=seed,
         scale=scale,
-        **_agreement([given[key] for key in both], judge, seed),
+        **_agreement_fields([ratings_by_row[key] for key in labelled_keys], judge, seed),
     )
 
 
-def _agreement(labels: Sequence[tuple[float, ...]], judge: Values, seed: int) -> dict[str, Any]:
+def _agreement_fields(
+    labels: Sequence[tuple[float, ...]], judge: Values, seed: int
+) -> dict[str, Any]:
     """The fields of a calibration that compare single labels with scores or each other."""
     ratings = ratings_of(labels, judge)
     people = np.unique(ratings.label)
-    levels = _levels(ratings)
-    found: dict[str, Any] = {}
+    levels = _scale_points(ratings)
+    figures: dict[str, Any] = {}
     if levels:
         equal = np.bincount(ratings.row, (ratings.label == ratings.score) * ratings.share)
-        found["agreement"] = _mean(np.round(equal, 12), seed, (0.0, 1.0))
-        found["kappa"] = resampled(kappa(ratings, levels), len(labels), seed)
+        figures["agreement"] = _mean_estimate(np.round(equal, 12), seed, (0.0, 1.0))
+        figures["kappa"] = resampled(kappa(ratings, levels), len(labels), seed)
         weighted = kappa(ratings, levels, quadratic=True)
-        found["weighted_kappa"] = resampled(weighted, len(labels), seed)
+        figures["weighted_kappa"] = resampled(weighted, len(labels), seed)
     binary = bool(np.isin(people, (0.0, 1.0)).all())
     if binary:
-        found["auc"] = resampled(auc(ratings), len(labels), seed)
-    if several := [given for given in labels if len(given) > 1]:
+        figures["auc"] = resampled(auc(ratings), len(labels), seed)
+    if several := [row_labels for row_labels in labels if len(row_labels) > 1]:
         level: AlphaLevel = "ordinal" if len(people) <= _MOST_POINTS else "interval"
         level = "nominal" if binary else level
         alpha = resampled(krippendorff(several, level), len(several), seed)
-        found |= {"alpha": alpha, "alpha_level": level, "labelled_twice": len(several)}
+        figures |= {"alpha": alpha, "alpha_level": level, "labelled_twice": len(several)}
     return {
-        **found,
+        **figures,
         "pearson": resampled(pearson(ratings), len(labels), seed),
         "spearman": resampled(spearman(ratings), len(labels), seed),
         "levels": levels,
-        "confusion": _confusion(ratings, levels),
+        "confusion": _confusion_table(ratings, levels),
     }
 
 
@@ -211,31 +218,34 @@ def corrected_mean(
         return Estimate()
     every, off = np.concatenate([judge, rest]), human - judge
     value = math.fsum(every) / m + math.fsum(off) / n
-    alike = _steady(off)
-    if not len(rest) or (alike and _steady(every)):
-        return within(_around(value, human, scale), scale)
+    alike = _is_constant(off)
+    if not len(rest) or (alike and _is_constant(every)):
+        return within(_mean_of_labels(value, human, scale), scale)
     quantile = student_quantile(n - 1)
     of_judge = quantile * math.sqrt(float(np.var(every, ddof=1)) / m)
     if alike:
-        low, high = mean_interval(np.full(n, off[0]), 0, scale=_width(scale))[0] or (off[0], off[0])
+        low, high = mean_interval(np.full(n, off[0]), 0, scale=_difference_range(scale))[0] or (
+            off[0],
+            off[0],
+        )
         below, above = (len(rest) / m * float(abs(end - off[0])) for end in (low, high))
         ends = value - math.hypot(of_judge, below), value + math.hypot(of_judge, above)
         return within(Estimate(value, *ends), scale)
     of_people = quantile * math.sqrt(float(np.var(off, ddof=1)) / n)
-    shared = 0.0 if _steady(judge) else float(np.corrcoef(judge, off)[0, 1]) * math.sqrt(n / m)
+    shared = 0.0 if _is_constant(judge) else float(np.corrcoef(judge, off)[0, 1]) * math.sqrt(n / m)
     half = math.sqrt(of_judge**2 + of_people**2 + 2 * shared * of_judge * of_people)
     return within(Estimate(value, value - half, value + half), scale)
 
 
-def _steady(values: Values) -> bool:
+def _is_constant(values: Values) -> bool:
     """True if nothing varies except the last digits of differences and means."""
     return float(np.ptp(values)) <= _ROUNDING * max(1.0, float(np.abs(values).max()))
 
 
-def _around(value: float, labels: Values, scale: MeasureScale | None) -> Estimate:
+def _mean_of_labels(value: float, labels: Values, scale: MeasureScale | None) -> Estimate:
     """A mean of labels with Student's interval; if nothing varies, with the bound for that."""
     error = standard_error(labels) or 0.0
-    if _steady(labels):
+    if _is_constant(labels):
         ends = None if scale is None else scale.ends
         bound, _ = mean_interval(np.full(len(labels), labels[0]), 0, scale=ends)
         return Estimate(value, *(bound or (value, value)))
@@ -243,14 +253,14 @@ def _around(value: float, labels: Values, scale: MeasureScale | None) -> Estimat
     return Estimate(value, value - half, value + half)
 
 
-def within(found: Estimate, scale: MeasureScale | None) -> Estimate:
+def within(estimate: Estimate, scale: MeasureScale | None) -> Estimate:
     """An estimate of a mean, cut to its scale."""
     if scale is None:
-        return found
+        return estimate
     high = math.inf if scale.high is None else scale.high
     cut = [
         None if end is None else min(max(end, scale.low), high)
-        for end in (found.value, found.low, found.high)
+        for end in (estimate.value, estimate.low, estimate.high)
     ]
     return Estimate(*cut)
 
@@ -266,27 +276,27 @@ def shifted_mean(mean: Estimate, bias: Estimate, scale: MeasureScale | None = No
         None if bias.high is None else -bias.high,
         None if bias.low is None else -bias.low,
     )
-    return within(_sum(mean, turned), scale)
+    return within(_estimate_sum(mean, turned), scale)
 
 
-def _sum(one: Estimate, other: Estimate) -> Estimate:
+def _estimate_sum(first: Estimate, second: Estimate) -> Estimate:
     """Sum of two independent estimates."""
-    if one.value is None or other.value is None:
+    if first.value is None or second.value is None:
         return Estimate()
-    value = one.value + other.value
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    value = first.value + second.value
+    if first.low is None or first.high is None or second.low is None or second.high is None:
         return Estimate(value)
-    below = math.hypot(one.value - one.low, other.value - other.low)
-    above = math.hypot(one.high - one.value, other.high - other.value)
+    below = math.hypot(first.value - first.low, second.value - second.low)
+    above = math.hypot(first.high - first.value, second.high - second.value)
     return Estimate(value, value - below, value + above)
 
 
-def _levels(ratings: Ratings) -> tuple[float, ...]:
-    found = np.unique(np.concatenate([ratings.score, ratings.label]))
-    return tuple(float(level) for level in found) if len(found) <= _MOST_POINTS else ()
+def _scale_points(ratings: Ratings) -> tuple[float, ...]:
+    points = np.unique(np.concatenate([ratings.score, ratings.label]))
+    return tuple(float(level) for level in points) if len(points) <= _MOST_POINTS else ()
 
 
-def _confusion(ratings: Ratings, levels: tuple[float, ...]) -> tuple[tuple[int, ...], ...]:
+def _confusion_table(ratings: Ratings, levels: tuple[float, ...]) -> tuple[tuple[int, ...], ...]:
     human, judge = ratings.label, ratings.score
     return tuple(
         tuple(int(np.count_nonzero((human == row) & (judge == column))) for column in levels)
@@ -294,40 +304,42 @@ def _confusion(ratings: Ratings, levels: tuple[float, ...]) -> tuple[tuple[int, 
     )
 
 
-def _mean(values: Values, seed: int, scale: tuple[float, float | None] | None) -> Estimate:
+def _mean_estimate(values: Values, seed: int, scale: tuple[float, float | None] | None) -> Estimate:
     ends, _ = mean_interval(values, seed, scale=scale)
     return Estimate(math.fsum(values) / len(values), *(ends or (None, None)))
 
 
-def _width(scale: MeasureScale | None) -> tuple[float, float | None] | None:
+def _difference_range(scale: MeasureScale | None) -> tuple[float, float | None] | None:
     """The range of differences on a measure's scale."""
     if scale is None or scale.high is None:
         return None
     return scale.low - scale.high, scale.high - scale.low
 
 
-def _checked(
+def _checked_labels(
     name: str, labels: Mapping[str, float | Sequence[float]], scale: MeasureScale | None
 ) -> dict[str, tuple[float, ...]]:
     """The labels of each row, each on the scale; rows without one are left out."""
     low, high = (-math.inf, None) if scale is None else scale.ends
     top = math.inf if high is None else high
-    found: dict[str, tuple[float, ...]] = {}
-    for key, given in labels.items():
-        several = tuple(given) if isinstance(given, Sequence) else (given,)
+    by_row: dict[str, tuple[float, ...]] = {}
+    for key, label_or_labels in labels.items():
+        several = (
+            tuple(label_or_labels) if isinstance(label_or_labels, Sequence) else (label_or_labels,)
+        )
         for label in several:
-            if not _finite(label) or not low <= label <= top:
+            if not _is_finite(label) or not low <= label <= top:
                 raise MeasureError(
                     f"the label {str(label)[:40]} of row {key!r} is outside the scale of {name}",
                     hint=f"labels must be between {low:g} and "
                     f"{'any' if high is None else f'{high:g}'}",
                 )
         if several:
-            found[key] = tuple(float(label) for label in several)
-    return found
+            by_row[key] = tuple(float(label) for label in several)
+    return by_row
 
 
-def _finite(label: float) -> bool:
+def _is_finite(label: float) -> bool:
     try:
         return math.isfinite(label)
     except OverflowError:  # a whole number beyond any float

@@ -1,4 +1,4 @@
-"""BERTScore and MoverScore: compare two texts token by token with a local transformer.
+"""BERTScore and MoverScore compare two texts token by token with a local transformer.
 
 They are implemented as rerankers (scores of passages for a query), so that the work is batched,
 runs off the event loop and is never done twice. Their model names are ``bertscore:FOLDER`` (F1),
@@ -73,33 +73,33 @@ class TokenModel:
         cached, since several measures use the same ones.
         """
         with self._lock:
-            known = self._known.get(text)
-            if known is None:
-                known = self._known[text] = self._read(text)
-                while sum(len(own) for _, own in self._known.values()) > _KEPT_TOKENS:
+            tokens = self._known.get(text)
+            if tokens is None:
+                tokens = self._known[text] = self._token_vectors(text)
+                while sum(len(mask) for _, mask in self._known.values()) > _KEPT_TOKENS:
                     self._known.popitem(last=False)
-            self._known[text] = known
+            self._known[text] = tokens
             self._known.move_to_end(text)
-        return known
+        return tokens
 
-    def _read(self, text: str) -> Tokens:
-        made = self.tokenizer(
+    def _token_vectors(self, text: str) -> Tokens:
+        encoded = self.tokenizer(
             text.strip(),
             truncation=True,
             max_length=self.window,
             return_overflowing_tokens=True,
             return_special_tokens_mask=True,
         )
-        parts, own = [], []
-        names = [name for name in self.tokenizer.model_input_names if name in made]
-        for at, special in enumerate(made["special_tokens_mask"]):
+        parts, masks = [], []
+        names = [name for name in self.tokenizer.model_input_names if name in encoded]
+        for at, special in enumerate(encoded["special_tokens_mask"]):
             with self._torch.no_grad():
-                given = {name: self._torch.tensor([made[name][at]]) for name in names}
-                found = self.model(**given).last_hidden_state[0]
-            parts.append(found.double().numpy())
-            own.append(np.array(special) == 0)
+                inputs = {name: self._torch.tensor([encoded[name][at]]) for name in names}
+                hidden = self.model(**inputs).last_hidden_state[0]
+            parts.append(hidden.double().numpy())
+            masks.append(np.array(special) == 0)
         rows = np.concatenate(parts)
-        return rows / np.linalg.norm(rows, axis=1, keepdims=True), np.concatenate(own)
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True), np.concatenate(masks)
 
 
 class BertScorer(Reranker):
@@ -134,18 +134,20 @@ class MoverScorer(Reranker):
 
     def score(self, query: str, passages: Sequence[str]) -> Sequence[float]:
         """One score per passage; -1, the end of the scale, if a text has no tokens."""
-        reference = _own(self.tokens.vectors(query))
-        return [mover_score(_own(self.tokens.vectors(text)), reference) for text in passages]
+        reference = _own_vectors(self.tokens.vectors(query))
+        return [
+            mover_score(_own_vectors(self.tokens.vectors(text)), reference) for text in passages
+        ]
 
 
 def bert_score(response: Tokens, reference: Tokens, part: str = "F1") -> float:
     """Greedy matching by cosine (Zhang et al. 2020), special tokens matched but not counted."""
-    (ours, own), (theirs, their_own) = response, reference
-    if not own.any() or not their_own.any():
+    (response_vectors, response_mask), (reference_vectors, reference_mask) = response, reference
+    if not response_mask.any() or not reference_mask.any():
         return 0.0
-    similar = np.clip(ours @ theirs.T, -1.0, 1.0)
-    precision = float(similar.max(axis=1)[own].mean())
-    recall = float(similar.max(axis=0)[their_own].mean())
+    similar = np.clip(response_vectors @ reference_vectors.T, -1.0, 1.0)
+    precision = float(similar.max(axis=1)[response_mask].mean())
+    recall = float(similar.max(axis=0)[reference_mask].mean())
     if part == "precision":
         return precision
     if part == "recall":
@@ -186,12 +188,12 @@ def transport(cost: Matrix) -> float:
     ).tocsr()
     weights = np.concatenate([np.full(rows, 1 / rows), np.full(columns, 1 / columns)])
     # The last equation follows from the others; without it rounding cannot make them disagree.
-    found = optimize.linprog(
+    solution = optimize.linprog(
         cost.ravel(), A_eq=sums[:-1], b_eq=weights[:-1], bounds=(0, None), method="highs"
     )
-    if not found.success:
-        raise ArithmeticError(f"no transport was found: {found.message}")
-    return float(found.fun)
+    if not solution.success:
+        raise ArithmeticError(f"no transport was found: {solution.message}")
+    return float(solution.fun)
 
 
 @lru_cache(maxsize=2)
@@ -200,7 +202,7 @@ def token_model(folder: str) -> TokenModel:
     return TokenModel(folder)
 
 
-def _own(found: Tokens) -> Matrix:
-    vectors, own = found
-    kept: Any = vectors[own]
-    return np.asarray(kept, np.float64)
+def _own_vectors(tokens: Tokens) -> Matrix:
+    vectors, mask = tokens
+    own_rows: Any = vectors[mask]
+    return np.asarray(own_rows, np.float64)

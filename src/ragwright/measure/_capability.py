@@ -23,26 +23,26 @@ from ._words import plain_words
 
 def recognised(response: str, cues: Sequence[str]) -> bool:
     """True if the words of at least one cue occur in the response in sequence."""
-    pattern = _pattern(tuple(cues))
+    pattern = _cue_pattern(tuple(cues))
     return pattern is not None and pattern.search(" ".join(plain_words(response))) is not None
 
 
 @lru_cache(maxsize=16)
-def _pattern(cues: tuple[str, ...]) -> re.Pattern[str] | None:
+def _cue_pattern(cues: tuple[str, ...]) -> re.Pattern[str] | None:
     """One pattern over words separated by single spaces; None without a cue."""
-    parts = [part for part in map(_words_of, cues) if part]
+    parts = [part for part in map(_cue_words, cues) if part]
     return re.compile(rf"(?<!\S)(?:{'|'.join(parts)})(?!\S)") if parts else None
 
 
-def _words_of(cue: str) -> str:
+def _cue_words(cue: str) -> str:
     """The pattern of one cue, word by word; empty if it has no words."""
     words = []
     for word in cue.removeprefix("=").split():
-        either = [re.escape(" ".join(plain_words(text))) for text in word.split("|")]
-        if kept := [text for text in either if text]:
-            words.append(kept[0] if len(kept) == 1 else f"(?:{'|'.join(kept)})")
-    whole = cue.startswith("=") and words
-    return rf"\A{' '.join(words)}\Z" if whole else " ".join(words)
+        alternatives = [re.escape(" ".join(plain_words(text))) for text in word.split("|")]
+        if nonempty := [text for text in alternatives if text]:
+            words.append(nonempty[0] if len(nonempty) == 1 else f"(?:{'|'.join(nonempty)})")
+    is_whole = cue.startswith("=") and words
+    return rf"\A{' '.join(words)}\Z" if is_whole else " ".join(words)
 
 
 def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
@@ -52,7 +52,7 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     an answer is wrong for one with an answer.
     """
     if measure.name in _ANSWERABLE:
-        return _rejects(row, setup, _ANSWERABLE[measure.name])
+        return _rejection_value(row, setup, _ANSWERABLE[measure.name])
     if marked(row, "falsified") is not True:
         return NoGold("the row is not marked `falsified: true`")
     detected = recognised(row.said, setup.error_cues)
@@ -61,12 +61,12 @@ def capability_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if not detected:
         return "no error was reported"
     language = language_of(row, setup)
-    found = [contains(row.said, text, "", language) for text in references_of(row)]
-    values = [value for value in found if not isinstance(value, str)]
-    return max(values) if values else found[0]
+    results = [contains(row.said, text, "", language) for text in references_of(row)]
+    values = [value for value in results if not isinstance(value, str)]
+    return max(values) if values else results[0]
 
 
-def _rejects(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
+def _rejection_value(row: Row, setup: MeasureSetup, answerable: bool) -> Found:
     if marked(row, "answerable") is not answerable:
         return NoGold(f"the row is not marked `answerable: {str(answerable).lower()}`")
     if marked(row, "abstained"):

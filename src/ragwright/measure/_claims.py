@@ -1,4 +1,4 @@
-"""Checks claims of an answer against its passages, and passages against the question's needs."""
+"""Check claims of an answer against its passages, and passages against the question's needs."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def claims(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow
     Claims and verdicts are in ``detail``, one per line, with ``+`` before supported ones. If the
     passages are judged one by one, a claim supported by one of them is supported.
     """
-    found = yield from checked_claims(row, setup, sample)
-    if isinstance(found, Score):
-        return replace(found, measure=str(measure))
-    if not found:
-        said = "reference" if measure.parameter == "reference" else "response"
-        return Score(str(measure), "not_applicable", reason=f"the {said} makes no claims")
-    return share_score(str(measure), found)
+    verdicts = yield from checked_claims(row, setup, sample)
+    if isinstance(verdicts, Score):
+        return replace(verdicts, measure=str(measure))
+    if not verdicts:
+        source = "reference" if measure.parameter == "reference" else "response"
+        return Score(str(measure), "not_applicable", reason=f"the {source} makes no claims")
+    return share_score(str(measure), verdicts)
 
 
 def checked_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[Checked] | Score]:
@@ -65,21 +65,24 @@ def checked_claims(row: Row, setup: MeasureSetup, sample: int) -> Flow[Sequence[
         sample=sample,
         sources=sources_of(row),
     )
-    listed = yield from fitting([listing], setup)
-    if isinstance(listed, str):
-        return Score("", "not_applicable", reason=listed)
-    found = listed[0].value
-    if found is None:
-        return Score("", "judge_invalid", reason=f"listing the claims: {listed[0].why}")
-    if not found:
+    listings = yield from fitting([listing], setup)
+    if isinstance(listings, str):
+        return Score("", "not_applicable", reason=listings)
+    claims_listed = listings[0].value
+    if claims_listed is None:
+        return Score("", "judge_invalid", reason=f"listing the claims: {listings[0].why}")
+    if not claims_listed:
         return ()
-    judged = yield from _verdicts(found, row, setup, sample)
+    judged = yield from _judge_claims(claims_listed, row, setup, sample)
     if isinstance(judged, str):
         return Score("", "not_applicable", reason=judged)
-    for each in judged:
-        if each.value is None:
-            return Score("", "judge_invalid", reason=f"checking the claims: {each.why}")
-    return [_best([each.value[at] for each in judged if each.value]) for at in range(len(found))]
+    for judgment in judged:
+        if judgment.value is None:
+            return Score("", "judge_invalid", reason=f"checking the claims: {judgment.why}")
+    return [
+        _best_verdict([judgment.value[at] for judgment in judged if judgment.value])
+        for at in range(len(claims_listed))
+    ]
 
 
 def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
@@ -92,8 +95,8 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
     """
     if measure.parameter == "reference":
         if row.reference is None or not row.reference.strip():
-            why = "the row has no reference"
-            return Score(str(measure), "not_applicable", reason=why, no_gold=True)
+            reason = "the row has no reference"
+            return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
         gold = replace(row, response=row.reference)
         return (yield from claims(gold, measure, setup, sample))
     call: JudgeCall[tuple[Checked, ...]] = JudgeCall(
@@ -115,7 +118,7 @@ def judged_recall(row: Row, measure: Measure, setup: MeasureSetup, sample: int) 
 
 
 def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[Judged[Any]] | str]:
-    """Replies to parallel calls, or why one of them does not fit the judge's window."""
+    """Return the replies to parallel calls, or why one of them does not fit the judge's window."""
     for call in calls:
         too_long = over_window(call, setup)
         if too_long:
@@ -127,27 +130,27 @@ def fitting(calls: Sequence[JudgeCall[Any]], setup: MeasureSetup) -> Flow[list[J
         return error.what
 
 
-def share_score(name: str, checked: Sequence[Checked]) -> Score:
+def share_score(name: str, pieces: Sequence[Checked]) -> Score:
     """The supported share, with every piece and its reasoning as detail."""
-    detail = "\n".join(f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in checked)
-    return Score(name, "scored", sum(c.held for c in checked) / len(checked), detail=detail)
+    detail = "\n".join(f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in pieces)
+    return Score(name, "scored", sum(c.held for c in pieces) / len(pieces), detail=detail)
 
 
-def _verdicts(
-    found: Sequence[str], row: Row, setup: MeasureSetup, sample: int
+def _judge_claims(
+    claims_listed: Sequence[str], row: Row, setup: MeasureSetup, sample: int
 ) -> Flow[list[Judged[tuple[Checked, ...]]] | str]:
     def call(part: Row) -> JudgeCall[tuple[Checked, ...]]:
-        shown: Texts = (
+        texts: Texts = (
             *texts_of(part, ("user_input", "retrieved_contexts")),
-            *((f"claim {number}", claim) for number, claim in enumerate(found, 1)),
+            *((f"claim {number}", claim) for number, claim in enumerate(claims_listed, 1)),
         )
         return JudgeCall(
             prompt="verdicts",
-            texts=shown,
-            read=lambda text, form, finish: _read_verdicts(text, finish, found),
+            texts=texts,
+            read=lambda text, form, finish: _read_verdicts(text, finish, claims_listed),
             schema=_VERDICTS,
-            stand_in=tuple(Checked(claim, "forecast", False) for claim in found),
-            values={"count": len(found)},
+            stand_in=tuple(Checked(claim, "forecast", False) for claim in claims_listed),
+            values={"count": len(claims_listed)},
             sample=sample,
             sources=sources_of(part),
         )
@@ -159,46 +162,48 @@ def _verdicts(
     return judged
 
 
-def _best(verdicts: Sequence[Checked]) -> Checked:
+def _best_verdict(verdicts: Sequence[Checked]) -> Checked:
     """The verdict on one claim over several passages: supported if one of them supports it."""
     return next((verdict for verdict in verdicts if verdict.held), verdicts[0])
 
 
 def _read_claims(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-    found = answered(read_object(text, ("claims",), finish)["claims"])
-    if not isinstance(found, list):
+    entries = answered(read_object(text, ("claims",), finish)["claims"])
+    if not isinstance(entries, list):
         raise ValueError('"claims" must be a list of texts')
-    said = tuple(" ".join(text_of(claim, "a claim").split()) for claim in found)
-    if len(set(said)) < len(said):
+    texts = tuple(" ".join(text_of(claim, "a claim").split()) for claim in entries)
+    if len(set(texts)) < len(texts):
         raise ValueError("a claim occurs twice")
-    return said
+    return texts
 
 
-def _read_verdicts(text: str, finish: str, found: Sequence[str]) -> tuple[Checked, ...]:
+def _read_verdicts(text: str, finish: str, claims_listed: Sequence[str]) -> tuple[Checked, ...]:
     entries = answered(read_object(text, ("verdicts",), finish)["verdicts"])
-    if not isinstance(entries, list) or len(entries) != len(found):
-        raise ValueError(f'"verdicts" must be a list of {len(found)} entries, one for each claim')
-    checked = []
-    for number, (claim, entry) in enumerate(zip(found, entries, strict=True), 1):
+    if not isinstance(entries, list) or len(entries) != len(claims_listed):
+        raise ValueError(
+            f'"verdicts" must be a list of {len(claims_listed)} entries, one for each claim'
+        )
+    verdicts = []
+    for number, (claim, entry) in enumerate(zip(claims_listed, entries, strict=True), 1):
         entry = ordered(entry, ("claim", "reasoning", "supported"))
         if type(entry["claim"]) is not int or entry["claim"] != number:
             raise ValueError(f"entry {number} must be about claim {number}")
-        checked.append(_checked(claim, entry, "supported"))
-    return tuple(checked)
+        verdicts.append(_checked_entry(claim, entry, "supported"))
+    return tuple(verdicts)
 
 
 def _read_needed(text: str, form: ReplyForm, finish: str) -> tuple[Checked, ...]:
     entries = answered(read_object(text, ("needed",), finish)["needed"])
     if not isinstance(entries, list) or not entries:
         raise ValueError('"needed" must be a list of at least one entry')
-    checked = []
+    verdicts = []
     for entry in entries:
         entry = ordered(entry, ("piece", "reasoning", "held"))
-        checked.append(_checked(text_of(entry["piece"], "a piece"), entry, "held"))
-    return tuple(checked)
+        verdicts.append(_checked_entry(text_of(entry["piece"], "a piece"), entry, "held"))
+    return tuple(verdicts)
 
 
-def _checked(text: str, entry: dict[str, Any], key: str) -> Checked:
+def _checked_entry(text: str, entry: dict[str, Any], key: str) -> Checked:
     if not isinstance(answered(entry[key]), bool):
         raise ValueError(f'"{key}" must be true or false')
     return Checked(text, text_of(entry["reasoning"], "a reasoning"), entry[key])

@@ -1,4 +1,4 @@
-"""Compares two systems row by row: whether the second is better, and how certain that is."""
+"""Compare two systems row by row: whether the second is better, and how certain that is."""
 
 from __future__ import annotations
 
@@ -177,37 +177,38 @@ class Comparison:
 
         ``about 160 more rows (62 to 770) would tell it from 0``
         """
-        if self.more_rows == 0 or self.difference is None or self._silent:
+        if self.more_rows == 0 or self.difference is None or self._no_conclusion:
             return ""
         if self.units < 2:
             return f"1 {noun if self.clusters is None else 'cluster'} cannot prove a difference"
         least, most = self.more_rows_low, self.more_rows_high
         if self.more_rows is None or least is None or most is None or most > COLLECTABLE:
             return f"it cannot be told from 0 by any number of {noun}s you could collect"
-        low, high = _about(least), _about(most)
+        low, high = _two_digits(least), _two_digits(most)
         plural = "" if self.more_rows == 1 else "s"
-        shown = "" if low == high else f" ({low} to {high})"
-        return f"about {_about(self.more_rows)} more {noun}{plural}{shown} would tell it from 0"
+        span_text = "" if low == high else f" ({low} to {high})"
+        more = f"{_two_digits(self.more_rows)} more {noun}{plural}{span_text}"
+        return f"about {more} would tell it from 0"
 
     @property
     def text(self) -> str:
         """The verdict with its evidence, in a sentence."""
-        one = self.deciding
-        if one.difference is None:
+        decider = self.deciding
+        if decider.difference is None:
             return f"{self.measure}: no row has a score in both runs, so they cannot be compared."
-        seen = f"{one.difference:+.4f}"
-        if one.low is not None and one.high is not None:
-            seen += f" (95 % interval {one.low:+.4f} to {one.high:+.4f})"
-        seen += f" on {counted(one.n, 'row')}"
-        if one.clusters is not None:
-            seen += f" in {counted(one.clusters, 'cluster')}"
-        if one.p_holm is not None:
-            seen += f", {p_text(one.p_holm)}"
-        verdict = "no verdict" if one._silent else one.verdict
-        parts = [f"{self.measure}: {verdict}, {seen}", *self._beside_the_difference()]
-        return f"{'; '.join(parts)}{self._abstentions()}."
+        evidence = f"{decider.difference:+.4f}"
+        if decider.low is not None and decider.high is not None:
+            evidence += f" (95 % interval {decider.low:+.4f} to {decider.high:+.4f})"
+        evidence += f" on {counted(decider.n, 'row')}"
+        if decider.clusters is not None:
+            evidence += f" in {counted(decider.clusters, 'cluster')}"
+        if decider.p_holm is not None:
+            evidence += f", {p_text(decider.p_holm)}"
+        verdict = "no verdict" if decider._no_conclusion else decider.verdict
+        parts = [f"{self.measure}: {verdict}, {evidence}", *self._beside_the_difference()]
+        return f"{'; '.join(parts)}{self._abstention_note()}."
 
-    def _abstentions(self) -> str:
+    def _abstention_note(self) -> str:
         """How abstentions are counted, in brackets; empty if there are none."""
         if self.with_abstained is None or self.scale is None:
             return ""
@@ -218,23 +219,23 @@ class Comparison:
         return f" ({rows} as {self.scale.worst:g}; {answered})"
 
     def _beside_the_difference(self) -> Iterator[str]:
-        """What a reader of the difference must know: doubts, rows needed."""
-        one = self.deciding
-        if one._silent:
-            yield one._silent
-        elif one.verdict == "no change proven":
-            if one.p is not None and one.p <= LEVEL < (one.p_rare or 0.0):
+        """Yield what a reader of the difference must know: doubts and rows needed."""
+        decider = self.deciding
+        if decider._no_conclusion:
+            yield decider._no_conclusion
+        elif decider.verdict == "no change proven":
+            if decider.p is not None and decider.p <= LEVEL < (decider.p_rare or 0.0):
                 yield "rare kinds of rows that are not in this sample could reverse it"
-            if outlook := one.outlook():
+            if outlook := decider.outlook():
                 yield outlook
 
     @property
-    def _silent(self) -> str:
-        """Why there is no conclusion."""
+    def _no_conclusion(self) -> str:
+        """The reason why there is no conclusion; empty if there is one."""
         return self.incomparable or self.doubt
 
 
-def _about(rows: int) -> str:
+def _two_digits(rows: int) -> str:
     """A number with two digits that count: ``1,300``."""
     return f"{float(f'{rows:.1e}'):,.0f}"
 
@@ -263,13 +264,17 @@ class Comparisons:
 
     def __repr__(self) -> str:
         """The verdict of every measure."""
-        said = ", ".join(f"{one.measure} {one.verdict}" for one in self.measures)
-        return f"<Comparisons: {said}>"
+        verdicts = ", ".join(
+            f"{comparison.measure} {comparison.verdict}" for comparison in self.measures
+        )
+        return f"<Comparisons: {verdicts}>"
 
     def _repr_html_(self) -> str:
         """One line per measure, for a notebook."""
         names = ("measure", "mean_a", "mean_b", "difference", "low", "high", "p_holm", "verdict")
-        return html_table(names, ([getattr(one, name) for name in names] for one in self.measures))
+        return html_table(
+            names, ([getattr(comparison, name) for name in names] for comparison in self.measures)
+        )
 
     def to_pandas(self) -> Any:
         """A data frame with one line per measure.
@@ -277,7 +282,9 @@ class Comparisons:
         Raises:
             MissingExtraError: pandas is not installed.
         """
-        return frame_of([{**asdict(one), "text": one.text} for one in self.measures])
+        return frame_of(
+            [{**asdict(comparison), "text": comparison.text} for comparison in self.measures]
+        )
 
 
 def compare_rows(
@@ -305,36 +312,38 @@ def compare_rows(
         MeasureError: A row has two scores of one measure, or no cluster, or the systems share
             no row or no measure.
     """
-    tables = _by_measure(a), _by_measure(b)
+    tables = _scores_by_measure(a), _scores_by_measure(b)
     shared = [name for name in tables[0] if name in tables[1]]
     if not shared or not a.keys() & b.keys():
-        what = "row" if shared else "measure"
-        which = "" if shared else f": {' and '.join(', '.join(t) or 'none' for t in tables)}"
+        kind = "row" if shared else "measure"
+        detail = "" if shared else f": {' and '.join(', '.join(t) or 'none' for t in tables)}"
         raise MeasureError(
-            f"the two have no {what} in common{which}",
+            f"the two have no {kind} in common{detail}",
             hint="compare two runs of the same rows by the same measures",
         )
     ids = list(dict.fromkeys([*a, *b]))
     if clusters is not None and not clusters.keys() >= set(ids):
-        lost = next(key for key in ids if key not in clusters)
+        unclustered = next(key for key in ids if key not in clusters)
         raise MeasureError(
-            f"row {lost!r} has no cluster", hint="give a cluster to every row or to none"
+            f"row {unclustered!r} has no cluster", hint="give a cluster to every row or to none"
         )
-    given, apart = scales or {}, incomparable or {}
+    known_scales, reasons = scales or {}, incomparable or {}
     answered, counted_all = [], []
     for name in shared:
-        scale = given.get(name) or known_scale(name)
-        bare = Comparison(name, seed=seed, scale=scale, incomparable=apart.get(name, ""))
+        scale = known_scales.get(name) or known_scale(name)
+        bare = Comparison(name, seed=seed, scale=scale, incomparable=reasons.get(name, ""))
         sides = tables[0][name], tables[1][name]
-        bare = replace(bare, missed=_missed(*sides))
-        found = _compared(bare, sides, ids, clusters)
-        answered.append(found)
+        bare = replace(bare, missed=_missed_count(*sides))
+        comparison = _compared_measure(bare, sides, ids, clusters)
+        answered.append(comparison)
         if bare.missed and scale is not None and scale.worst is not None:
             worst = _at_worst(sides[0], scale), _at_worst(sides[1], scale)
-            found = replace(_compared(bare, worst, ids, clusters), moved=found.moved)
-        counted_all.append(found)
+            comparison = replace(
+                _compared_measure(bare, worst, ids, clusters), moved=comparison.moved
+            )
+        counted_all.append(comparison)
     return Comparisons(
-        measures=_decided(_settled(answered), _settled(counted_all)),
+        measures=_with_verdicts(_corrected_for_tests(answered), _corrected_for_tests(counted_all)),
         only_a=tuple(key for key in a if key not in b),
         only_b=tuple(key for key in b if key not in a),
         missing=tuple(name for name in (*tables[0], *tables[1]) if name not in shared),
@@ -380,48 +389,48 @@ def holm(values: Sequence[float]) -> list[float]:
 
 def paired(a: Mapping[str, Score], b: Mapping[str, Score]) -> list[tuple[str, float, float]]:
     """(row id, value in a, value in b) of the rows scored in both, in a's order."""
-    found = []
+    pairs = []
     for key, score in a.items():
-        other = b.get(key)
-        if score.value is not None and other is not None and other.value is not None:
-            found.append((key, score.value, other.value))
-    return found
+        score_b = b.get(key)
+        if score.value is not None and score_b is not None and score_b.value is not None:
+            pairs.append((key, score.value, score_b.value))
+    return pairs
 
 
-def _by_measure(scored: Scored) -> dict[str, dict[str, Score]]:
-    found: dict[str, dict[str, Score]] = {}
+def _scores_by_measure(scored: Scored) -> dict[str, dict[str, Score]]:
+    tables: dict[str, dict[str, Score]] = {}
     for key, scores in scored.items():
         for score in scores:
-            of_measure = found.setdefault(score.measure, {})
+            of_measure = tables.setdefault(score.measure, {})
             if key in of_measure:
                 raise MeasureError(
                     f"row {key!r} has two scores of {score.measure}",
                     hint="average the repeats of a row first",
                 )
             of_measure[key] = score
-    return found
+    return tables
 
 
 def moved_rows(a: Mapping[str, Score], b: Mapping[str, Score]) -> dict[str, tuple[str, ...]]:
     """``state in a -> state in b`` and the rows of both with this change, in a's order."""
-    found: dict[str, tuple[str, ...]] = {}
+    moves: dict[str, tuple[str, ...]] = {}
     for key, score in a.items():
-        other = b.get(key)
-        if other is not None and other.state != score.state:
-            way = f"{score.state} -> {other.state}"
-            found[way] = (*found.get(way, ()), key)
-    return found
+        score_b = b.get(key)
+        if score_b is not None and score_b.state != score.state:
+            change = f"{score.state} -> {score_b.state}"
+            moves[change] = (*moves.get(change, ()), key)
+    return moves
 
 
-def _with_counted(named: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
+def _with_counted(bare: Comparison, a: Mapping[str, Score], b: Mapping[str, Score]) -> Comparison:
     """The comparison with the gold that was counted; no verdict where the two differ in it."""
-    both = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
-    apart = named.incomparable or counted_apart(both)
-    return replace(named, counted=all_counted(both), incomparable=apart)
+    counts = [(score.counted, b[key].counted) for key, score in a.items() if key in b]
+    reason = bare.incomparable or counted_apart(counts)
+    return replace(bare, counted=all_counted(counts), incomparable=reason)
 
 
-def _compared(
-    named: Comparison,
+def _compared_measure(
+    template: Comparison,
     sides: tuple[Mapping[str, Score], Mapping[str, Score]],
     ids: Sequence[str],
     clusters: Mapping[str, Hashable] | None,
@@ -429,12 +438,12 @@ def _compared(
     """One measure, without the corrections for several measures."""
     pairs = paired(*sides)
     n = len(pairs)
-    known = [[side[key] for side in sides if key in side] for key in ids]
+    row_scores = [[side[key] for side in sides if key in side] for key in ids]
     # A row that lacks gold on one side but is scored on the other has gold after all.
-    lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in known)
-    excused = sum(map(_excused, known))
+    lacking = sum(bool(scores) and all(s.no_gold for s in scores) for scores in row_scores)
+    excused = sum(map(_is_excused, row_scores))
     bare = replace(
-        _with_counted(named, *sides),
+        _with_counted(template, *sides),
         n=n,
         coverage=n / (len(ids) - lacking - excused) if n else 0.0,
         only_a=sum(score.value is not None for score in sides[0].values()) - n,
@@ -448,16 +457,16 @@ def _compared(
     # rounded as for ranking: a difference in the last digits is a tie
     values = np.array([(round(y - x, 6), x, y) for _, x, y in pairs], dtype=np.float64)
     differences: Values = values[:, 0]
-    upward = named.scale is None or named.scale.higher_is_better
+    upward = template.scale is None or template.scale.higher_is_better
     groups = None if clusters is None else numbered([clusters[key] for key, _, _ in pairs])
-    width = None if named.scale is None else named.scale.width
-    ends = difference_interval(differences, named.seed, reach=width, clusters=groups)
+    width = None if template.scale is None else template.scale.width
+    ends = difference_interval(differences, template.seed, reach=width, clusters=groups)
     low, high = ends or (None, None)
-    bare = _with_the_lost(bare, sides, math.fsum(differences))
+    bare = _with_lost_rows(bare, sides, math.fsum(differences))
     steps: Values = differences
     if groups is not None:
         steps = np.bincount(groups, weights=differences).astype(np.float64)
-    p, exact = permutation_p(np.round(steps, 9), named.seed)
+    p, exact = permutation_p(np.round(steps, 9), template.seed)
     sd = float(np.std(differences, ddof=1)) if n > 1 else 0.0
     mean = math.fsum(differences) / n
     ahead = differences if upward else -differences
@@ -477,11 +486,11 @@ def _compared(
         # the standard error, until the number of tests is known
         smallest=standard_error(differences, groups),
         clusters=None if groups is None else len(steps),
-        p_rare=_rare(mean, steps, width),
+        p_rare=_p_with_rare_rows(mean, steps, width),
     )
 
 
-def _rare(difference: float, steps: Values, width: float | None) -> float | None:
+def _p_with_rare_rows(difference: float, steps: Values, width: float | None) -> float | None:
     """P-value of a difference if rare rows at the other end of the scale cancelled it.
 
     They would be a share of ``d / (w + d)`` of all rows, none of them in the sample.
@@ -492,73 +501,75 @@ def _rare(difference: float, steps: Values, width: float | None) -> float | None
     return min(1.0, 2 * math.exp(-len(steps) * math.log1p(abs(difference) / width)))
 
 
-def _excused(scores: Sequence[Score]) -> bool:
+def _is_excused(scores: Sequence[Score]) -> bool:
     """True for a row that is not compared, because one of the two rightly abstained."""
     return any(s.unanswerable for s in scores) and not any(s.lost for s in scores)
 
 
-def _with_the_lost(
-    found: Comparison, sides: tuple[Mapping[str, Score], Mapping[str, Score]], total: float
+def _with_lost_rows(
+    comparison: Comparison, sides: tuple[Mapping[str, Score], Mapping[str, Score]], total: float
 ) -> Comparison:
-    """Adds the rows that lack a score, and the possible range of the difference with them.
+    """Add the rows that lack a score, and the possible range of the difference with them.
 
     A missing value may be anything on the scale; the known value of its row is kept.
     """
-    low, high = (None, None) if found.scale is None else found.scale.ends
+    low, high = (None, None) if comparison.scale is None else comparison.scale.ends
     lost, ends = 0, [total, total]
     for key, score in sides[0].items():
-        other = sides[1].get(key)
-        if other is None or (score.no_gold and other.no_gold) or _excused((score, other)):
+        score_b = sides[1].get(key)
+        if score_b is None or (score.no_gold and score_b.no_gold) or _is_excused((score, score_b)):
             continue
-        x, y = score.value, other.value
+        x, y = score.value, score_b.value
         if x is None or y is None:
             lost += 1
             if low is not None and high is not None:
                 ends[0] += (low if y is None else y) - (high if x is None else x)
                 ends[1] += (high if y is None else y) - (low if x is None else x)
     if lost and (low is None or high is None):
-        return replace(found, lost=lost)
-    n = found.n + lost
-    return replace(found, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
+        return replace(comparison, lost=lost)
+    n = comparison.n + lost
+    return replace(comparison, lost=lost, lowest=ends[0] / n, highest=ends[1] / n)
 
 
 def _at_worst(side: Mapping[str, Score], scale: MeasureScale) -> dict[str, Score]:
     return {key: counted_as_worst(score, scale) for key, score in side.items()}
 
 
-def _missed(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
+def _missed_count(a: Mapping[str, Score], b: Mapping[str, Score]) -> int:
     """Rows of both on which at least one of the two abstained although the row has gold."""
     return sum(key in b and (score.missed or b[key].missed) for key, score in a.items())
 
 
-def _decided(
+def _with_verdicts(
     answered: Sequence[Comparison], counted_all: Sequence[Comparison]
 ) -> tuple[Comparison, ...]:
     """Comparisons of the rows scored in both, with the verdicts of those that count abstentions."""
     return tuple(
-        replace(bare, verdict=whole.verdict, doubt=whole.doubt, with_abstained=whole)
-        if bare.missed and whole.n > bare.n
-        else whole
-        for bare, whole in zip(answered, counted_all, strict=True)
+        replace(bare, verdict=with_all.verdict, doubt=with_all.doubt, with_abstained=with_all)
+        if bare.missed and with_all.n > bare.n
+        else with_all
+        for bare, with_all in zip(answered, counted_all, strict=True)
     )
 
 
-def _settled(found: Sequence[Comparison]) -> list[Comparison]:
+def _corrected_for_tests(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with what depends on their number: Holm, smallest difference, verdict."""
-    tested = [comparison for comparison in found if comparison.p is not None]
+    tested = [comparison for comparison in comparisons if comparison.p is not None]
     corrected = iter(holm([comparison.p_verdict or 0.0 for comparison in tested]))
     return [
-        comparison if comparison.p is None else _judged(comparison, next(corrected), len(tested))
-        for comparison in found
+        comparison
+        if comparison.p is None
+        else _with_verdict(comparison, next(corrected), len(tested))
+        for comparison in comparisons
     ]
 
 
-def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
+def _with_verdict(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
     difference, low, high = comparison.difference or 0.0, comparison.low, comparison.high
     verdict: Verdict = "no change proven"
-    shown = p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high
-    doubt = _doubt(comparison) if shown else ""
-    if shown and not doubt and comparison.scale is not None:
+    is_shown = p_holm <= LEVEL and low is not None and high is not None and not low <= 0 <= high
+    doubt = _doubt_of(comparison) if is_shown else ""
+    if is_shown and not doubt and comparison.scale is not None:
         verdict = "better" if (difference > 0) == comparison.scale.higher_is_better else "worse"
     need = RowsNeeded(
         comparison.smallest,  # still the standard error of the difference
@@ -568,26 +579,28 @@ def _judged(comparison: Comparison, p_holm: float, tests: int) -> Comparison:
         width=None if comparison.scale is None else comparison.scale.width,
         tests=tests,
     )
-    found = replace(comparison, p_holm=p_holm, smallest=need.smallest, verdict=verdict, doubt=doubt)
-    if shown:
-        return replace(found, more_rows=0, more_rows_low=0, more_rows_high=0)
+    judged = replace(
+        comparison, p_holm=p_holm, smallest=need.smallest, verdict=verdict, doubt=doubt
+    )
+    if is_shown:
+        return replace(judged, more_rows=0, more_rows_low=0, more_rows_high=0)
     low, most_likely, high = need.around(abs(difference))
-    return replace(found, more_rows=most_likely, more_rows_low=low, more_rows_high=high)
+    return replace(judged, more_rows=most_likely, more_rows_low=low, more_rows_high=high)
 
 
-def _doubt(found: Comparison) -> str:
-    """Why a difference shown by the test gives no verdict; empty if it does."""
-    if found.incomparable:
-        return found.incomparable
-    if found.scale is None:
+def _doubt_of(comparison: Comparison) -> str:
+    """The reason why a difference shown by the test gives no verdict; empty if it gives one."""
+    if comparison.incomparable:
+        return comparison.incomparable
+    if comparison.scale is None:
         return "it is unknown whether higher is better: the measure has no known scale"
-    if not found.lost:
+    if not comparison.lost:
         return ""
-    rows = f"{counted(found.lost, 'row lacks', 'rows lack')} a score in one of the two runs"
-    if found.lowest is None or found.highest is None:
+    rows = f"{counted(comparison.lost, 'row lacks', 'rows lack')} a score in one of the two runs"
+    if comparison.lowest is None or comparison.highest is None:
         return f"{rows}, and on an unbounded scale they could reverse it"
-    ahead = found.lowest if (found.difference or 0.0) > 0 else -found.highest
+    ahead = comparison.lowest if (comparison.difference or 0.0) > 0 else -comparison.highest
     if ahead > 0:
         return ""
-    ends = f"with them the difference lies between {found.lowest:+.4f} and {found.highest:+.4f}"
-    return f"{rows}, and they could reverse it: {ends}"
+    ends = f"{comparison.lowest:+.4f} and {comparison.highest:+.4f}"
+    return f"{rows}, and they could reverse it: with them the difference lies between {ends}"

@@ -28,40 +28,46 @@ def answer_correctness(row: Row, measure: Measure, setup: MeasureSetup, sample: 
     Raises:
         MeasureError: The embedder gives a vector of length 0.
     """
-    name, said, gold = str(measure), row.response or "", row.reference or ""
+    name, response, gold = str(measure), row.response or "", row.reference or ""
     outcomes: list[Any] = yield from gather(
         [
             checked_claims(replace(row, retrieved_contexts=(gold,)), setup, sample),
-            checked_claims(replace(row, response=gold, retrieved_contexts=(said,)), setup, sample),
+            checked_claims(
+                replace(row, response=gold, retrieved_contexts=(response,)), setup, sample
+            ),
         ],
         settle=True,
     )
     lists: list[Sequence[Checked]] = []
     for outcome in outcomes:
-        found: Sequence[Checked] | Score = settled(outcome)
-        if isinstance(found, Score):
-            return replace(found, measure=name)
-        lists.append(found)
-    ours, theirs = lists
-    if not ours and not theirs:
-        why = "neither the response nor the reference claims anything"
-        return Score(name, "not_applicable", reason=why)
-    right, wrong, lacking = _held(ours), len(ours) - _held(ours), len(theirs) - _held(theirs)
+        claims_checked: Sequence[Checked] | Score = settled(outcome)
+        if isinstance(claims_checked, Score):
+            return replace(claims_checked, measure=name)
+        lists.append(claims_checked)
+    response_claims, reference_claims = lists
+    if not response_claims and not reference_claims:
+        reason = "neither the response nor the reference claims anything"
+        return Score(name, "not_applicable", reason=reason)
+    right, wrong, lacking = (
+        _held_count(response_claims),
+        len(response_claims) - _held_count(response_claims),
+        len(reference_claims) - _held_count(reference_claims),
+    )
     shared = right / (right + (wrong + lacking) / 2) if right else 0.0
-    alike = yield from _cosine(setup.embedder, said, gold)
-    lines = [f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in ours]
-    lines += [f"missing: {c.text} ({c.reasoning})" for c in theirs if not c.held]
+    alike = yield from _text_cosine(setup.embedder, response, gold)
+    lines = [f"{'+' if c.held else '-'} {c.text} ({c.reasoning})" for c in response_claims]
+    lines += [f"missing: {c.text} ({c.reasoning})" for c in reference_claims if not c.held]
     value = CLAIMS * shared + LIKENESS * alike
     parts = {"F1 of claims": shared, "similarity": alike}
     return Score(name, "scored", value, detail="\n".join(lines), parts=parts)
 
 
-def _held(claims: Sequence[Checked]) -> int:
+def _held_count(claims: Sequence[Checked]) -> int:
     return sum(claim.held for claim in claims)
 
 
-def _cosine(model: str, one: str, other: str) -> Flow[float]:
-    vectors = np.asarray((yield from embed(model, (one, other), "query")), np.float64)
+def _text_cosine(model: str, first: str, second: str) -> Flow[float]:
+    vectors = np.asarray((yield from embed(model, (first, second), "query")), np.float64)
     lengths = np.linalg.norm(vectors, axis=1)
     if not (lengths > 0).all():
         raise MeasureError(

@@ -1,4 +1,4 @@
-"""The default measures, and why others are left out."""
+"""The default measures, and the reasons why others are left out."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class ChosenMeasures:
         by_reason: dict[str, list[str]] = {}
         for name, reason in self.left_out.items():
             by_reason.setdefault(reason, []).append(name)
-        said = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
-        return f"not measured: {'; '.join(said)}" if said else ""
+        parts = [f"{', '.join(names)} ({reason})" for reason, names in by_reason.items()]
+        return f"not measured: {'; '.join(parts)}" if parts else ""
 
 
 def ranking_measures(named: str | Sequence[Measure] = "") -> tuple[Measure, ...]:
@@ -82,20 +82,20 @@ def default_measures(
     ranking = [f"nDCG@{min(10, depth)}", f"Recall@{min(5, depth)}"]
     in_passages = f"{IN_PASSAGES}@{min(5, depth)}"
     thought_of = [*ranking, in_passages, *JUDGED, GROUNDING, SHORT, WHOLE, WITH_TOKENS]
-    seen = _seen(rows, parse_measures(thought_of), chosen)
-    left_out = {name: _reason(name, seen, chosen) for name in thought_of}
+    facts = _row_facts(rows, parse_measures(thought_of), chosen)
+    left_out = {name: _reason_left_out(name, facts, chosen) for name in thought_of}
     return ChosenMeasures(
         tuple(parse_measure(name) for name in thought_of if not left_out[name]),
         {
             name: reason
             for name, reason in left_out.items()
-            if reason and (name != in_passages or seen.retriever)
+            if reason and (name != in_passages or facts.retriever)
         },
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _RowFacts:
     """Facts about the rows: fields missing for each measure, lengths of references, answers."""
 
     least: Mapping[str, tuple[str, ...]]
@@ -111,7 +111,7 @@ class _Seen:
         )
 
 
-def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _Seen:
+def _row_facts(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup) -> _RowFacts:
     """Read rows once, one in memory at a time."""
     least: dict[str, tuple[str, ...]] = {}
     words = array("l")
@@ -126,19 +126,19 @@ def _seen(rows: Iterable[Row], measures: Sequence[Measure], setup: MeasureSetup)
         if references := references_of(row):
             language = language_of(row, setup)
             words.append(min(len(answer_words(text, language)) for text in references))
-    return _Seen(least, median(words) if words else 0, retriever)
+    return _RowFacts(least, median(words) if words else 0, retriever)
 
 
-def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
-    """Why a measure is left out, empty if it is used."""
-    least = seen.least.get(name)
+def _reason_left_out(name: str, facts: _RowFacts, setup: MeasureSetup) -> str:
+    """The reason why a measure is left out; empty if it is used."""
+    least = facts.least.get(name)
     if least is None:
         return "no rows"
     if least:
         return f"no row has {' and '.join(least)}"
-    if name.startswith(IN_PASSAGES) and seen.ranked:
+    if name.startswith(IN_PASSAGES) and facts.ranked:
         return "gold documents or passages are measured"
-    if name.startswith(IN_PASSAGES) and not seen.retriever:
+    if name.startswith(IN_PASSAGES) and not facts.retriever:
         return "rows have a response: its own measures say more"
     if name in JUDGED and not setup.model:
         return "no chat model judges: `judge.model`"
@@ -146,5 +146,5 @@ def _reason(name: str, seen: _Seen, setup: MeasureSetup) -> str:
         return "no model of tokens: `judge.token_model`"
     if name == GROUNDING and setup.model:
         return "the judged Faithfulness is used"
-    long = name == SHORT and seen.words > SHORT_WORDS
-    return f"half of the references have {seen.words:.0f} words or more" if long else ""
+    long = name == SHORT and facts.words > SHORT_WORDS
+    return f"half of the references have {facts.words:.0f} words or more" if long else ""

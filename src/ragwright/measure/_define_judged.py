@@ -9,7 +9,7 @@ _GRADED = "reasoning before the grade as in G-Eval (Liu et al. 2023)"
 _OWN = f"rubric of our own, `data/rubrics`; {_GRADED}"
 
 
-def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
+def _grade_definition(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
     """A grade from 1 to 5 by one of ragwright's rubrics."""
     return Definition(
         name=name,
@@ -25,7 +25,7 @@ def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
     )
 
 
-def _share(
+def _share_definition(
     name: str, summary: str, needs: tuple[str, ...], source: str, *, cutoff: Cutoff = "none"
 ) -> Definition:
     """A share from 0 to 1, or either end."""
@@ -45,22 +45,22 @@ def _share(
 
 
 JUDGED = (
-    _graded(
+    _grade_definition(
         "ContextRelevance",
         "How well the retrieved passages fit the question: topic, details, irrelevant text.",
         ("user_input", "retrieved_contexts"),
     ),
-    _graded(
+    _grade_definition(
         "Faithfulness",
         "Whether the retrieved passages support everything in the response.",
         ("user_input", "retrieved_contexts", "response"),
     ),
-    _graded(
+    _grade_definition(
         "AnswerRelevance",
         "Whether the response answers the whole question and nothing else.",
         ("user_input", "response"),
     ),
-    _graded(
+    _grade_definition(
         "Pairwise",
         "How close the response comes to the reference; mean of both orders.",
         ("user_input", "response", "reference"),
@@ -81,7 +81,7 @@ JUDGED = (
         model="chat",
         validated=_SCRIPTED,
     ),
-    _share(
+    _share_definition(
         "Groundedness",
         "1 if everything important in the response is supported by the passages, else 0.",
         ("user_input", "retrieved_contexts", "response"),
@@ -102,7 +102,7 @@ JUDGED = (
         model="chat",
         validated=_SCRIPTED,
     ),
-    _share(
+    _share_definition(
         "Claims",
         "Share of the claims of the response that the retrieved passages support.",
         ("user_input", "retrieved_contexts", "response"),
@@ -124,7 +124,7 @@ JUDGED = (
         model="chat",
         validated=_SCRIPTED,
     ),
-    _share(
+    _share_definition(
         "JudgedPrecision",
         "Share of the first k passages (of all, if there are fewer) that help to answer the "
         "question.",
@@ -133,7 +133,7 @@ JUDGED = (
         "Thomas et al. 2024",
         cutoff="required",
     ),
-    _share(
+    _share_definition(
         "JudgedAveragePrecision",
         "Mean of the precision at each useful passage among the first k (among all without k); 0 "
         "where none is useful.",
@@ -168,7 +168,7 @@ JUDGED = (
         model="chat, embed",
         validated=_SCRIPTED,
     ),
-    _share(
+    _share_definition(
         "Q2",
         "Mean over questions about informative spans of the response, answered from the "
         "passages: 1 for the same answer, else by entailment, else token F1.",

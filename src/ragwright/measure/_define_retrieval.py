@@ -7,7 +7,7 @@ from ._definition import Cutoff, Definition
 _SPANS = ("retrieved_spans", "reference_spans")
 
 
-def _ranking(
+def _ranking_definition(
     name: str,
     summary: str,
     source: str,
@@ -38,7 +38,7 @@ def _ranking(
     )
 
 
-def _characters(name: str, summary: str, source: str) -> Definition:
+def _character_definition(name: str, summary: str, source: str) -> Definition:
     return Definition(
         name=name,
         kind="span",
@@ -72,35 +72,35 @@ RETRIEVAL = (
         default="words",
         validated="a slow second implementation, and DPR's rule on XQuAD",
     ),
-    _ranking(
+    _ranking_definition(
         "HitRate",
         "1 if a relevant document, or a gold span, is among the first k, else 0.",
         "success_k of trec_eval",
     ),
-    _ranking(
+    _ranking_definition(
         "MAP",
         "Precision at the rank of each relevant document, averaged over all relevant ones.",
         "Buckley and Voorhees 2000; map and map_cut_k of trec_eval",
         cutoff="optional",
         spans=False,
     ),
-    _ranking(
+    _ranking_definition(
         "MRR",
         "1 / rank of the first relevant document or span, 0 if the first k contain none.",
         "Voorhees 1999; recip_rank of trec_eval, with a cutoff",
         cutoff="optional",
     ),
-    _ranking(
+    _ranking_definition(
         "Precision",
         "Share of the first k places with a relevant document, or a gold span not covered before.",
         "P_k of trec_eval: the divisor is k, however few documents were returned",
     ),
-    _ranking(
+    _ranking_definition(
         "Recall",
         "Share of the relevant documents, or gold spans, that are among the first k.",
         "recall_k of trec_eval",
     ),
-    _ranking(
+    _ranking_definition(
         "nDCG",
         "Grades discounted by log2(rank + 1), over the same sum for the ideal order.",
         "Järvelin and Kekäläinen 2002 with linear gain; ndcg and ndcg_cut_k of trec_eval: "
@@ -109,12 +109,12 @@ RETRIEVAL = (
         cutoff="optional",
         binary=False,
     ),
-    _characters(
+    _character_definition(
         "SpanPrecision",
         "Share of the characters of the first k passages that belong to a gold span.",
         "Smith and Troynikov 2024, overlapping passages counted once",
     ),
-    _characters(
+    _character_definition(
         "SpanIoU",
         "Characters shared by the first k passages and the gold spans, over the characters of "
         "either.",

@@ -12,7 +12,7 @@ _NORMALISED = ("signs", "squad")
 _ROUGE_HELD = "rouge-score on random and real texts"
 
 
-def _answer(
+def _answer_definition(
     name: str,
     summary: str,
     source: str,
@@ -39,7 +39,7 @@ def _answer(
     )
 
 
-def _knowledge(
+def _knowledge_definition(
     name: str, summary: str, source: str, *, parameters: tuple[str, ...] = ("all", "content")
 ) -> Definition:
     """A measure from 0 to 1 of a response against the passages it was written from."""
@@ -59,34 +59,34 @@ def _knowledge(
 
 
 TEXT = (
-    _answer(
+    _answer_definition(
         "ExactMatch",
         "1 if response and reference are equal after normalising, else 0.",
         _SQUAD,
         "squad: the formula of SQuAD's script on random texts and on SQuAD 2.0",
         parameters=_NORMALISED,
     ),
-    _answer(
+    _answer_definition(
         "TokenF1",
         "F1 of the words that response and reference share.",
         _SQUAD,
         "squad: the formula of SQuAD's script on random texts and on SQuAD 2.0",
         parameters=_NORMALISED,
     ),
-    _answer(
+    _answer_definition(
         "Contains",
         "1 if the response contains the words of the reference in sequence, else 0.",
         "the lexical matching of open question answering (Kamalloo et al. 2023), normalised as "
         "ExactMatch",
     ),
-    _answer(
+    _answer_definition(
         "EditDistance",
         "Insertions, deletions and substitutions of characters, over the longer text's length.",
         "Levenshtein 1966, by the bit vectors of Myers 1999; texts in Unicode form NFC",
         "a slow second implementation on random texts",
         higher=False,
     ),
-    _answer(
+    _answer_definition(
         "BLEU",
         "Geometric mean of the shares of N-grams found in the reference, times a brevity penalty.",
         "Papineni et al. 2002, by sacrebleu for one sentence (orders up to the response's "
@@ -95,7 +95,7 @@ TEXT = (
         parameters=("N",),
         extra="measures",
     ),
-    _answer(
+    _answer_definition(
         "ROUGE",
         "F1 of the overlap of response and reference: N-grams, longest common subsequence (L), "
         "the same, weighted for consecutive words (W, power 1.2), skip-bigrams (S), these and "
@@ -109,7 +109,7 @@ TEXT = (
             for kind in ("N", "L", "W", "S", "SU")
         ),
     ),
-    _knowledge(
+    _knowledge_definition(
         "KPrecision",
         "Share of the response's words that occur in the retrieved passages.",
         "K-Precision of Adlakha et al. 2023, words normalised as TokenF1; content: stems without "
@@ -117,7 +117,7 @@ TEXT = (
         "of all words if the response has no content word",
         parameters=("all", "content", "content+bigrams"),
     ),
-    _knowledge(
+    _knowledge_definition(
         "KF1",
         "F1 of KPrecision and the share of the passages' words that are in the response.",
         "Knowledge F1 of Shuster et al. 2021, words normalised as TokenF1; content: stems without "
@@ -128,7 +128,7 @@ TEXT = (
 _CUE = "the response contains a cue (`judge.rejection_cues`)"
 
 
-def _capability(
+def _capability_definition(
     name: str, summary: str, source: str, *, needs: tuple[str, ...] = (), higher: bool = True
 ) -> Definition:
     """A rate from 0 to 1 over the rows that are marked to test a capability."""
@@ -145,26 +145,26 @@ def _capability(
 
 
 CAPABILITY = (
-    _capability(
+    _capability_definition(
         "RejectionRate",
         "For questions that the passages do not answer (`answerable: false`): 1 if the response "
         "says that it cannot answer, else 0.",
         f"Chen et al. 2024 (RGB): {_CUE}, or the row is marked `abstained`; other rows are left "
         "out",
     ),
-    _capability(
+    _capability_definition(
         "FalseRejectionRate",
         "The same for questions that they do answer (`answerable: true`), where refusing is wrong.",
         "as RejectionRate; read them together: always refusing gives 1 for both",
         higher=False,
     ),
-    _capability(
+    _capability_definition(
         "ErrorDetection",
         "For rows whose passages contain a false fact (`falsified: true`): 1 if the response "
         "says that they contain an error, else 0.",
         f"Chen et al. 2024 (RGB): {_CUE}; other rows are left out",
     ),
-    _capability(
+    _capability_definition(
         "ErrorCorrection",
         "For rows whose error was reported: 1 if the response contains the reference, the true "
         "fact, else 0.",

@@ -12,7 +12,7 @@ def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     """
     if not one:
         return len(two)
-    places = _places(one)
+    places = _position_bits(one)
     full, last, score = (1 << len(one)) - 1, 1 << (len(one) - 1), len(one)
     up, down = full, 0
     for item in two:
@@ -30,18 +30,18 @@ def edit_distance(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
 
 def common_subsequence(one: Sequence[Hashable], two: Sequence[Hashable]) -> int:
     """Length of the longest common subsequence (Hyyrö 2004)."""
-    places = _places(one)
+    places = _position_bits(one)
     full = (1 << len(one)) - 1
     row = full
     for item in two:
-        kept = row & places.get(item, 0)
-        row = ((row + kept) | (row - kept)) & full
+        matches = row & places.get(item, 0)
+        row = ((row + matches) | (row - matches)) & full
     return len(one) - row.bit_count()
 
 
-def _places(items: Sequence[Hashable]) -> dict[Hashable, int]:
+def _position_bits(items: Sequence[Hashable]) -> dict[Hashable, int]:
     """Item -> integer whose bits are its positions."""
-    found: dict[Hashable, int] = {}
+    bits: dict[Hashable, int] = {}
     for place, item in enumerate(items):
-        found[item] = found.get(item, 0) | 1 << place
-    return found
+        bits[item] = bits.get(item, 0) | 1 << place
+    return bits

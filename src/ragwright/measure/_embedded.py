@@ -24,25 +24,27 @@ _MOST = 1000
 
 
 def kept_chunk_score(row: Row) -> float | None:
-    """The mean similarity of the retrieved passages that is stored with a row, if any."""
-    kept = row.metadata.get("chunk_score")
-    return float(kept) if isinstance(kept, int | float) and not isinstance(kept, bool) else None
+    """The mean similarity of the retrieved passages stored with a row, if any."""
+    stored = row.metadata.get("chunk_score")
+    return (
+        float(stored) if isinstance(stored, int | float) and not isinstance(stored, bool) else None
+    )
 
 
 def chunk_score(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """Mean cosine of the question to the retrieved passages, -1 to 1."""
-    kept = kept_chunk_score(row)
-    if kept is not None:
-        return Score(str(measure), "scored", kept)
-    (question,) = _unit((yield from embed(setup.embedder, [row.user_input], "query")))
-    passages = _unit((yield from embed(setup.embedder, row.retrieved_contexts, "passage")))
+    stored = kept_chunk_score(row)
+    if stored is not None:
+        return Score(str(measure), "scored", stored)
+    (question,) = _unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
+    passages = _unit_rows((yield from embed(setup.embedder, row.retrieved_contexts, "passage")))
     return Score(str(measure), "scored", float((passages @ question).mean()))
 
 
 def qa_distance(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
     """1 - cosine of question and response, 0 to 2."""
-    (question,) = _unit((yield from embed(setup.embedder, [row.user_input], "query")))
-    (response,) = _unit((yield from embed(setup.embedder, [row.said], "passage")))
+    (question,) = _unit_rows((yield from embed(setup.embedder, [row.user_input], "query")))
+    (response,) = _unit_rows((yield from embed(setup.embedder, [row.said], "passage")))
     return Score(str(measure), "scored", float(1 - question @ response))
 
 
@@ -50,10 +52,10 @@ def token_similarity(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Sc
     """BERTScore or MoverScore of the response; for several references the best counts."""
     part = f"#{measure.parameter}" if measure.parameter else ""
     model = f"{measure.name.lower()}:{setup.token_model}{part}"
-    found: list[float] = []
+    similarities: list[float] = []
     for reference in references_of(row):
-        found += (yield from rerank(model, reference, [row.said])).scores
-    return Score(str(measure), "scored", max(found))
+        similarities += (yield from rerank(model, reference, [row.said])).scores
+    return Score(str(measure), "scored", max(similarities))
 
 
 def _no_vectors() -> Matrix:
@@ -137,15 +139,15 @@ def qa_distances(
     if most is not None and len(used) > most:
         used = [used[at] for at in np.sort(draw.choice(len(used), most, replace=False))]
     questions = [row.user_input for row in used]
-    asked = yield from _vectors(setup.embedder, questions, "query")
-    echoed = yield from _vectors(setup.embedder, questions, "passage")
-    given = yield from _vectors(setup.embedder, [row.said for row in used], "passage")
+    question_vectors = yield from _unit_vectors(setup.embedder, questions, "query")
+    echo_vectors = yield from _unit_vectors(setup.embedder, questions, "passage")
+    answer_vectors = yield from _unit_vectors(setup.embedder, [row.said for row in used], "passage")
     chunks = _other_chunks(used, draw)
-    chosen = yield from _vectors(setup.embedder, chunks, "passage")
+    chunk_vectors = yield from _unit_vectors(setup.embedder, chunks, "passage")
     return replace(
-        _among_themselves([row.id for row in used], asked, given, draw),
-        echoed=_distances(asked, echoed),
-        chunk=_distances(asked, chosen) if chunks else (),
+        _answer_distances([row.id for row in used], question_vectors, answer_vectors, draw),
+        echoed=_cosine_distances(question_vectors, echo_vectors),
+        chunk=_cosine_distances(question_vectors, chunk_vectors) if chunks else (),
     )
 
 
@@ -156,71 +158,71 @@ def distances_of_vectors(
 
     ``echoed`` and ``chunk`` stay empty: they need an embedding model.
     """
-    return _among_themselves(row_ids, questions, answers, np.random.default_rng(seed))
+    return _answer_distances(row_ids, questions, answers, np.random.default_rng(seed))
 
 
-def _among_themselves(
+def _answer_distances(
     row_ids: Sequence[str], questions: Matrix, answers: Matrix, draw: np.random.Generator
 ) -> QADistances:
-    other = answers[_others(len(answers), draw)]
+    shuffled = answers[_random_cycle(len(answers), draw)]
     return QADistances(
         row_ids=tuple(row_ids),
-        own=_distances(questions, answers),
-        shuffled=_distances(questions, other),
+        own=_cosine_distances(questions, answers),
+        shuffled=_cosine_distances(questions, shuffled),
         echoed=(),
         chunk=(),
-        ranks=_ranks(questions, answers),
+        ranks=_own_ranks(questions, answers),
         questions=questions,
         answers=answers,
     )
 
 
-def _distances(one: Matrix, two: Matrix) -> tuple[float, ...]:
-    return tuple(np.round(1 - (one * two).sum(axis=1), 6).tolist())
+def _cosine_distances(first: Matrix, second: Matrix) -> tuple[float, ...]:
+    return tuple(np.round(1 - (first * second).sum(axis=1), 6).tolist())
 
 
-def _ranks(asked: Matrix, given: Matrix) -> tuple[int, ...]:
+def _own_ranks(questions: Matrix, answers: Matrix) -> tuple[int, ...]:
     """Rank of each row's own response among all, one block of rows in memory at a time."""
-    found: list[int] = []
-    for at in range(0, len(asked), _BATCH):
-        near = np.round(1 - asked[at : at + _BATCH] @ given.T, 6)
+    ranks: list[int] = []
+    for at in range(0, len(questions), _BATCH):
+        near = np.round(1 - questions[at : at + _BATCH] @ answers.T, 6)
         own = near[np.arange(len(near)), np.arange(at, at + len(near))]
-        found += (1 + (near < own[:, None]).sum(axis=1)).tolist()
-    return tuple(found)
+        ranks += (1 + (near < own[:, None]).sum(axis=1)).tolist()
+    return tuple(ranks)
 
 
-def _others(count: int, draw: np.random.Generator) -> list[int]:
+def _random_cycle(count: int, draw: np.random.Generator) -> list[int]:
     """A random cycle: for every position another one, each used once."""
     order = draw.permutation(count).tolist()
-    found = [0] * count
+    partners = [0] * count
     for at, place in enumerate(order):
-        found[place] = order[at - 1]
-    return found
+        partners[place] = order[at - 1]
+    return partners
 
 
 def _other_chunks(rows: Sequence[Row], draw: np.random.Generator) -> list[str]:
     """For every row a passage retrieved only for other rows; none if one is missing."""
     pool = list(dict.fromkeys(text for row in rows for text in row.retrieved_contexts))
-    found = []
+    drawn = []
     for row in rows:
-        own = frozenset(row.retrieved_contexts)
-        if len(own) == len(pool):
+        own_texts = frozenset(row.retrieved_contexts)
+        if len(own_texts) == len(pool):
             return []
-        found.append(_drawn(pool, own, draw))
-    return found
+        drawn.append(_draw_other(pool, own_texts, draw))
+    return drawn
 
 
-def _drawn(pool: Sequence[str], own: Collection[str], draw: np.random.Generator) -> str:
+def _draw_other(pool: Sequence[str], excluded: Collection[str], draw: np.random.Generator) -> str:
     """A text of the pool that is not one of the row's own, by rejection sampling."""
     for _ in range(_TRIES):
         text = pool[int(draw.integers(len(pool)))]
-        if text not in own:
+        if text not in excluded:
             return text
-    others = [text for text in pool if text not in own]
+    others = [text for text in pool if text not in excluded]
     return others[int(draw.integers(len(others)))]
 
 
-def _vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
+def _unit_vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
     """Unit vectors of many texts: passages in blocks, queries as the measure requests them.
 
     Replies to queries are stored, so those of the measure itself are reused here.
@@ -231,10 +233,10 @@ def _vectors(model: str, texts: Sequence[str], role: str) -> Flow[Matrix]:
         for at in range(0, len(texts), block)
     ]
     parts = yield from gather(flows)
-    return _unit(np.concatenate(parts)) if parts else np.zeros((0, 0))
+    return _unit_rows(np.concatenate(parts)) if parts else np.zeros((0, 0))
 
 
-def _unit(vectors: NDArray[np.float32]) -> Matrix:
+def _unit_rows(vectors: NDArray[np.float32]) -> Matrix:
     rows = np.asarray(vectors, np.float64)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if not (lengths > 0).all():

@@ -44,8 +44,10 @@ def most_lost(
         return None
     losses, keys = [], []
     for row, score in whole.items():
-        other = less.get(row)
-        loss = _loss(score, other, reach, scale.higher_is_better) if other is not None else None
+        lesser = less.get(row)
+        loss = (
+            _row_loss(score, lesser, reach, scale.higher_is_better) if lesser is not None else None
+        )
         if loss is not None:
             losses.append(loss)
             keys.append(row if clusters is None else clusters[row])
@@ -70,12 +72,12 @@ def least_rows(margin: float) -> int:
     return math.floor(math.log(TAIL) / math.log1p(-margin)) + 1
 
 
-def _loss(score: Score, other: Score, reach: float, upward: bool) -> float | None:
+def _row_loss(score: Score, lesser: Score, reach: float, upward: bool) -> float | None:
     """Loss on a row, None if the row gives no information."""
-    if score.value is not None and other.value is not None:
-        return round(score.value - other.value if upward else other.value - score.value, 6)
-    if other.unanswerable:
+    if score.value is not None and lesser.value is not None:
+        return round(score.value - lesser.value if upward else lesser.value - score.value, 6)
+    if lesser.unanswerable:
         return None
-    if other.state != score.state and (score.value is not None or score.state == "abstained"):
+    if lesser.state != score.state and (score.value is not None or score.state == "abstained"):
         return reach
     return None

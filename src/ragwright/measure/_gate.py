@@ -1,4 +1,4 @@
-"""Gates: rules over summaries and a comparison; untrusted numbers do not pass."""
+"""Gates apply rules to summaries and a comparison; untrusted numbers do not pass."""
 
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ class JudgeCheck:
 
     @property
     def at_chance(self) -> str:
-        """That its agreement is not shown to be above chance, in words."""
+        """A sentence that the judge's agreement is not shown to be above chance."""
         kappa = self.kappa
-        said = "unknown" if kappa.value is None else f"{kappa.value:.2f}"
+        kappa_text = "unknown" if kappa.value is None else f"{kappa.value:.2f}"
         if kappa.low is not None and kappa.high is not None:
-            said += f" ({kappa.low:.2f} to {kappa.high:.2f})"
+            kappa_text += f" ({kappa.low:.2f} to {kappa.high:.2f})"
         return (
-            f"its judge is not proven to agree with people above chance: kappa {said} over "
+            f"its judge is not proven to agree with people above chance: kappa {kappa_text} over "
             f"{counted(self.n, 'row')}"
         )
 
@@ -130,7 +130,7 @@ def judge_check(found: Calibration) -> JudgeCheck:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """Outcome of one rule, with the reason; ``hint`` says what to do, if known.
+    """The outcome of one rule with its reason; ``hint`` says what to do, if known.
 
     ``warning`` is set where the rule is about a judged measure, and its judge was never checked
     against people or did not agree with them above chance.
@@ -165,8 +165,8 @@ class GateOutcome:
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings of the rules, each once, then those about the runs."""
-        found = (check.warning for check in self.checks if check.warning)
-        return tuple(dict.fromkeys((*found, *self.notes)))
+        of_rules = (check.warning for check in self.checks if check.warning)
+        return tuple(dict.fromkeys((*of_rules, *self.notes)))
 
 
 def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = None) -> GateRule:
@@ -246,28 +246,28 @@ def gate(
     by_name = {summary.measure: summary for summary in summaries}
     checks = []
     for rule in parsed:
-        known: JudgeCheck | None = None
+        judge_facts: JudgeCheck | None = None
         if rule.measure.definition.kind == "judged":
-            known = (checked or {}).get(str(rule.measure), _UNCHECKED)
-        judge = known if chosen.needs_people else None
-        doubt = "" if judge is None else _doubt(judge, chosen)
+            judge_facts = (checked or {}).get(str(rule.measure), _UNCHECKED)
+        judge = judge_facts if chosen.needs_people else None
+        doubt = "" if judge is None else _judge_doubt(judge, chosen)
         if doubt:
             hint = "" if judge is None else judge.hint
-            checks.append(replace(_check(rule, "untrusted", doubt), hint=hint))
+            checks.append(replace(_check_of(rule, "untrusted", doubt), hint=hint))
         elif rule.margin is None:
-            checks.append(_threshold(rule, by_name, chosen, judge))
+            checks.append(_threshold_check(rule, by_name, chosen, judge))
         else:
             checks.append(_not_worse(rule, against, chosen))
-        if known is not None and not doubt:
-            checks[-1] = replace(checks[-1], warning=_warning(rule, known))
-    return GateOutcome(_worst([check.state for check in checks]), tuple(checks))
+        if judge_facts is not None and not doubt:
+            checks[-1] = replace(checks[-1], warning=_judge_warning(rule, judge_facts))
+    return GateOutcome(_worst_state([check.state for check in checks]), tuple(checks))
 
 
 _UNCHECKED = JudgeCheck(why_not="its judge was never checked against people")
 
 
-def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
-    """Why a judge cannot be trusted; empty if it can."""
+def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
+    """The reason why a judge cannot be trusted; empty if it can."""
     if judge.why_not:
         return judge.why_not
     if options.calibrated and not judge.above_chance:
@@ -285,13 +285,15 @@ def _doubt(judge: JudgeCheck, options: GateOptions) -> str:
     )
 
 
-def _warning(rule: GateRule, judge: JudgeCheck) -> str:
-    """What to know of a judge whose measure counts all the same; empty where people agree."""
-    why = judge.why_not or ("" if judge.above_chance else judge.at_chance)
-    return f"{rule.measure}: {why} (with --calibrated the rule would not count)" if why else ""
+def _judge_warning(rule: GateRule, judge: JudgeCheck) -> str:
+    """A warning about a judge whose measure counts all the same; empty where people agree."""
+    problem = judge.why_not or ("" if judge.above_chance else judge.at_chance)
+    return (
+        f"{rule.measure}: {problem} (with --calibrated the rule would not count)" if problem else ""
+    )
 
 
-def _threshold(
+def _threshold_check(
     rule: GateRule,
     summaries: Mapping[str, Summary],
     options: GateOptions,
@@ -299,28 +301,30 @@ def _threshold(
 ) -> GateCheck:
     summary = summaries.get(str(rule.measure))
     if summary is None:
-        taken = ", ".join(summaries) or "none"
-        return _check(rule, "untrusted", f"the run did not measure {rule.measure}; it has {taken}")
+        measured = ", ".join(summaries) or "none"
+        return _check_of(
+            rule, "untrusted", f"the run did not measure {rule.measure}; it has {measured}"
+        )
     if summary.mean is None:
-        return _check(rule, "untrusted", "no row has a score")
-    estimate, what = Estimate(*summary.deciding), "mean"
+        return _check_of(rule, "untrusted", "no row has a score")
+    estimate, label = Estimate(*summary.deciding), "mean"
     if options.corrected and judge is not None:
         elsewhere = shifted_mean(estimate, judge.bias, summary.scale)
         estimate = elsewhere if judge.corrected.value is None else judge.corrected
-        what = (
+        label = (
             f"mean minus the judge's bias ({judge.bias.value or 0:+.4f} on "
             f"{counted(judge.n, 'row')})"
         )
     if estimate.value is None:
-        return _check(rule, "untrusted", "the judge's bias is unknown", summary.mean)
-    thin = _thin(rule, summary, options, certain=what == "mean")
+        return _check_of(rule, "untrusted", "the judge's bias is unknown", summary.mean)
+    thin = _check_too_few(rule, summary, options, certain=label == "mean")
     if thin is not None:
         return thin
-    found = _held(rule, summary, options, estimate, what)
-    return _turned(found, rule, summary, options, estimate) or found
+    check = _mean_check(rule, summary, options, estimate, label)
+    return _reversible_check(check, rule, summary, options, estimate) or check
 
 
-def _thin(
+def _check_too_few(
     rule: GateRule, summary: Summary, options: GateOptions, *, certain: bool
 ) -> GateCheck | None:
     """The outcome for a mean of too few rows, None if there are enough.
@@ -331,21 +335,21 @@ def _thin(
     if summary.coverage < options.floor:
         # The bound is missed even with every missing row at its best, so it certainly fails.
         best = _at_best(summary)
-        if certain and best is not None and not _meets(best, rule):
+        if certain and best is not None and not _meets_bound(best, rule):
             all_known = summary.accounted >= 1
             reason = (
                 f"mean {best:.4f}" if all_known else f"at best {best:.4f} with all missing rows"
             )
-            reason += ("" if all_known else " at their best") + _abstained(summary)
-            return _check(rule, "failed", reason, mean)
+            reason += ("" if all_known else " at their best") + _abstention_reason(summary)
+            return _check_of(rule, "failed", reason, mean)
         lost = ", ".join(f"{state} {count}" for state, count in summary.lost.items())
         reason = f"coverage {summary.coverage:.1%} is below the floor, {options.floor:.1%} ({lost})"
-        return _check(rule, "untrusted", reason, mean)
+        return _check_of(rule, "untrusted", reason, mean)
     if summary.n < options.least:
         reason = f"too few rows have a score: {summary.n}; at least {options.least} are required"
         if summary.no_gold:
             reason += f" ({summary.no_gold} have no gold for it)"
-        return _check(rule, "untrusted", reason, mean)
+        return _check_of(rule, "untrusted", reason, mean)
     return None
 
 
@@ -358,7 +362,7 @@ def _at_best(summary: Summary) -> float | None:
     return None if best is None else share * mean + (1 - share) * best
 
 
-def _abstained(summary: Summary) -> str:
+def _abstention_reason(summary: Summary) -> str:
     """How abstentions are counted; empty if there are none."""
     if not summary.missed or summary.mean_with_abstained is None or summary.scale is None:
         return ""
@@ -367,51 +371,53 @@ def _abstained(summary: Summary) -> str:
     return f"; {rows} as {summary.scale.worst:g}: {answered} answered"
 
 
-def _held(
-    rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate, what: str
+def _mean_check(
+    rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate, label: str
 ) -> GateCheck:
     """Checks a mean, or with ``sure`` its interval, against a threshold."""
     mean = estimate.value or 0.0
-    reached = _meets(mean, rule)
+    reached = _meets_bound(mean, rule)
     end = estimate.low if rule.upward else estimate.high
     rows = summary.n + (summary.missed if summary.mean_with_abstained is not None else 0)
-    reason = f"{what} {mean:.4f} on {counted(rows, 'row')}"
+    reason = f"{label} {mean:.4f} on {counted(rows, 'row')}"
     if estimate.low is not None and estimate.high is not None:
         reason += f" ({estimate.low:.4f} to {estimate.high:.4f})"
-    reason += _abstained(summary)
+    reason += _abstention_reason(summary)
     if summary.no_gold:
         reason += f", {summary.no_gold} without gold left out"
     if options.sure and reached:
         if end is None:
-            return _check(rule, "untrusted", f"{reason}, without an interval", mean)
-        if not _meets(end, rule):
+            return _check_of(rule, "untrusted", f"{reason}, without an interval", mean)
+        if not _meets_bound(end, rule):
             side = "below" if rule.upward else "above"
-            return _check(rule, "failed", f"{reason} reaches {side} {rule.bound:g}", mean)
-    return _check(rule, "passed" if reached else "failed", reason, mean)
+            return _check_of(rule, "failed", f"{reason} reaches {side} {rule.bound:g}", mean)
+    return _check_of(rule, "passed" if reached else "failed", reason, mean)
 
 
-def _turned(
-    found: GateCheck, rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate
+def _reversible_check(
+    check: GateCheck, rule: GateRule, summary: Summary, options: GateOptions, estimate: Estimate
 ) -> GateCheck | None:
     """The outcome of a pass that rows without a score could reverse; None if they could not."""
     lost = sum(summary.lost.values())
     mean, share = summary.deciding[0], summary.accounted
     if summary.mean_with_abstained is not None:
         lost -= summary.missed
-    if found.state != "passed" or not lost:
+    if check.state != "passed" or not lost:
         return None
     if summary.worst is None or mean is None:
-        could = "on an unbounded scale they could reverse it"
+        consequence = "on an unbounded scale they could reverse it"
     else:
         end = (estimate.low if rule.upward else estimate.high) if options.sure else estimate.value
         least = share * (end or 0.0) + summary.worst - share * mean
-        if _meets(least, rule):
+        if _meets_bound(least, rule):
             return None
-        could = f"at worst it would be {least:.4f}"
-    return replace(found, state="untrusted", reason=f"{found.reason}; {_lost(lost)}: {could}")
+        consequence = f"at worst it would be {least:.4f}"
+    return replace(
+        check, state="untrusted", reason=f"{check.reason}; {_lost_rows_text(lost)}: {consequence}"
+    )
 
 
-def _lost(rows: int) -> str:
+def _lost_rows_text(rows: int) -> str:
     return f"{counted(rows, 'row lacks', 'rows lack')} a score"
 
 
@@ -419,81 +425,82 @@ def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions
     """Non-inferiority: the whole 95 % interval of the difference must be within the margin."""
     assert rule.margin is not None  # the caller has checked
     if against is None:
-        return _check(rule, "untrusted", "no baseline was given to compare with")
-    found = next((c for c in against.measures if c.measure == str(rule.measure)), None)
-    if found is None or found.deciding.difference is None:
-        return _check(rule, "untrusted", "no row has a score in both runs")
-    if found.coverage < options.floor:
-        reason = f"only {found.coverage:.1%} of the rows are scored in both runs"
-        return _check(
+        return _check_of(rule, "untrusted", "no baseline was given to compare with")
+    comparison = next((c for c in against.measures if c.measure == str(rule.measure)), None)
+    if comparison is None or comparison.deciding.difference is None:
+        return _check_of(rule, "untrusted", "no row has a score in both runs")
+    if comparison.coverage < options.floor:
+        reason = f"only {comparison.coverage:.1%} of the rows are scored in both runs"
+        return _check_of(
             rule,
             "untrusted",
             f"{reason}; at least {options.floor:.1%} are required",
-            found.difference,
+            comparison.difference,
         )
-    found = found.deciding
-    if found.incomparable:
-        return _check(rule, "untrusted", found.incomparable, found.difference)
+    comparison = comparison.deciding
+    if comparison.incomparable:
+        return _check_of(rule, "untrusted", comparison.incomparable, comparison.difference)
     due = max(_FEWEST, options.least)
-    if found.units < due:
-        reason = (
-            f"{counted(found.units, 'row')} or clusters prove nothing; at least {due} are required"
-        )
-        return _check(rule, "untrusted", reason, found.difference)
-    ends = found.furthest
+    if comparison.units < due:
+        units = counted(comparison.units, "row")
+        reason = f"{units} or clusters prove nothing; at least {due} are required"
+        return _check_of(rule, "untrusted", reason, comparison.difference)
+    ends = comparison.furthest
     if ends is None:
         reason = "all differences are equal, which bounds no loss on an unbounded scale"
-        return _check(rule, "untrusted", reason, found.difference)
-    return _within_margin(rule, rule.margin, found, ends)
+        return _check_of(rule, "untrusted", reason, comparison.difference)
+    return _within_margin(rule, rule.margin, comparison, ends)
 
 
 def _within_margin(
-    rule: GateRule, margin: float, found: Comparison, ends: tuple[float, float]
+    rule: GateRule, margin: float, comparison: Comparison, ends: tuple[float, float]
 ) -> GateCheck:
     """Checks a difference against a margin by its interval."""
     low, high = ends
     loss, certain = (-low, -high) if rule.upward else (high, low)
-    reason = f"difference {found.difference:+.4f} ({low:+.4f} to {high:+.4f})"
+    reason = f"difference {comparison.difference:+.4f} ({low:+.4f} to {high:+.4f})"
     if round(loss, _OVER) > margin:
-        why = "is beyond" if certain > margin else "may be beyond"
-        reason += f": the loss {why} {margin:g}"
-        hint = _too_few(margin, found) if certain <= margin else ""
-        return replace(_check(rule, "failed", reason, found.difference), hint=hint)
-    could = _turned_loss(rule, margin, found, loss)
-    if could:
-        reason += f"; {_lost(found.lost)} in one of the two: {could}"
-    return _check(rule, "untrusted" if could else "passed", reason, found.difference)
+        position = "is beyond" if certain > margin else "may be beyond"
+        reason += f": the loss {position} {margin:g}"
+        hint = _rows_hint(margin, comparison) if certain <= margin else ""
+        return replace(_check_of(rule, "failed", reason, comparison.difference), hint=hint)
+    consequence = _reversed_loss(rule, margin, comparison, loss)
+    if consequence:
+        reason += f"; {_lost_rows_text(comparison.lost)} in one of the two: {consequence}"
+    return _check_of(rule, "untrusted" if consequence else "passed", reason, comparison.difference)
 
 
-def _turned_loss(rule: GateRule, margin: float, found: Comparison, loss: float) -> str:
+def _reversed_loss(rule: GateRule, margin: float, comparison: Comparison, loss: float) -> str:
     """How rows without a score could bring a loss beyond its margin; empty if they cannot."""
-    if not found.lost:
+    if not comparison.lost:
         return ""
-    worst = found.lowest if rule.upward else found.highest
+    worst = comparison.lowest if rule.upward else comparison.highest
     if worst is None:
         return "on an unbounded scale they could reverse it"
-    seen, worst = ((-1 if rule.upward else 1) * (v or 0.0) for v in (found.difference, worst))
-    share = found.n / (found.n + found.lost)
-    most = share * loss + worst - share * seen
+    observed, worst = (
+        (-1 if rule.upward else 1) * (v or 0.0) for v in (comparison.difference, worst)
+    )
+    share = comparison.n / (comparison.n + comparison.lost)
+    most = share * loss + worst - share * observed
     return f"at worst it loses {most:.4f}" if round(most, _OVER) > margin else ""
 
 
-def _too_few(margin: float, found: Comparison) -> str:
-    """What to do if this number of rows cannot prove a margin, whatever their scores."""
+def _rows_hint(margin: float, comparison: Comparison) -> str:
+    """Advice if this number of rows cannot prove a margin, whatever their scores."""
     if not margin:
         return "give a margin, as in baseline-0.02: without one only a gain can pass"
-    width = None if found.scale is None else found.scale.width
+    width = None if comparison.scale is None else comparison.scale.width
     due = 0 if width is None else least_rows(margin / width)
-    if found.units >= due:
+    if comparison.units >= due:
         return ""
-    kind = "rows" if found.clusters is None else "clusters"
+    kind = "rows" if comparison.clusters is None else "clusters"
     return (
         f"use more questions: even without any difference it takes {due} {kind} to show "
-        f"that the loss is within {margin:g}; there are {found.units}"
+        f"that the loss is within {margin:g}; there are {comparison.units}"
     )
 
 
-def _meets(value: float, rule: GateRule) -> bool:
+def _meets_bound(value: float, rule: GateRule) -> bool:
     value = round(value, _OVER)
     return value >= rule.bound if rule.upward else value <= rule.bound
 
@@ -522,10 +529,12 @@ def _within_scale(measure: Measure, margin: float, text: str) -> None:
         )
 
 
-def _check(rule: GateRule, state: GateState, reason: str, value: float | None = None) -> GateCheck:
+def _check_of(
+    rule: GateRule, state: GateState, reason: str, value: float | None = None
+) -> GateCheck:
     return GateCheck(str(rule), str(rule.measure), state, reason, value)
 
 
-def _worst(states: Sequence[GateState]) -> GateState:
+def _worst_state(states: Sequence[GateState]) -> GateState:
     order: tuple[GateState, ...] = ("failed", "untrusted")
     return next((state for state in order if state in states), "passed")

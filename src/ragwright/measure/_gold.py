@@ -1,4 +1,4 @@
-"""Gold: what a row must contain before any system can be scored on it.
+"""Gold: the parts of a row that must be there before any system can be scored on it.
 
 Gold depends on the test set alone, never on a system's answers. Therefore rows without gold may be
 left out of coverage, but not rows without an answer.
@@ -37,20 +37,20 @@ def marked(row: Row, name: str) -> bool | None:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        found = {1.0: True, 0.0: False}.get(float(value))
+        mark = {1.0: True, 0.0: False}.get(float(value))
     elif isinstance(value, str):
         if not value.strip():
             return None
-        found = _MARKS.get(value.strip().lower())
+        mark = _MARKS.get(value.strip().lower())
     else:
-        found = None
-    if found is None:
+        mark = None
+    if mark is None:
         raise MeasureError(
             f"`{name}` must be true or false, not {value!r}",
             where=f"row {row.id!r}",
             hint="write true or false (yes, no, 1 and 0 also work), or leave it out",
         )
-    return found
+    return mark
 
 
 def lacks_gold(row: Row, definition: Definition) -> bool:
@@ -61,7 +61,7 @@ def lacks_gold(row: Row, definition: Definition) -> bool:
 
 def gold_missing(row: Row, fields: Sequence[str]) -> bool:
     """True if one of the fields is gold and empty."""
-    return any(name in GOLD and not _given(row, name) for name in fields)
+    return any(name in GOLD and not _is_given(row, name) for name in fields)
 
 
 def gold_given(fields: Mapping[str, Any]) -> bool:
@@ -77,25 +77,29 @@ def gold_given(fields: Mapping[str, Any]) -> bool:
     return False
 
 
-def _given(row: Row, name: str) -> bool:
+def _is_given(row: Row, name: str) -> bool:
     value = getattr(row, name)
     return bool(value.strip() if isinstance(value, str) else value)
 
 
 def all_counted(pairs: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """``spans``, ``documents`` or both, of what two runs counted in each row, in this order."""
-    return tuple(sorted({what for pair in pairs for what in pair if what}, reverse=True))
+    return tuple(sorted({kind for pair in pairs for kind in pair if kind}, reverse=True))
 
 
 def counted_apart(pairs: Sequence[tuple[str, str]]) -> str:
-    """Why scores cannot be compared, from what two runs counted in each row; empty if they can."""
+    """The reason why scores cannot be compared, from the gold that two runs counted; empty if they
+    can.
+    """
     scored = [pair for pair in pairs if all(pair)]
-    apart = [pair for pair in scored if pair[0] != pair[1]]
-    if not apart:
+    differing = [pair for pair in scored if pair[0] != pair[1]]
+    if not differing:
         return ""
-    if len(set(apart)) == 1:
-        what = "the first run counted {} and the second {}".format(*apart[0])
+    if len(set(differing)) == 1:
+        difference = "the first run counted {} and the second {}".format(*differing[0])
     else:
-        what = "the two runs counted different gold, spans and documents,"
-    rows = "every row" if len(apart) == len(scored) else f"{len(apart)} of {len(scored)} rows"
-    return f"{what} in {rows}: measure again the run that counted documents"
+        difference = "the two runs counted different gold, spans and documents,"
+    rows = (
+        "every row" if len(differing) == len(scored) else f"{len(differing)} of {len(scored)} rows"
+    )
+    return f"{difference} in {rows}: measure again the run that counted documents"

@@ -53,7 +53,7 @@ def judge(row: Row, rubric: Rubric, setup: MeasureSetup) -> Flow[Score]:
 
 def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) -> Flow[Score]:
     """One independent judgment of a row by a rubric."""
-    lacking = [field for field in rubric.needs if not _present(row, field)]
+    lacking = [field for field in rubric.needs if not _has_text(row, field)]
     if lacking:
         reason = f"the row has no {' and no '.join(lacking)}"
         no_gold = gold_missing(row, lacking)
@@ -65,15 +65,15 @@ def by_rubric(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int = 0) ->
             return _of_nothing(rubric)
     if setup.by:
         return (yield from own_verdict(row, rubric, setup.by, sample))
-    calls = _calls(row, rubric, sample)
+    calls = _rubric_calls(row, rubric, sample)
     too_long = over_window(calls[0], setup)
     if not too_long:
         try:
-            found = yield from _answers(calls, setup)
+            verdicts = yield from _judge_all(calls, setup)
         except PromptTooLongError as error:  # the window is not set, or smaller than assumed
             too_long = error.what
         else:
-            return _score(rubric, [[verdict] for verdict in found])
+            return _judgment_score(rubric, [[verdict] for verdict in verdicts])
     if not setup.per_passage or not rubric.over_passages:
         return Score(rubric.name, "not_applicable", reason=too_long)
     return (yield from _by_passages(row, rubric, setup, sample))
@@ -90,21 +90,23 @@ def _of_nothing(rubric: Rubric) -> Score:
 
 def _by_passages(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
     rows = [replace(row, retrieved_contexts=(text,)) for text in row.retrieved_contexts]
-    each = [_calls(part, rubric, sample) for part in rows]
-    for number, calls in enumerate(each, 1):
+    calls_by_passage = [_rubric_calls(part, rubric, sample) for part in rows]
+    for number, calls in enumerate(calls_by_passage, 1):
         too_long = over_window(calls[0], setup)
         if too_long:
             reason = f"passage {number} by itself: {too_long}"
             return Score(rubric.name, "not_applicable", reason=reason)
     try:
-        found = yield from _answers([call for calls in each for call in calls], setup)
+        verdicts = yield from _judge_all(
+            [call for calls in calls_by_passage for call in calls], setup
+        )
     except PromptTooLongError as error:
         return Score(rubric.name, "not_applicable", reason=f"a passage by itself: {error.what}")
-    orders = len(each[0])
-    return _score(rubric, [found[order::orders] for order in range(orders)])
+    orders = len(calls_by_passage[0])
+    return _judgment_score(rubric, [verdicts[order::orders] for order in range(orders)])
 
 
-def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Score:
+def _judgment_score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Score:
     """The score of one judgment: per order, one verdict for the whole or one per passage."""
     for at, order in enumerate(orders):
         for number, judged in enumerate(order, 1):
@@ -112,10 +114,13 @@ def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Sc
                 where = f"passage {number}: " if len(order) > 1 else ""
                 where += f"{(FIRST_ORDER, SECOND_ORDER)[at]}: " if len(orders) > 1 else ""
                 return Score(rubric.name, "judge_invalid", reason=where + judged.why)
-    said = [_told([judged.value for judged in order if judged.value], rubric) for order in orders]
-    values = [value for value, _, _ in said]
+    by_order = [
+        _order_summary([judged.value for judged in order if judged.value], rubric)
+        for order in orders
+    ]
+    values = [value for value, _, _ in by_order]
     if len(orders) == 1:
-        value, detail, parts = said[0]
+        value, detail, parts = by_order[0]
         return Score(rubric.name, "scored", value, detail=detail, parts=parts)
     names = (FIRST_ORDER, SECOND_ORDER)
     return Score(
@@ -124,13 +129,15 @@ def _score(rubric: Rubric, orders: Sequence[Sequence[Judged[JudgeReply]]]) -> Sc
         fmean(values),
         detail="\n".join(
             f"{name} ({value:g}): {detail}"
-            for name, (value, detail, _) in zip(names, said, strict=True)
+            for name, (value, detail, _) in zip(names, by_order, strict=True)
         ),
         parts=dict(zip(names, values, strict=True)),
     )
 
 
-def _told(verdicts: Sequence[JudgeReply], rubric: Rubric) -> tuple[float, str, dict[str, float]]:
+def _order_summary(
+    verdicts: Sequence[JudgeReply], rubric: Rubric
+) -> tuple[float, str, dict[str, float]]:
     """Value, reasoning and parts of the verdicts of one order."""
     scores = [float(verdict.score or 0) for verdict in verdicts]
     if len(verdicts) == 1:
@@ -145,14 +152,14 @@ def _told(verdicts: Sequence[JudgeReply], rubric: Rubric) -> tuple[float, str, d
     return value, "\n".join(lines), {f"passage {n}": score for n, score in enumerate(scores, 1)}
 
 
-def _answers(
+def _judge_all(
     calls: Sequence[JudgeCall[JudgeReply]], setup: MeasureSetup
 ) -> Flow[list[Judged[JudgeReply]]]:
     outcomes = yield from gather([asked(call, setup) for call in calls], settle=True)
     return [settled(outcome) for outcome in outcomes]
 
 
-def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:
+def _rubric_calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]:
     """One call, or one for each order of the compared texts."""
     orders = [rubric.needs]
     if rubric.both_orders:
@@ -163,12 +170,12 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]
     copies = {" ".join(e.reasoning.split()) for e in (rubric.high_example, rubric.low_example)}
 
     def read(text: str, form: ReplyForm, finish: str) -> JudgeReply:
-        found = read_verdict(text, rubric.scale, form, finish)
-        if found.score is None:
-            raise (Declined if found.declined else ValueError)(found.fault)
-        if " ".join(found.reasoning.split()) in copies:
+        reply = read_verdict(text, rubric.scale, form, finish)
+        if reply.score is None:
+            raise (Declined if reply.declined else ValueError)(reply.fault)
+        if " ".join(reply.reasoning.split()) in copies:
             raise ValueError("the reasoning copies a worked example")
-        return found
+        return reply
 
     return [
         JudgeCall(
@@ -178,7 +185,7 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]
             schema=_score_schema(low, high),
             stand_in=JudgeReply(low, "forecast"),
             values={"low": low, "high": high},
-            system=lambda form: _system(rubric, form),
+            system=lambda form: _rubric_system(rubric, form),
             text_form=True,
             sample=sample,
             sources=sources_of(row),
@@ -188,12 +195,12 @@ def _calls(row: Row, rubric: Rubric, sample: int) -> list[JudgeCall[JudgeReply]]
 
 
 @lru_cache(maxsize=64)
-def _system(rubric: Rubric, form: ReplyForm) -> str:
+def _rubric_system(rubric: Rubric, form: ReplyForm) -> str:
     """The system turn: the same for every row, so it is rendered once per rubric."""
-    return system_turn("rubric", form, _values(rubric))
+    return system_turn("rubric", form, _rubric_values(rubric))
 
 
-def _values(rubric: Rubric) -> Mapping[str, Any]:
+def _rubric_values(rubric: Rubric) -> Mapping[str, Any]:
     return {
         "task": rubric.task.strip(),
         "low": rubric.scale[0],
@@ -203,13 +210,13 @@ def _values(rubric: Rubric) -> Mapping[str, Any]:
             for score in range(rubric.scale[0], rubric.scale[1] + 1)
         ],
         "examples": [
-            _example("An example with a high score", rubric.high_example, rubric.needs),
-            _example("An example with a low score", rubric.low_example, rubric.needs),
+            _example_values("An example with a high score", rubric.high_example, rubric.needs),
+            _example_values("An example with a low score", rubric.low_example, rubric.needs),
         ],
     }
 
 
-def _example(title: str, example: Example, needs: Sequence[str]) -> Mapping[str, str]:
+def _example_values(title: str, example: Example, needs: Sequence[str]) -> Mapping[str, str]:
     row = Row("example", **{field: getattr(example, field) for field in {*needs, "user_input"}})
     reply = {"reasoning": example.reasoning.strip(), "score": example.score}
     return {
@@ -220,7 +227,7 @@ def _example(title: str, example: Example, needs: Sequence[str]) -> Mapping[str,
     }
 
 
-def _present(row: Row, field: str) -> bool:
+def _has_text(row: Row, field: str) -> bool:
     value = getattr(row, field)
     if field == "response":
         return value is not None  # an empty answer is an answer

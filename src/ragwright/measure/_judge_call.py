@@ -109,17 +109,17 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
     """
     form, schema = _first_form(call, setup)
     turns: tuple[Message, ...] = messages(call, form)
-    reply = yield from _sent(call, setup, turns, schema)
+    reply = yield from _send_call(call, setup, turns, schema)
     # Declared before the reply is read: a dry run counts at most one retry.
     planned = yield from branch(0, 0, 1)
     if reply.finish == "forecast" and not planned:
         return Judged(call.stand_in)
-    first = yield from _heard(call, setup, reply, form)
+    first = yield from _read_and_count(call, setup, reply, form)
     if first.value is not None:
         return first
     if first.declined:
-        why = f"{first.why}: {quoted(reply.text)}"
-        return Judged(None, why, declined=True, cached=reply.cached)
+        reason = f"{first.why}: {quoted(reply.text)}"
+        return Judged(None, reason, declined=True, cached=reply.cached)
     unstructured = any(name.startswith("response_format") for name in reply.dropped)
     if call.text_form and unstructured and setup.format == "auto":
         form, schema = "text", ""
@@ -130,10 +130,10 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
         Message("assistant", reply.text.strip() or "(nothing)"),
         Message("user", again),
     )
-    later = yield from _sent(call, setup, turns, schema)
+    later = yield from _send_call(call, setup, turns, schema)
     if later.finish == "forecast":
         return Judged(call.stand_in)
-    second = yield from _heard(call, setup, later, form)
+    second = yield from _read_and_count(call, setup, later, form)
     if second.value is not None:
         return second
     return Judged(
@@ -146,27 +146,27 @@ def asked(call: JudgeCall[T], setup: MeasureSetup) -> Flow[Judged[T]]:
 
 def texts_of(row: Row, needs: Sequence[str]) -> Texts:
     """The texts of a row's fields, named as the judge sees them; passages numbered from 1."""
-    found: list[tuple[str, str]] = []
+    texts: list[tuple[str, str]] = []
     for field in needs:
         value = getattr(row, field)
         if isinstance(value, str):
-            found.append((_NAMES[field], value))
+            texts.append((_NAMES[field], value))
         else:
-            found += [(f"{_NAMES[field]} {n}", text) for n, text in enumerate(value, 1)]
-    return tuple(found)
+            texts += [(f"{_NAMES[field]} {n}", text) for n, text in enumerate(value, 1)]
+    return tuple(texts)
 
 
 def sources_of(row: Row) -> tuple[str, ...]:
     """Documents whose text a row contains, as far as known."""
     spans = (*row.retrieved_spans, *row.reference_spans)
-    named = (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
-    return tuple(dict.fromkeys(named))
+    ids = (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
+    return tuple(dict.fromkeys(ids))
 
 
 def blocks(texts: Texts, mark: str) -> str:
     """Texts between their lines, unable to close their block or to contain a cue."""
     return "\n".join(
-        f"<<{name} {mark}>>\n{_tame(text)}\n<<end {name} {mark}>>" for name, text in texts
+        f"<<{name} {mark}>>\n{_without_cues(text)}\n<<end {name} {mark}>>" for name, text in texts
     )
 
 
@@ -189,7 +189,8 @@ def _system_turn(data: Mapped, form: ReplyForm, values: Mapping[str, Any]) -> st
 
 
 def over_window(call: JudgeCall[Any], setup: MeasureSetup) -> str:
-    """Why a call does not fit the judge's window, empty if it fits or the window is unknown.
+    """The reason why a call does not fit the judge's window; empty if it fits or the window is
+    unknown.
 
     Room is reserved for two replies: a retry contains the first one.
     """
@@ -217,7 +218,7 @@ def object_schema(properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]
 
 
 def schema_text(properties: Mapping[str, Mapping[str, Any]]) -> str:
-    """The text of a schema in its order, which models follow when they write."""
+    """Return a schema as text in its order, which models follow when they write."""
     return json.dumps({"title": "judgment", **object_schema(properties)})
 
 
@@ -231,7 +232,7 @@ def quoted(text: str) -> str:
 
 
 @lru_cache(_REMEMBERED)
-def _tame(text: str) -> str:
+def _without_cues(text: str) -> str:
     return _CUE.sub("\\1\u2060\\2", without_control(text.strip()))
 
 
@@ -242,59 +243,61 @@ def _first_form(call: JudgeCall[Any], setup: MeasureSetup) -> tuple[ReplyForm, s
     return ("text" if call.text_form else "json"), ""
 
 
-def _heard(
+def _read_and_count(
     call: JudgeCall[T], setup: MeasureSetup, reply: ChatReply, form: ReplyForm
 ) -> Flow[Judged[T]]:
     """The value of a reply; counts usable replies, to notice a judge that gives none."""
-    found = _read(call, reply, form)
-    of_use = found.value is not None or found.declined
-    problem = "" if of_use else f"{found.why}: {quoted(reply.text)} {call.advice}"
+    result = _read_reply(call, reply, form)
+    is_usable = result.value is not None or result.declined
+    problem = "" if is_usable else f"{result.why}: {quoted(reply.text)} {call.advice}"
     yield from reading(setup.model, problem)
-    return found
+    return result
 
 
-def _read(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
+def _read_reply(call: JudgeCall[T], reply: ChatReply, form: ReplyForm) -> Judged[T]:
     """The value of a reply, or None with the fault."""
     try:
-        found = call.read(reply.text, form, reply.finish)
+        value = call.read(reply.text, form, reply.finish)
     except ValueError as error:
         return Judged(None, str(error), declined=isinstance(error, Declined))
-    said = unfenced(spoken(reply.text))
-    value = _object(said)
+    answer = unfenced(spoken(reply.text))
+    json_value = _json_value(answer)
     # A judge that repeats its input was manipulated, or has not judged.
-    shown = [form for _, text in call.texts for form in dict.fromkeys((text, _tame(text)))]
-    if any(_holds(text, said, value) for text in shown):
+    variants = [
+        form for _, text in call.texts for form in dict.fromkeys((text, _without_cues(text)))
+    ]
+    if any(_contains_reply(text, answer, json_value) for text in variants):
         return Judged(None, "the reply is a piece of the text to be judged")
-    told = {" ".join(text.split()) for text in strings_in(value)}
-    if told & set(call.file.values.get("examples", ())):
+    reply_texts = {" ".join(text.split()) for text in strings_in(json_value)}
+    if reply_texts & set(call.file.values.get("examples", ())):
         return Judged(None, "the reply copies an example of the prompt")
-    return Judged(found)
+    return Judged(value)
 
 
 @lru_cache(_REMEMBERED)
-def _spaced(text: str) -> str:
+def _single_spaced(text: str) -> str:
     """A text with runs of white space replaced by one space."""
     return " ".join(text.split())
 
 
-def _holds(text: str, said: str, value: Any) -> bool:
+def _contains_reply(text: str, reply: str, value: Any) -> bool:
     """True if a text contains a reply, ignoring spacing, or an object in any notation."""
-    if " ".join(said.split()) in _spaced(text):
+    if " ".join(reply.split()) in _single_spaced(text):
         return True
     if not isinstance(value, dict) or not value:
         return False
     first = re.compile(r"\{\s*" + re.escape(json.dumps(next(iter(value)))))
-    return any(_begins(text, at.start()) == value for at in first.finditer(text))
+    return any(_json_at(text, at.start()) == value for at in first.finditer(text))
 
 
-def _object(said: str) -> Any:
+def _json_value(reply: str) -> Any:
     try:
-        return json.loads(said)
+        return json.loads(reply)
     except (ValueError, RecursionError):
         return None
 
 
-def _begins(text: str, at: int) -> Any:
+def _json_at(text: str, at: int) -> Any:
     """The JSON value that begins at a position of a text, None if there is none."""
     try:
         return json.JSONDecoder().raw_decode(text, at)[0]
@@ -302,7 +305,7 @@ def _begins(text: str, at: int) -> Any:
         return None
 
 
-def _sent(
+def _send_call(
     call: JudgeCall[Any], setup: MeasureSetup, turns: Sequence[Message], schema: str
 ) -> Flow[ChatReply]:
     return (

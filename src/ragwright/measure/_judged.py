@@ -37,7 +37,7 @@ def judged(row: Row, measure: Measure, setup: MeasureSetup) -> Flow[Score]:
         ModelError: The judge's server fails.
         MeasureError: There is no rubric of that name.
     """
-    sampling = _FLOWS.get(measure.name, _rubric)
+    sampling = _FLOWS.get(measure.name, _rubric_flow)
     flows = [sampling(row, measure, setup, sample) for sample in range(setup.repeat)]
     outcomes = yield from gather(flows, settle=True)
     scores = [replace(settled(outcome), measure=str(measure)) for outcome in outcomes]
@@ -67,10 +67,10 @@ def on_rubric_scales(
         PluginError: There is no such ``module:function``.
         MeasureError: The attributes of a function are no scale.
     """
-    known = {**shipped_rubrics(), **rubrics}
+    rubrics_known = {**shipped_rubrics(), **rubrics}
     return tuple(
-        on_scale(measure, _scale(known[measure.parameter]))
-        if measure.name == "Rubric" and measure.parameter in known
+        on_scale(measure, _rubric_scale(rubrics_known[measure.parameter]))
+        if measure.name == "Rubric" and measure.parameter in rubrics_known
         else on_scale(measure, custom_scale(measure.name))
         if measure.definition.kind == "custom"
         else measure
@@ -89,7 +89,7 @@ def rubrics_of(measure: Measure, own: Mapping[str, Rubric]) -> tuple[Rubric, ...
     return tuple(find_rubric(name, own) for name in rubric_names(measure))
 
 
-def _scale(rubric: Rubric) -> MeasureScale:
+def _rubric_scale(rubric: Rubric) -> MeasureScale:
     return MeasureScale(*rubric.scale, rubric.higher_is_better)
 
 
@@ -104,12 +104,14 @@ def rubric_names(measure: Measure) -> tuple[str, ...]:
     return (measure.parameter or measure.name,)
 
 
-def _rubric(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+def _rubric_flow(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     (name,) = rubric_names(measure)
     return (yield from by_rubric(row, find_rubric(name, setup.rubrics), setup, sample))
 
 
-def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+def _comprehensive_flow(
+    row: Row, measure: Measure, setup: MeasureSetup, sample: int
+) -> Flow[Score]:
     """The mean, only if every measure is scored: a mean of the rest would be biased.
 
     Together with these measures themselves it costs nothing: equal requests are one call.
@@ -127,13 +129,13 @@ def _comprehensive(row: Row, measure: Measure, setup: MeasureSetup, sample: int)
     return Score(str(measure), "scored", fmean(parts.values()), detail=detail, parts=parts)
 
 
-def _precision(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
+def _precision_flow(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Score]:
     rubric = find_rubric("PassageRelevance", setup.rubrics)
-    shown = row.retrieved_contexts[: measure.cutoff]
+    contexts = row.retrieved_contexts[: measure.cutoff]
     # Each passage is a separate row: equal ones are one call, at any cutoff and rank.
-    alone = [replace(row, retrieved_contexts=(text,)) for text in shown]
+    single_rows = [replace(row, retrieved_contexts=(text,)) for text in contexts]
     outcomes = yield from gather(
-        [_passage(part, rubric, setup, sample) for part in alone], settle=True
+        [_judge_passage(part, rubric, setup, sample) for part in single_rows], settle=True
     )
     scores = [settled(outcome) for outcome in outcomes]
     for number, score in enumerate(scores, 1):
@@ -142,8 +144,8 @@ def _precision(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> 
     values = [float(score.value or 0) for score in scores]
     parts = {f"passage {n}": value for n, value in enumerate(values, 1)}
     detail = "\n".join(f"passage {n} ({s.value:g}): {s.detail}" for n, s in enumerate(scores, 1))
-    found = fmean(values) if measure.name == "JudgedPrecision" else _average_precision(values)
-    return Score(str(measure), "scored", found, detail=detail, parts=parts)
+    value = fmean(values) if measure.name == "JudgedPrecision" else _average_precision(values)
+    return Score(str(measure), "scored", value, detail=detail, parts=parts)
 
 
 def _average_precision(verdicts: Sequence[float]) -> float:
@@ -152,7 +154,7 @@ def _average_precision(verdicts: Sequence[float]) -> float:
     return fmean(at / rank for at, rank in enumerate(useful, 1)) if useful else 0.0
 
 
-def _passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
+def _judge_passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow[Score]:
     if not row.retrieved_contexts[0].strip():
         return Score(rubric.name, "scored", 0.0, detail="the passage is empty")
     return (yield from by_rubric(row, rubric, setup, sample))
@@ -161,9 +163,9 @@ def _passage(row: Row, rubric: Rubric, setup: MeasureSetup, sample: int) -> Flow
 _FLOWS: Mapping[str, Sampling] = {
     "AnswerCorrectness": answer_correctness,
     "Claims": claims,
-    "Comprehensive": _comprehensive,
-    "JudgedAveragePrecision": _precision,
-    "JudgedPrecision": _precision,
+    "Comprehensive": _comprehensive_flow,
+    "JudgedAveragePrecision": _precision_flow,
+    "JudgedPrecision": _precision_flow,
     "JudgedRecall": judged_recall,
     "Q2": q2,
     "QuestionSimilarity": question_similarity,

@@ -37,13 +37,15 @@ def knowledge_value(row: Row, measure: Measure, language: str) -> Found:
         return _content_and_bigrams(row.said, contexts, language)
 
     cut: Cut = content_words if measure.parameter == "content" else answer_words
-    given = Counter(cut(row.said, language))
-    known = _counted(_words_of(text, language, cut) for text in contexts)
-    if not known:
+    response_words = Counter(cut(row.said, language))
+    passage_words = _piece_counts(_words_of(text, language, cut) for text in contexts)
+    if not passage_words:
         return _NOTHING_KNOWN
     if measure.name == "KPrecision":
-        return _share(given, known) if given else _NOTHING_SAID
-    return f1((given & known).total(), given.total(), known.total())
+        return _known_share(response_words, passage_words) if response_words else _NOTHING_SAID
+    return f1(
+        (response_words & passage_words).total(), response_words.total(), passage_words.total()
+    )
 
 
 def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) -> Found:
@@ -54,34 +56,34 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
     bigram, and is scored by the word alone.
     """
     words = plain_words(response)
-    known = [_words_of(text, language, _plain) for text in contexts]
-    if not any(known):
+    passage_words = [_words_of(text, language, _plain_cut) for text in contexts]
+    if not any(passage_words):
         return _NOTHING_KNOWN
     content = Counter(content_words(response, language))
     if content:
         cut = (_words_of(text, language, content_words) for text in contexts)
-        found = _share(content, _counted(cut))
+        share_of_words = _known_share(content, _piece_counts(cut))
     elif words:
-        found = _share(Counter(words), _counted(known))
+        share_of_words = _known_share(Counter(words), _piece_counts(passage_words))
     else:
         return _NOTHING_SAID
     if len(words) < 2:
-        return found
-    pairs = _counted(map(pairwise, known))
-    return (found + _share(Counter(pairwise(words)), pairs)) / 2
+        return share_of_words
+    pairs = _piece_counts(map(pairwise, passage_words))
+    return (share_of_words + _known_share(Counter(pairwise(words)), pairs)) / 2
 
 
-def _share(given: Counter[T], known: Counter[T]) -> float:
+def _known_share(given: Counter[T], known: Counter[T]) -> float:
     """Share of the given items that are known, each counted at most as often as known."""
     return (given & known).total() / given.total()
 
 
-def _counted(texts: Iterable[Iterable[T]]) -> Counter[T]:
+def _piece_counts(texts: Iterable[Iterable[T]]) -> Counter[T]:
     """Counts of each piece in several texts; no piece spans two texts."""
     return Counter(chain.from_iterable(texts))
 
 
-def _plain(text: str, language: str) -> list[str]:
+def _plain_cut(text: str, language: str) -> list[str]:
     return plain_words(text)
 
 
@@ -128,20 +130,20 @@ def dpr_words(text: str) -> list[str]:
     """Words as DPR's SimpleTokenizer cuts them: runs of letters, numbers and marks, in lower case
     and Unicode form NFD; every other visible sign is a word.
     """
-    found: list[str] = []
+    pieces: list[str] = []
     run = False
     for sign in unicodedata.normalize("NFD", text).lower():
-        kind = _kind(sign)
+        kind = _sign_kind(sign)
         if kind == "word" and run:
-            found[-1] += sign
+            pieces[-1] += sign
         elif kind:
-            found.append(sign)
+            pieces.append(sign)
         run = kind == "word"
-    return found
+    return pieces
 
 
 @cache
-def _kind(sign: str) -> str:
+def _sign_kind(sign: str) -> str:
     """``word``, ``sign``, or empty for a blank or a control character."""
     first = unicodedata.category(sign)[0]
     return "word" if first in "LNM" else "" if first in "ZC" else "sign"
@@ -155,22 +157,21 @@ def _in_sequence(
     Of several ways to cut, the first that leaves words of the reference is taken.
     """
     for cut in cuts:
-        if wanted := cut(reference):
-            return float(any(_contains(cut(text), wanted) for text in passages))
+        if reference_words := cut(reference):
+            return float(any(_has_run(cut(text), reference_words) for text in passages))
     return 0.0
 
 
-def _contains(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    size = len(wanted)
+def _has_run(words: Sequence[str], run: Sequence[str]) -> bool:
+    size = len(run)
     return any(
-        words[at] == wanted[0] and words[at : at + size] == wanted
-        for at in range(len(words) - size + 1)
+        words[at] == run[0] and words[at : at + size] == run for at in range(len(words) - size + 1)
     )
 
 
 def _largest_share(reference: str, passages: Sequence[str], language: str) -> float:
     """The largest share of a reference's content words that one passage contains."""
     cut = content_words if content_words(reference, language) else answer_words
-    wanted = set(cut(reference, language))
-    found = (len(wanted.intersection(cut(text, language))) for text in passages)
-    return max(found, default=0) / len(wanted)
+    reference_words = set(cut(reference, language))
+    shared = (len(reference_words.intersection(cut(text, language))) for text in passages)
+    return max(shared, default=0) / len(reference_words)

@@ -44,13 +44,13 @@ def question_similarity(
     name, count = str(measure), setup.questions
 
     def read(text: str, form: ReplyForm, finish: str) -> tuple[str, ...]:
-        found = answered(read_object(text, ("questions",), finish)["questions"])
-        if not isinstance(found, list) or len(found) != count:
+        entries = answered(read_object(text, ("questions",), finish)["questions"])
+        if not isinstance(entries, list) or len(entries) != count:
             raise ValueError(f'"questions" must be a list of {count} texts')
-        said = tuple(text_of(question, "a question") for question in found)
-        if len(set(said)) < count:
+        questions_read = tuple(text_of(question, "a question") for question in entries)
+        if len(set(questions_read)) < count:
             raise ValueError("a question occurs twice")
-        return said
+        return questions_read
 
     judged = yield from fitting(
         [
@@ -87,7 +87,7 @@ def question_similarity(
 
 
 @dataclass(frozen=True, slots=True)
-class _Checked:
+class _SpanCheck:
     """A span of the response, its question, and the passages' answer."""
 
     span: str
@@ -106,32 +106,32 @@ def q2(row: Row, measure: Measure, setup: MeasureSetup, sample: int) -> Flow[Sco
     of both otherwise or if the passages give no answer.
     """
     name = str(measure)
-    listed = yield from fitting([_spans_call(row, setup, sample)], setup)
-    if isinstance(listed, str):
-        return Score(name, "not_applicable", reason=listed)
-    spans = listed[0].value
+    listings = yield from fitting([_spans_call(row, setup, sample)], setup)
+    if isinstance(listings, str):
+        return Score(name, "not_applicable", reason=listings)
+    spans = listings[0].value
     if spans is None:
-        return Score(name, "judge_invalid", reason=f"choosing spans: {listed[0].why}")
+        return Score(name, "judge_invalid", reason=f"choosing spans: {listings[0].why}")
     if not spans:
         return Score(name, "not_applicable", reason="the response has no informative span")
     outcomes = yield from gather(
-        [_one(row, span, question, setup, sample) for span, question in spans], settle=True
+        [_check_span(row, span, question, setup, sample) for span, question in spans], settle=True
     )
-    found = [settled(outcome) for outcome in outcomes]
-    for each in found:
-        if isinstance(each, Score):
-            return Score(name, each.state, reason=each.reason)
-    checked = [each for each in found if isinstance(each, _Checked)]
+    results = [settled(outcome) for outcome in outcomes]
+    for result in results:
+        if isinstance(result, Score):
+            return Score(name, result.state, reason=result.reason)
+    checks = [result for result in results if isinstance(result, _SpanCheck)]
     detail = "\n".join(
         f"{c.value:g} {c.question} response: {c.span}; passages: {c.answer or _NO_ANSWER} ({c.how})"
-        for c in checked
+        for c in checks
     )
-    return Score(name, "scored", fmean(c.value for c in checked), detail=detail)
+    return Score(name, "scored", fmean(c.value for c in checks), detail=detail)
 
 
-def _one(
+def _check_span(
     row: Row, span: str, question: str, setup: MeasureSetup, sample: int
-) -> Flow[_Checked | Score]:
+) -> Flow[_SpanCheck | Score]:
     """One span: the agreement of the passages, or why it is unknown."""
     judged = yield from fitting([_lookup_call(row, question, sample)], setup)
     if isinstance(judged, str):
@@ -141,21 +141,21 @@ def _one(
         return Score("", "judge_invalid", reason=f"answering {question!r}: {judged[0].why}")
     language = language_of(row, setup)
     if not answer:
-        return _Checked(span, question, "", 0.0, _NO_ANSWER)
-    wanted = answer_words(span, language)
-    if wanted and answer_words(answer, language) == wanted:
-        return _Checked(span, question, answer, 1.0, "same words")
-    compared = yield from fitting([_entailment_call(row, question, answer, span, sample)], setup)
-    if isinstance(compared, str):
-        return Score("", "not_applicable", reason=compared)
-    relation = compared[0].value
+        return _SpanCheck(span, question, "", 0.0, _NO_ANSWER)
+    span_words = answer_words(span, language)
+    if span_words and answer_words(answer, language) == span_words:
+        return _SpanCheck(span, question, answer, 1.0, "same words")
+    comparisons = yield from fitting([_entailment_call(row, question, answer, span, sample)], setup)
+    if isinstance(comparisons, str):
+        return Score("", "not_applicable", reason=comparisons)
+    relation = comparisons[0].value
     if relation is None:
-        return Score("", "judge_invalid", reason=f"comparing on {question!r}: {compared[0].why}")
+        return Score("", "judge_invalid", reason=f"comparing on {question!r}: {comparisons[0].why}")
     if relation != "neither":
-        return _Checked(span, question, answer, float(relation == "entailed"), relation)
+        return _SpanCheck(span, question, answer, float(relation == "entailed"), relation)
     common = token_f1(answer, span, "", language)
     value = 0.0 if isinstance(common, str) else common
-    return _Checked(span, question, answer, value, "neither: token F1")
+    return _SpanCheck(span, question, answer, value, "neither: token F1")
 
 
 def _spans_call(
@@ -167,16 +167,16 @@ def _spans_call(
         entries = answered(read_object(text, ("spans",), finish)["spans"])
         if not isinstance(entries, list) or len(entries) > count:
             raise ValueError(f'"spans" must be a list of at most {count} entries')
-        found = []
+        pairs = []
         for entry in entries:
             entry = ordered(entry, ("span", "question"))
             span = text_of(entry["span"], "a span")
             if span not in row.said:
                 raise ValueError(f"the span {span[:60]!r} is not in the answer")
-            found.append((span, text_of(entry["question"], "a question")))
-        if len(set(found)) < len(found):
+            pairs.append((span, text_of(entry["question"], "a question")))
+        if len(set(pairs)) < len(pairs):
             raise ValueError("a span occurs twice")
-        return tuple(found)
+        return tuple(pairs)
 
     return JudgeCall(
         prompt="spans",
@@ -192,12 +192,12 @@ def _spans_call(
 
 def _lookup_call(row: Row, question: str, sample: int) -> JudgeCall[str]:
     def read(text: str, form: ReplyForm, finish: str) -> str:
-        found = read_object(text, ("found", "answer"), finish)
-        if not isinstance(answered(found["found"]), bool) or not isinstance(found["answer"], str):
+        reply = read_object(text, ("found", "answer"), finish)
+        if not isinstance(answered(reply["found"]), bool) or not isinstance(reply["answer"], str):
             raise ValueError('"found" must be true or false and "answer" a text')
-        if found["found"] != bool(found["answer"].strip()):
+        if reply["found"] != bool(reply["answer"].strip()):
             raise ValueError('"answer" must be empty where "found" is false, and only there')
-        return text_of(found["answer"], "answer") if found["found"] else ""
+        return text_of(reply["answer"], "answer") if reply["found"] else ""
 
     return JudgeCall(
         prompt="lookup",
@@ -215,9 +215,9 @@ def _entailment_call(
     row: Row, question: str, answer: str, span: str, sample: int
 ) -> JudgeCall[str]:
     def read(text: str, form: ReplyForm, finish: str) -> str:
-        found = read_object(text, ("reasoning", "relation"), finish)
-        relation = answered(found["relation"])
-        text_of(found["reasoning"], "reasoning")
+        reply = read_object(text, ("reasoning", "relation"), finish)
+        relation = answered(reply["relation"])
+        text_of(reply["reasoning"], "reasoning")
         if relation not in _RELATIONS:
             raise ValueError(f'"relation" must be one of {", ".join(_RELATIONS)}')
         return str(relation)

@@ -1,4 +1,4 @@
-"""Names of ragas: those that mean a measure of ours by definition, and those that mean none.
+"""Names of ragas: those with the definition of one of our measures, and those without.
 
 Several of its names are spelt as measures of ours that are something else: its ``faithfulness``
 is a share of claims, our ``Faithfulness`` a grade from 1 to 5. So names are never matched by
@@ -50,5 +50,5 @@ _THEIRS = {
 
 
 def name_in_ragas(measure: str) -> str:
-    """What ragas calls a measure, by its text without a cutoff; empty where it has none."""
+    """The name of a measure in ragas, by its text without a cutoff; empty where it has none."""
     return _THEIRS.get(measure.partition("@")[0], "")

@@ -90,7 +90,7 @@ def read_object(text: str, keys: Sequence[str], finish: str = "") -> dict[str, A
     """
     body = unfenced(spoken(text, finish))
     try:
-        value = json.loads(body, object_pairs_hook=_once)
+        value = json.loads(body, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"not one JSON object: {str(error)[:80]}") from error
     return ordered(value, keys)
@@ -110,8 +110,8 @@ def ordered(value: Any, keys: Sequence[str]) -> dict[str, Any]:
         ValueError: It is something else.
     """
     if not isinstance(value, dict) or list(value) != list(keys):
-        named = " and then ".join(f'"{key}"' for key in keys)
-        raise ValueError(f"not an object of {named}, and nothing else")
+        key_list = " and then ".join(f'"{key}"' for key in keys)
+        raise ValueError(f"not an object of {key_list}, and nothing else")
     return value
 
 
@@ -184,15 +184,15 @@ def _from_text(text: str, scale: tuple[int, int]) -> JudgeReply:
         raise ValueError("the final score is not the last line")
     if _DECLINED.fullmatch(lines[-1]):
         raise Declined("the judge declined to judge")
-    found = next((match for form in _LAST if (match := form.fullmatch(lines[-1]))), None)
-    if found is None:
+    final = next((match for form in _LAST if (match := form.fullmatch(lines[-1]))), None)
+    if final is None:
         raise ValueError(
             f"the last line {lines[-1][:60]!r} is not '{CUE} n' with a whole number in digits"
         )
     reasoning = "\n".join(lines[:-1])
     if not _SAYS.search(reasoning):
         raise ValueError("a score without any reasoning")
-    return _on_scale(int(found["score"]), scale, reasoning)
+    return _on_scale(int(final["score"]), scale, reasoning)
 
 
 def _from_json(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
@@ -204,11 +204,11 @@ def _from_json(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
     return _on_scale(score, scale, reasoning)
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a key occurs twice")
-    return found
+    return mapping
 
 
 def _on_scale(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:

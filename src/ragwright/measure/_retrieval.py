@@ -34,13 +34,13 @@ def retrieval_scores(measure: Measure, ranking: Sequence[str], qrels: Mapping[st
         raise MeasureError(
             f"{measure} does not score rankings", hint=f"one of {', '.join(sorted(_FORMULAS))}"
         )
-    level, skip = _read(measure.parameter)
+    level, skip = _parse_parameter(measure.parameter)
     judged = list(qrels.values())
     if not any(grade >= level for grade in judged):
         if judged and not skip:
             return Score(str(measure), "scored", 0.0, counted="documents")
-        wanted = "" if level == 1 else f" of grade {level} or more"
-        reason = f"no relevant document{wanted}"
+        grade_text = "" if level == 1 else f" of grade {level} or more"
+        reason = f"no relevant document{grade_text}"
         return Score(str(measure), "not_applicable", reason=reason, no_gold=True)
     grades = [qrels.get(document, 0) for document in dict.fromkeys(ranking)]
     cutoff = sys.maxsize if measure.cutoff is None else measure.cutoff
@@ -55,40 +55,40 @@ def no_relevant_note(measures: Sequence[Measure], topics: Sequence[Mapping[str, 
         measures: The measures; kinds other than ``retrieval`` are skipped.
         topics: Document id -> grade, of every topic.
     """
-    told = []
+    parts = []
     for measure in measures:
         if measure.name not in _FORMULAS:
             continue
-        level, skip = _read(measure.parameter)
+        level, skip = _parse_parameter(measure.parameter)
         bare = sum(bool(grades) and max(grades.values()) < level for grades in topics)
         if bare:
-            done = "left out" if skip else "scored 0, as trec_eval does"
-            told.append(f"{measure}: {bare} of {len(topics)} judged topics, {done}")
-    if not told:
+            treatment = "left out" if skip else "scored 0, as trec_eval does"
+            parts.append(f"{measure}: {bare} of {len(topics)} judged topics, {treatment}")
+    if not parts:
         return ""
-    return f"topics without a relevant document ({'; '.join(told)}); norel=skip leaves them out"
+    return f"topics without a relevant document ({'; '.join(parts)}); norel=skip leaves them out"
 
 
-def _read(parameter: str) -> tuple[int, bool]:
+def _parse_parameter(parameter: str) -> tuple[int, bool]:
     """The lowest relevant grade, and whether topics without relevant documents are skipped."""
     parts = dict(part.split("=") for part in parameter.split(",") if part)
     return int(parts.get("rel", 1)), parts.get("norel") == "skip"
 
 
-def _relevant(grades: Sequence[int], level: int) -> int:
+def _relevant_count(grades: Sequence[int], level: int) -> int:
     return sum(grade >= level for grade in grades)
 
 
-def _precision(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    return _relevant(grades[:k], level) / k
+def _precision_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    return _relevant_count(grades[:k], level) / k
 
 
-def _recall(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    return _relevant(grades[:k], level) / _relevant(judged, level)
+def _recall_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+    return _relevant_count(grades[:k], level) / _relevant_count(judged, level)
 
 
 def _hit_rate(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
-    return float(_relevant(grades[:k], level) > 0)
+    return float(_relevant_count(grades[:k], level) > 0)
 
 
 def _reciprocal_rank(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
@@ -97,26 +97,28 @@ def _reciprocal_rank(grades: Sequence[int], judged: Sequence[int], k: int, level
     return 0.0 if first is None else 1 / first
 
 
-def _average_precision(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+def _average_precision_at(
+    grades: Sequence[int], judged: Sequence[int], k: int, level: int
+) -> float:
     ranks = [rank for rank, grade in enumerate(grades[:k], 1) if grade >= level]
-    return sum(found / rank for found, rank in enumerate(ranks, 1)) / _relevant(judged, level)
+    return sum(count / rank for count, rank in enumerate(ranks, 1)) / _relevant_count(judged, level)
 
 
-def _dcg(grades: Sequence[int]) -> float:
+def _gain(grades: Sequence[int]) -> float:
     return sum(g / math.log2(rank + 1) for rank, g in enumerate(grades, 1) if g > 0)
 
 
-def _ndcg(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+def _ndcg_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
     # The ideal ranks all judged documents: it must not depend on what was returned.
     ideal = sorted(judged, reverse=True)
-    return _dcg(grades[:k]) / _dcg(ideal[:k])
+    return _gain(grades[:k]) / _gain(ideal[:k])
 
 
 _FORMULAS: dict[str, Formula] = {
     "HitRate": _hit_rate,
-    "MAP": _average_precision,
+    "MAP": _average_precision_at,
     "MRR": _reciprocal_rank,
-    "Precision": _precision,
-    "Recall": _recall,
-    "nDCG": _ndcg,
+    "Precision": _precision_at,
+    "Recall": _recall_at,
+    "nDCG": _ndcg_at,
 }

@@ -37,15 +37,21 @@ def rouge(parameter: str, response: Words, reference: Words) -> float | str:
         return f"the reference has {len(reference)} words; ROUGE({kind}) needs {least}"
     if len(response) < least:
         return 0.0
-    made = _KINDS.get(kind)
-    overlap = made(response, reference) if made else ngrams(int(kind), response, reference)
+    overlap_of = _KINDS.get(kind)
+    overlap = (
+        overlap_of(response, reference) if overlap_of else ngrams(int(kind), response, reference)
+    )
     return min(1.0, _PARTS[part](*overlap))
 
 
 def ngrams(n: int, response: Words, reference: Words) -> Overlap:
     """Overlap of N-grams, each counted at most as often as in the other text."""
-    ours, theirs = _ngrams(n, response), _ngrams(n, reference)
-    return (ours & theirs).total(), ours.total(), theirs.total()
+    response_grams, reference_grams = _count_ngrams(n, response), _count_ngrams(n, reference)
+    return (
+        (response_grams & reference_grams).total(),
+        response_grams.total(),
+        reference_grams.total(),
+    )
 
 
 def subsequence(response: Words, reference: Words) -> Overlap:
@@ -58,7 +64,7 @@ def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Ove
 
     O(words x words) in numpy, one row of the table (one word of the response) at a time.
     """
-    places = _places(reference)
+    places = _positions(reference)
     nowhere = np.zeros(0, np.int64)
     weights = np.arange(min(len(response), len(reference)) + 2, dtype=np.float64) ** power
     gain = np.diff(weights)
@@ -69,29 +75,29 @@ def weighted(response: Words, reference: Words, power: float = RUN_POWER) -> Ove
         met = best[at] + gain[run]
         best, runs = best.copy(), np.zeros_like(runs)
         best[at + 1], runs[at + 1] = met, run + 1
-        _fill(best, at + 1)
-    found = float(best[-1] ** (1 / power))
-    return found, len(response), len(reference)
+        _fill_maximum(best, at + 1)
+    common = float(best[-1] ** (1 / power))
+    return common, len(response), len(reference)
 
 
-def _places(words: Words) -> dict[str, NDArray[np.int64]]:
+def _positions(words: Words) -> dict[str, NDArray[np.int64]]:
     """Word -> its positions, ascending."""
-    found: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for at, word in enumerate(words):
-        found.setdefault(word, []).append(at)
-    return {word: np.array(at, np.int64) for word, at in found.items()}
+        positions.setdefault(word, []).append(at)
+    return {word: np.array(at, np.int64) for word, at in positions.items()}
 
 
-def _fill(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
+def _fill_maximum(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
     """The running maximum of a row, in place, restarted at each of the starts."""
     ends = [0, *starts.tolist(), len(row)]
     if len(starts) <= _FEW_STARTS:
         for start, end in pairwise(ends):
             np.maximum.accumulate(row[start:end], out=row[start:end])
         return
-    begun = np.zeros(len(row), np.int64)
-    begun[starts] = starts
-    into = np.arange(len(row)) - np.maximum.accumulate(begun)
+    run_starts = np.zeros(len(row), np.int64)
+    run_starts[starts] = starts
+    into = np.arange(len(row)) - np.maximum.accumulate(run_starts)
     step, longest = 1, int(into.max())
     while step <= longest:  # each round doubles the distance covered
         at = np.flatnonzero(into >= step)
@@ -102,17 +108,26 @@ def _fill(row: NDArray[np.float64], starts: NDArray[np.int64]) -> None:
 def skips(response: Words, reference: Words, *, words: bool = False) -> Overlap:
     """ROUGE-S: pairs of words in order, however far apart; ``words`` adds single ones (SU)."""
     number = {word: at for at, word in enumerate(sorted(set(response) & set(reference)))}
-    ours, theirs = ([number[w] for w in text if w in number] for text in (response, reference))
+    response_numbers, reference_numbers = (
+        [number[w] for w in text if w in number] for text in (response, reference)
+    )
     rows = min(len(number), max(1, _CELLS // max(1, len(number)))) or 1
-    found = sum(
-        int(np.minimum(*(_pairs(text, at, rows, len(number)) for text in (ours, theirs))).sum())
+    common = sum(
+        int(
+            np.minimum(
+                *(
+                    _skip_pairs(text, at, rows, len(number))
+                    for text in (response_numbers, reference_numbers)
+                )
+            ).sum()
+        )
         for at in range(0, len(number), rows)
     )
     sizes = [len(text) * (len(text) - 1) // 2 for text in (response, reference)]
     if words:
-        found += (Counter(response) & Counter(reference)).total()
+        common += (Counter(response) & Counter(reference)).total()
         sizes = [size + len(text) for size, text in zip(sizes, (response, reference), strict=True)]
-    return found, sizes[0], sizes[1]
+    return common, sizes[0], sizes[1]
 
 
 def recall(common: float, ours: int, theirs: int) -> float:
@@ -129,15 +144,15 @@ def f1(common: float, ours: int, theirs: int) -> float:
     """Harmonic mean of ``common / ours`` and ``common / theirs``, 0 if nothing is common."""
     if not common:
         return 0.0
-    of_ours, of_theirs = common / ours, common / theirs
-    return 2 * of_ours * of_theirs / (of_ours + of_theirs)
+    of_response, of_reference = common / ours, common / theirs
+    return 2 * of_response * of_reference / (of_response + of_reference)
 
 
-def _ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
+def _count_ngrams(n: int, words: Words) -> Counter[tuple[str, ...]]:
     return Counter(zip(*(words[at:] for at in range(n)), strict=False))
 
 
-def _pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArray[np.int64]:
+def _skip_pairs(words: Sequence[int], first: int, rows: int, size: int) -> NDArray[np.int64]:
     """Counts of some words before each word: shape (rows, size).
 
     The words are numbers below ``size``; the rows are those of the words from ``first`` on, since

@@ -97,30 +97,30 @@ def load_rubrics(folder: Path) -> dict[str, Rubric]:
     Raises:
         ConfigError: A file is wrong; with file and line.
     """
-    found = {}
+    rubrics = {}
     for path in sorted((folder / _FOLDER).glob("*.yaml")):
-        shown = f"{_FOLDER}/{path.name}"
-        found[path.stem] = rubric_of(read_yaml(path, shown), path.stem)
-    return found
+        label = f"{_FOLDER}/{path.name}"
+        rubrics[path.stem] = rubric_of(read_yaml(path, label), path.stem)
+    return rubrics
 
 
 @cache
 def shipped_rubrics() -> Mapping[str, Rubric]:
     """The rubrics that ship, by name."""
-    found = {}
+    rubrics = {}
     folder = files("ragwright.measure") / "data" / _FOLDER
     for file in sorted(folder.iterdir(), key=lambda file: file.name):
         name = file.name.removesuffix(".yaml")
-        found[name] = rubric_of(parse_yaml(file.read_text("utf-8"), file.name), name)
-    return found
+        rubrics[name] = rubric_of(parse_yaml(file.read_text("utf-8"), file.name), name)
+    return rubrics
 
 
 @cache
 def prompts_fingerprint() -> str:
     """Hash of a judge's prompt without the rubric."""
     folder = files("ragwright.measure") / "data" / "prompts"
-    told = sorted((file.name, file.read_text("utf-8")) for file in folder.iterdir())
-    return text_hash(canonical_json(told))
+    contents = sorted((file.name, file.read_text("utf-8")) for file in folder.iterdir())
+    return text_hash(canonical_json(contents))
 
 
 def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
@@ -131,25 +131,25 @@ def find_rubric(name: str, own: Mapping[str, Rubric]) -> Rubric:
             scale or direction, which tables and intervals rely on.
     """
     shipped = shipped_rubrics().get(name)
-    found = own.get(name, shipped)
-    if found is None:
+    rubric = own.get(name, shipped)
+    if rubric is None:
         raise MeasureError(
             f"unknown rubric {name!r}",
             where=f"{_FOLDER}/{name}.yaml",
             hint=near(name, {**shipped_rubrics(), **own}),
         )
-    for path, what in () if found is shipped else _faults(found, name):
-        raise MeasureError(what, where=f"{_FOLDER}/{name}.yaml: {'.'.join(path)}")
-    if shipped is not None and (found.scale, found.higher_is_better) != (
+    for path, fault in () if rubric is shipped else _rubric_faults(rubric, name):
+        raise MeasureError(fault, where=f"{_FOLDER}/{name}.yaml: {'.'.join(path)}")
+    if shipped is not None and (rubric.scale, rubric.higher_is_better) != (
         shipped.scale,
         shipped.higher_is_better,
     ):
         raise MeasureError(
-            f"the rubric {name!r} has the scale {found.scale}, {name} is on {shipped.scale}",
+            f"the rubric {name!r} has the scale {rubric.scale}, {name} is on {shipped.scale}",
             where=f"{_FOLDER}/{name}.yaml",
             hint="keep the scale and direction, or rename the file",
         )
-    return found
+    return rubric
 
 
 def rubric_of(placed: Placed, name: str) -> Rubric:
@@ -160,18 +160,18 @@ def rubric_of(placed: Placed, name: str) -> Rubric:
             without a text; with file and line.
     """
     rubric = build_options(Rubric, placed.value, placed, ())
-    for path, what in _faults(rubric, name):
+    for path, fault in _rubric_faults(rubric, name):
         raise ConfigError(
-            what, where=placed.where(*path), hint="the shipped rubrics show the form of the file"
+            fault, where=placed.where(*path), hint="the shipped rubrics show the form of the file"
         )
     return rubric
 
 
-def _faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
-    """The fault of a rubric: path of keys, sentence."""
-    found: list[tuple[tuple[str, ...], str]] = []
+def _rubric_faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
+    """The faults of a rubric: path of keys and sentence."""
+    faults: list[tuple[tuple[str, ...], str]] = []
     if rubric.name != name or not NAME.fullmatch(name):
-        found.append(
+        faults.append(
             (
                 ("name",),
                 f"name is {rubric.name!r} in a file called {name!r}; both must be "
@@ -180,64 +180,64 @@ def _faults(rubric: Rubric, name: str) -> list[tuple[tuple[str, ...], str]]:
         )
     for key in ("summary", "task"):
         if not getattr(rubric, key).strip():
-            found.append(((key,), f"{key} must not be empty"))
+            faults.append(((key,), f"{key} must not be empty"))
     low, high = rubric.scale
     if not 0 <= low < high <= 100:
-        found.append(
+        faults.append(
             (("scale",), f"scale must rise from 0 or more to 100 at most, not {low}-{high}")
         )
-    found += _level_faults(rubric)
+    faults += _level_faults(rubric)
     unknown = [field for field in rubric.needs if field not in FIELDS]
     if unknown or not rubric.needs or len(set(rubric.needs)) < len(rubric.needs):
-        found.append((("needs",), f"needs must name each once some of {', '.join(FIELDS)}"))
-        return found
+        faults.append((("needs",), f"needs must name each once some of {', '.join(FIELDS)}"))
+        return faults
     if rubric.over_passages and "retrieved_contexts" not in rubric.needs:
-        found.append((("over_passages",), "over_passages needs retrieved_contexts"))
+        faults.append((("over_passages",), "over_passages needs retrieved_contexts"))
     if rubric.both_orders and len(rubric.needs) < 2:
-        found.append((("both_orders",), "both_orders needs two texts at least"))
+        faults.append((("both_orders",), "both_orders needs two texts at least"))
     if rubric.empty_response is not None and not low <= rubric.empty_response <= high:
-        found.append((("empty_response",), f"empty_response must be on the scale {low}-{high}"))
+        faults.append((("empty_response",), f"empty_response must be on the scale {low}-{high}"))
     for key in ("high_example", "low_example"):
-        found += _example_faults(rubric, key)
-    if not found:
+        faults += _example_faults(rubric, key)
+    if not faults:
         best, worst = rubric.high_example.score, rubric.low_example.score
         if best <= worst:
-            found.append(
+            faults.append(
                 (("high_example", "score"), f"the high example has {best}, the low one {worst}")
             )
-    return found
+    return faults
 
 
 def _level_faults(rubric: Rubric) -> list[tuple[tuple[str, ...], str]]:
-    due = [str(level) for level in range(rubric.scale[0], rubric.scale[1] + 1)]
-    found: list[tuple[tuple[str, ...], str]] = [
-        (("levels", key), f"level {key} is not on the scale {due[0]} to {due[-1]}")
+    levels = [str(level) for level in range(rubric.scale[0], rubric.scale[1] + 1)]
+    faults: list[tuple[tuple[str, ...], str]] = [
+        (("levels", key), f"level {key} is not on the scale {levels[0]} to {levels[-1]}")
         for key in rubric.levels
-        if due and key not in due
+        if levels and key not in levels
     ]
-    for key in due:
+    for key in levels:
         line = rubric.levels.get(key, "").strip()
         if not line:
-            found.append((("levels",), f"level {key} is not described"))
+            faults.append((("levels",), f"level {key} is not described"))
         elif "\n" in line:
-            found.append((("levels", key), f"level {key} must be one line"))
-    return found
+            faults.append((("levels", key), f"level {key} must be one line"))
+    return faults
 
 
 def _example_faults(rubric: Rubric, key: str) -> list[tuple[tuple[str, ...], str]]:
     example: Example = getattr(rubric, key)
-    found: list[tuple[tuple[str, ...], str]] = []
+    faults: list[tuple[tuple[str, ...], str]] = []
     if not rubric.scale[0] <= example.score <= rubric.scale[1]:
-        found.append(((key, "score"), f"{key} has the score {example.score}, not on the scale"))
+        faults.append(((key, "score"), f"{key} has the score {example.score}, not on the scale"))
     if not example.reasoning.strip():
-        found.append(((key, "reasoning"), f"{key} has no reasoning"))
+        faults.append(((key, "reasoning"), f"{key} has no reasoning"))
     for field in FIELDS:
         texts = getattr(example, field)
-        given = bool(texts) and all(
+        has_texts = bool(texts) and all(
             text.strip() for text in (texts if field in _SEVERAL else (texts,))
         )
-        if field in rubric.needs and not given:
-            found.append(((key,), f"{key} has no {field}"))
+        if field in rubric.needs and not has_texts:
+            faults.append(((key,), f"{key} has no {field}"))
         if field not in rubric.needs and texts:
-            found.append(((key, field), f"{key} has {field}, which the rubric does not need"))
-    return found
+            faults.append(((key, field), f"{key} has {field}, which the rubric does not need"))
+    return faults

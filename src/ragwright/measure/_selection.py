@@ -1,4 +1,4 @@
-"""The best of many candidates, and how much of its lead is due to the choice."""
+"""The best of many candidates, and the part of its lead that is due to the choice."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Selection:
 
     @property
     def expected(self) -> float:
-        """The difference without the expected optimism."""
+        """The difference minus the expected optimism."""
         return self.difference - self.optimism
 
 
@@ -85,30 +85,41 @@ def best_of(
     Raises:
         MeasureError: No eligible candidate shares a scored row with the incumbent.
     """
-    named = {name: of for name, of in candidates.items() if _share_a_row(incumbent, of)}
-    may = [at for at, name in enumerate(named) if eligible is None or name in eligible]
-    if not may:
+    comparable = {
+        name: scores for name, scores in candidates.items() if _share_a_row(incumbent, scores)
+    }
+    selectable = [at for at, name in enumerate(comparable) if eligible is None or name in eligible]
+    if not selectable:
         raise MeasureError(
             "no candidate shares a scored row with the current settings",
             hint="check why their rows have no score",
         )
-    known = {row for of in (incumbent, *named.values()) for row, s in of.items() if _has(s)}
-    rows = [row for row in incumbent if row in known]
-    worst = _worst(incumbent, scale, higher_is_better)
-    names = list(named)
-    found = np.array([_differences(incumbent, named[name], rows, worst) for name in names])
+    scored_rows = {
+        row
+        for scores in (incumbent, *comparable.values())
+        for row, s in scores.items()
+        if _has_value(s)
+    }
+    rows = [row for row in incumbent if row in scored_rows]
+    worst = _worst_value(incumbent, scale, higher_is_better)
+    names = list(comparable)
+    differences = np.array(
+        [_row_differences(incumbent, comparable[name], rows, worst) for name in names]
+    )
     if not higher_is_better:
-        found = -found
-    sums, counts = _by_cluster(found, rows, clusters)
+        differences = -differences
+    sums, counts = _cluster_sums(differences, rows, clusters)
     means = sums.sum(axis=1) / counts.sum(axis=1)
-    best = may[int(np.argmax(np.round(means[may], 6)))]
-    lost = sum(_lost(incumbent[row]) or _lost(named[names[best]].get(row)) for row in rows)
+    best = selectable[int(np.argmax(np.round(means[selectable], 6)))]
+    lost = sum(
+        _lost_row(incumbent[row]) or _lost_row(comparable[names[best]].get(row)) for row in rows
+    )
     return Selection(
         best=names[best],
         candidates=len(names),
         n=int(counts[best].sum()),
         difference=float(means[best]),
-        optimism=_optimism(sums, counts, best, seed),
+        optimism=_selection_optimism(sums, counts, best, seed),
         p=_corrected_p(sums, best, seed),
         seed=seed,
         lost=0 if worst is None else lost,
@@ -116,20 +127,20 @@ def best_of(
     )
 
 
-def _has(score: Score | None) -> bool:
+def _has_value(score: Score | None) -> bool:
     return score is not None and score.value is not None
 
 
-def _lost(score: Score | None) -> bool:
+def _lost_row(score: Score | None) -> bool:
     """True if a system lacks a value for a row with gold."""
     return score is not None and score.lost
 
 
 def _share_a_row(a: Mapping[str, Score], b: Mapping[str, Score]) -> bool:
-    return any(_has(score) and _has(a.get(row)) for row, score in b.items())
+    return any(_has_value(score) and _has_value(a.get(row)) for row, score in b.items())
 
 
-def _worst(
+def _worst_value(
     scores: Mapping[str, Score], scale: MeasureScale | None, higher_is_better: bool
 ) -> float | None:
     """The worst possible value, None if the scale is unbounded there or unknown."""
@@ -140,33 +151,37 @@ def _worst(
     return scale.low if higher_is_better else scale.high
 
 
-def _differences(
+def _row_differences(
     a: Mapping[str, Score], b: Mapping[str, Score], rows: list[str], worst: float | None
 ) -> list[float]:
     """Difference b - a on each row, NaN if one of them has no value."""
     values = []
     for row in rows:
         left, right = (
-            score.value if score is not None and _has(score) else worst if _lost(score) else None
+            score.value
+            if score is not None and _has_value(score)
+            else worst
+            if _lost_row(score)
+            else None
             for score in (a[row], b.get(row))
         )
         values.append(float("nan") if left is None or right is None else right - left)
     return values
 
 
-def _by_cluster(
-    found: Values, rows: list[str], clusters: Mapping[str, Hashable] | None
+def _cluster_sums(
+    differences: Values, rows: list[str], clusters: Mapping[str, Hashable] | None
 ) -> tuple[Values, Values]:
     """Sums and counts per cluster, shape (candidates, clusters); per row without clusters."""
-    known = np.isfinite(found)
-    filled = np.where(known, found, 0.0)
+    is_known = np.isfinite(differences)
+    filled = np.where(is_known, differences, 0.0)
     if clusters is None:
-        return filled, known.astype(float)
+        return filled, is_known.astype(float)
     places = numbered([clusters.get(row, ("row", row)) for row in rows])
     width = int(places.max()) + 1
     member = np.zeros((len(rows), width))
     member[np.arange(len(rows)), places] = 1.0
-    return filled @ member, known.astype(float) @ member
+    return filled @ member, is_known.astype(float) @ member
 
 
 def _corrected_p(sums: Values, best: int, seed: int) -> float:
@@ -178,23 +193,23 @@ def _corrected_p(sums: Values, best: int, seed: int) -> float:
     scale = np.sqrt((sums**2).sum(axis=1))
     still = scale == 0  # no row differs: nothing to flip
     scale[still] = 1.0
-    seen = sums.sum(axis=1) / scale
-    if still[best] or seen[best] <= 0:
+    observed = sums.sum(axis=1) / scale
+    if still[best] or observed[best] <= 0:
         return 1.0
     draw = np.random.default_rng(seed)
     groups = sums.shape[1]
-    left, reached = _FLIPS, 0
+    remaining, reached = _FLIPS, 0
     step = max(1, _BLOCK // groups)
     standard = (sums / scale[:, None]).T
-    while left:
-        size = min(step, left)
+    while remaining:
+        size = min(step, remaining)
         signs = draw.integers(0, 2, (size, groups)) * 2.0 - 1.0
-        reached += int(((signs @ standard).max(axis=1) >= seen[best] - 1e-12).sum())
-        left -= size
+        reached += int(((signs @ standard).max(axis=1) >= observed[best] - 1e-12).sum())
+        remaining -= size
     return min(1.0, 2 * (reached + 1) / (_FLIPS + 1))
 
 
-def _optimism(sums: Values, counts: Values, best: int, seed: int) -> float:
+def _selection_optimism(sums: Values, counts: Values, best: int, seed: int) -> float:
     """Mean over resamples of the selected candidate's gain on the rows that selected it.
 
     A candidate that was dropped early could have been selected by its mean over all rows, so its
@@ -206,15 +221,17 @@ def _optimism(sums: Values, counts: Values, best: int, seed: int) -> float:
     means = sums.sum(axis=1) / sizes
     steadier = np.minimum(1.0, np.sqrt(sizes / sizes[best]))
     even = np.full(groups, 1 / groups)
-    left, gained = _RESAMPLES, 0.0
+    remaining, gained = _RESAMPLES, 0.0
     step = max(1, _BLOCK // max(groups, len(means)))
-    while left:
-        size = min(step, left)
-        taken = draw.multinomial(groups, even, size).astype(float)
-        held = taken @ counts.T
-        resampled = np.divide(taken @ sums.T, held, out=np.tile(means, (size, 1)), where=held > 0)
+    while remaining:
+        size = min(step, remaining)
+        draws = draw.multinomial(groups, even, size).astype(float)
+        drawn_counts = draws @ counts.T
+        resampled = np.divide(
+            draws @ sums.T, drawn_counts, out=np.tile(means, (size, 1)), where=drawn_counts > 0
+        )
         moved = (resampled - means) * steadier
         chosen = (means + moved).argmax(axis=1)
         gained += float(moved[np.arange(size), chosen].sum())
-        left -= size
+        remaining -= size
     return gained / _RESAMPLES

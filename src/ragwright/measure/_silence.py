@@ -59,9 +59,9 @@ def counted_as_worst(score: Score, scale: MeasureScale | None) -> Score:
 
 def empty_answer(row: Row, measure: Measure) -> Score | None:
     """The score of an empty answer; None if the measure must be computed."""
-    found = None if row.said else _SAYS.get(measure.name)
-    if found is None:
+    value_or_reason = None if row.said else _SAYS.get(measure.name)
+    if value_or_reason is None:
         return None
-    if isinstance(found, str):
-        return Score(str(measure), "not_applicable", reason=f"{NOTHING}: {found}")
-    return Score(str(measure), "scored", found, detail=NOTHING)
+    if isinstance(value_or_reason, str):
+        return Score(str(measure), "not_applicable", reason=f"{NOTHING}: {value_or_reason}")
+    return Score(str(measure), "scored", value_or_reason, detail=NOTHING)

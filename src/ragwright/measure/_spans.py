@@ -1,4 +1,4 @@
-"""Retrieval measured against gold spans: evidence that is independent of the chunking.
+"""Retrieval measured against gold spans: evidence that does not depend on the chunking.
 
 A retrieved passage covers a gold span when it holds at least half of the span's characters.
 Passages are read in order; the first one that covers a span gets its gain. The ideal is the number
@@ -26,30 +26,30 @@ def span_value(row: Row, measure: Measure) -> float | str:
         return NoGold(f"gold spans have no grades for {measure.parameter}")
     k = sys.maxsize if measure.cutoff is None else measure.cutoff
     if measure.definition.kind == "span":
-        return _characters(measure.name, row.retrieved_spans[:k], row.reference_spans)
+        return _character_value(measure.name, row.retrieved_spans[:k], row.reference_spans)
     earned = spans_earned(row.retrieved_spans[:k], row.reference_spans)
-    gold = len(set(_places(row.reference_spans)))
+    gold = len(set(_span_places(row.reference_spans)))
     return _FROM_EARNED[measure.name](earned, gold, k)
 
 
 def spans_earned(retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> list[int]:
     """Number of gold spans that each passage is the first to cover by at least half, in order."""
-    left = dict.fromkeys(_places(gold))
+    uncovered = dict.fromkeys(_span_places(gold))
     earned = []
     for passage in retrieved:
-        here = Span(passage.start, passage.end)
-        got = [
+        passage_span = Span(passage.start, passage.end)
+        covered = [
             (document, span)
-            for document, span in left
-            if document == passage.document_id and 2 * here.overlap(span) >= span.length
+            for document, span in uncovered
+            if document == passage.document_id and 2 * passage_span.overlap(span) >= span.length
         ]
-        for place in got:
-            del left[place]
-        earned.append(len(got))
+        for place in covered:
+            del uncovered[place]
+        earned.append(len(covered))
     return earned
 
 
-def _places(spans: Iterable[GoldSpan]) -> list[tuple[str, Span]]:
+def _span_places(spans: Iterable[GoldSpan]) -> list[tuple[str, Span]]:
     return [(span.document_id, Span(span.start, span.end)) for span in spans]
 
 
@@ -57,11 +57,11 @@ def _hit_rate(earned: Sequence[int], gold: int, k: int) -> float:
     return float(any(earned))
 
 
-def _recall(earned: Sequence[int], gold: int, k: int) -> float:
+def _span_recall(earned: Sequence[int], gold: int, k: int) -> float:
     return sum(earned) / gold
 
 
-def _precision(earned: Sequence[int], gold: int, k: int) -> float:
+def _hit_precision(earned: Sequence[int], gold: int, k: int) -> float:
     return sum(count > 0 for count in earned) / k
 
 
@@ -69,7 +69,7 @@ def _reciprocal_rank(earned: Sequence[int], gold: int, k: int) -> float:
     return next((1 / rank for rank, count in enumerate(earned, 1) if count), 0.0)
 
 
-def _ndcg(earned: Sequence[int], gold: int, k: int) -> float:
+def _span_ndcg(earned: Sequence[int], gold: int, k: int) -> float:
     # A passage that covers several spans would beat the ideal of one per rank; its further spans
     # take the next places instead, so that the maximum is 1 and whole passages can reach it.
     gain, place = 0.0, 0
@@ -80,21 +80,21 @@ def _ndcg(earned: Sequence[int], gold: int, k: int) -> float:
     return gain / math.fsum(1 / math.log2(n + 1) for n in range(1, min(gold, k) + 1))
 
 
-def _characters(name: str, retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> float:
-    ours, theirs = _union(retrieved), _union(gold)
+def _character_value(name: str, retrieved: Sequence[GoldSpan], gold: Sequence[GoldSpan]) -> float:
+    retrieved_ranges, gold_ranges = _disjoint_ranges(retrieved), _disjoint_ranges(gold)
     common = sum(
         max(0, min(end, other_end) - max(start, other_start))
-        for document, ranges in ours.items()
+        for document, ranges in retrieved_ranges.items()
         for start, end in ranges
-        for other_start, other_end in theirs.get(document, ())
+        for other_start, other_end in gold_ranges.get(document, ())
     )
-    size, wanted = _size(ours), _size(theirs)
+    size, gold_size = _total_length(retrieved_ranges), _total_length(gold_ranges)
     if name == "SpanPrecision":
         return common / size if size else 0.0  # a search that found nothing covers no span
-    return common / (size + wanted - common)
+    return common / (size + gold_size - common)
 
 
-def _union(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int]]]:
+def _disjoint_ranges(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int]]]:
     """Document -> disjoint ranges of characters, in order."""
     by_document: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: span.start):
@@ -106,14 +106,14 @@ def _union(spans: Iterable[GoldSpan]) -> dict[str, list[tuple[int, int]]]:
     return by_document
 
 
-def _size(ranges: dict[str, list[tuple[int, int]]]) -> int:
-    return sum(end - start for found in ranges.values() for start, end in found)
+def _total_length(ranges: dict[str, list[tuple[int, int]]]) -> int:
+    return sum(end - start for spans in ranges.values() for start, end in spans)
 
 
 _FROM_EARNED = {
     "HitRate": _hit_rate,
     "MRR": _reciprocal_rank,
-    "Precision": _precision,
-    "Recall": _recall,
-    "nDCG": _ndcg,
+    "Precision": _hit_precision,
+    "Recall": _span_recall,
+    "nDCG": _span_ndcg,
 }

@@ -46,7 +46,8 @@ class JudgeSpread:
 
 @dataclass(frozen=True, slots=True)
 class FlipRate:
-    """How often the order of two texts decides; numbers are None if no row was judged twice.
+    """The share of rows in which the order of two texts decides; numbers are None if no row was
+    judged twice.
 
     Attributes:
         rows: Rows judged in both orders.
@@ -84,7 +85,8 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
         within=within,
         sd=math.sqrt(within),
         difference=fmean(
-            fmean(abs(one - two) for one, two in combinations(values, 2)) for values in rows
+            fmean(abs(first - second) for first, second in combinations(values, 2))
+            for values in rows
         ),
         agree=fmean(float(len(set(values)) == 1) for values in rows),
         between=between,
@@ -92,8 +94,10 @@ def judge_spread(scores: Iterable[Score]) -> JudgeSpread:
 
 
 def flip_rate(scores: Iterable[Score]) -> FlipRate:
-    """How often the scores of a measure that is judged in both orders depend on the order."""
-    of_rows = [_orders(score.parts) for score in scores if score.state == "scored"]
+    """How often the order of the texts changes the scores of a measure that is judged in both
+    orders.
+    """
+    of_rows = [_order_pairs(score.parts) for score in scores if score.state == "scored"]
     pairs = [pair for row in of_rows for pair in row]
     flipped = sum(first != second for first, second in pairs)
     if not pairs:
@@ -108,16 +112,16 @@ def flip_rate(scores: Iterable[Score]) -> FlipRate:
     )
 
 
-def _orders(parts: Mapping[str, float]) -> list[tuple[float, float]]:
+def _order_pairs(parts: Mapping[str, float]) -> list[tuple[float, float]]:
     """Scores in both orders: of each stored repeat, else of the single judgment."""
-    each = [
+    pairs = [
         (parts[name], parts[SECOND_ORDER + name.removeprefix(FIRST_ORDER)])
         for name in parts
         if name.startswith(f"{FIRST_ORDER}, ")
     ]
-    if not each and {FIRST_ORDER, SECOND_ORDER} <= set(parts):
-        each = [(parts[FIRST_ORDER], parts[SECOND_ORDER])]
-    return each
+    if not pairs and {FIRST_ORDER, SECOND_ORDER} <= set(parts):
+        pairs = [(parts[FIRST_ORDER], parts[SECOND_ORDER])]
+    return pairs
 
 
 def samples_of(score: Score) -> tuple[float, ...]:
@@ -135,8 +139,8 @@ def of_repeats(samples: Sequence[Score]) -> Score:
     valid = [(at, score) for at, score in enumerate(samples, 1) if score.value is not None]
     if 2 * len(valid) <= len(samples):
         first = next(score for score in samples if score.value is None)
-        told = f"{len(valid)} of {len(samples)} repeats are valid. " if valid else ""
-        return replace(first, reason=told + first.reason)
+        valid_note = f"{len(valid)} of {len(samples)} repeats are valid. " if valid else ""
+        return replace(first, reason=valid_note + first.reason)
     lines = []
     if len(valid) < len(samples):
         lines.append(f"{len(valid)} of {len(samples)} repeats are valid")
@@ -153,11 +157,11 @@ def of_repeats(samples: Sequence[Score]) -> Score:
         "scored",
         fmean(parts.values()),
         detail="\n".join(line[:_KEPT] for line in lines),
-        parts={**_common([score.parts for _, score in valid]), **orders, **parts},
+        parts={**_common_parts([score.parts for _, score in valid]), **orders, **parts},
     )
 
 
-def _common(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _common_parts(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Means of the parts that every judgment has."""
-    names = [name for name in parts[0] if all(name in each for each in parts)]
-    return {name: fmean(each[name] for each in parts) for name in names}
+    names = [name for name in parts[0] if all(name in part for part in parts)]
+    return {name: fmean(part[name] for part in parts) for name in names}

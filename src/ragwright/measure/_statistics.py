@@ -167,8 +167,8 @@ class Tally:
         total = sum(states.values()) - self._no_gold - self._unanswerable
         values: Values = np.array(self._values, dtype=np.float64)
         n = len(values)
-        known = self._known or known_measure(self.measure)
-        scale = None if known is None else known.known_scale
+        measure_known = self._known or known_measure(self.measure)
+        scale = None if measure_known is None else measure_known.known_scale
         bare = Summary(
             self.measure,
             states=states,
@@ -179,14 +179,14 @@ class Tally:
             missed=self._missed,
         )
         if not n:
-            return self._ordered(bare, values)
+            return self._with_missed(bare, values)
         clusters = numbered(self._clusters) if self._clusters else None
-        ends, how = mean_interval(
+        ends, method = mean_interval(
             values, seed, scale=None if scale is None else scale.ends, clusters=clusters
         )
         low, high = ends or (None, None)
-        worst, best = _bounds(values, total, scale)
-        found = replace(
+        worst, best = _extreme_means(values, total, scale)
+        summary_found = replace(
             bare,
             mean=math.fsum(values) / n,
             median=float(np.median(values)),
@@ -195,29 +195,29 @@ class Tally:
             coverage=n / total,
             low=low,
             high=high,
-            interval=how,
+            interval=method,
             worst=worst,
             best=best,
-            histogram=_histogram(values, known),
+            histogram=_score_histogram(values, measure_known),
             clusters=None if clusters is None else int(clusters.max()) + 1,
-            counted={what: self._counted[what] for what in sorted(self._counted, reverse=True)},
+            counted={gold: self._counted[gold] for gold in sorted(self._counted, reverse=True)},
         )
-        return self._ordered(found, values)
+        return self._with_missed(summary_found, values)
 
-    def _ordered(self, found: Summary, values: Values) -> Summary:
+    def _with_missed(self, summary: Summary, values: Values) -> Summary:
         """The summary with the mean in which missed rows have the worst value."""
-        mean, low, high = found.mean, found.low, found.high
+        mean, low, high = summary.mean, summary.low, summary.high
         if self._missed:
-            scale = found.scale
+            scale = summary.scale
             if scale is None or scale.worst is None:
-                return found
+                return summary
             values = np.append(values, np.full(self._missed, scale.worst))
             keys = [*self._clusters, *self._missed_clusters]
             groups = numbered(keys) if keys else None
-            ends, _ = mean_interval(values, found.seed, scale=scale.ends, clusters=groups)
+            ends, _ = mean_interval(values, summary.seed, scale=scale.ends, clusters=groups)
             mean, (low, high) = math.fsum(values) / len(values), ends or (None, None)
         return replace(
-            found, mean_with_abstained=mean, low_with_abstained=low, high_with_abstained=high
+            summary, mean_with_abstained=mean, low_with_abstained=low, high_with_abstained=high
         )
 
 
@@ -265,11 +265,11 @@ def known_scale(text: str, measures: Iterable[Measure] = ()) -> MeasureScale | N
 
     ``measures`` adds what texts do not contain: the scales of rubric files.
     """
-    found = next((m for m in measures if str(m) == text), None) or known_measure(text)
-    return None if found is None else found.known_scale
+    measure = next((m for m in measures if str(m) == text), None) or known_measure(text)
+    return None if measure is None else measure.known_scale
 
 
-def _bounds(
+def _extreme_means(
     values: Values, total: int, scale: MeasureScale | None
 ) -> tuple[float | None, float | None]:
     """Mean over all rows with the missing ones at the worst and the best end."""
@@ -283,7 +283,7 @@ def _bounds(
     return (bottom, top) if scale.higher_is_better else (top, bottom)
 
 
-def _histogram(values: Values, measure: Measure | None) -> dict[str, int]:
+def _score_histogram(values: Values, measure: Measure | None) -> dict[str, int]:
     """Counts of each point of a judged scale, including empty points.
 
     Values between points (means of two orders or of repeats) are counted as they are; a scale used

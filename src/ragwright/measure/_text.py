@@ -21,15 +21,15 @@ _CHARACTERS = frozenset({"ja", "ko", "th", "lo", "km", "my"})
 
 def language_of(row: Row, setup: MeasureSetup) -> str:
     """ISO code of a row's language: its own if it has one."""
-    own = row.metadata.get("language")
-    return own if isinstance(own, str) and own else setup.language
+    row_language = row.metadata.get("language")
+    return row_language if isinstance(row_language, str) and row_language else setup.language
 
 
 def references_of(row: Row) -> tuple[str, ...]:
     """The reference and any further accepted ones, from ``metadata["references"]``."""
     more = row.metadata.get("references")
-    found = (row.reference, *more) if isinstance(more, tuple) else (row.reference,)
-    return tuple(dict.fromkeys(text for text in found if text.strip()))
+    texts = (row.reference, *more) if isinstance(more, tuple) else (row.reference,)
+    return tuple(dict.fromkeys(text for text in texts if text.strip()))
 
 
 def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
@@ -46,42 +46,46 @@ def text_value(row: Row, measure: Measure, setup: MeasureSetup) -> Found:
     if measure.name == "BLEU":
         return bleu(int(measure.parameter), row.said, references, language)
     formula = _AGAINST[measure.name]
-    found = [formula(row.said, text, measure.parameter, language) for text in references]
-    values = [value for value in found if not isinstance(value, str)]
+    results = [formula(row.said, text, measure.parameter, language) for text in references]
+    values = [value for value in results if not isinstance(value, str)]
     if not values:
-        return found[0]
+        return results[0]
     return max(values) if measure.definition.higher_is_better else min(values)
 
 
 def exact_match(response: str, reference: str, parameter: str, language: str) -> Found:
     """1 if both normalise to the same words, else 0."""
-    given, wanted = _both(response, reference, parameter, language)
-    return float(given == wanted)
+    response_words, reference_words = _normalised_words(response, reference, parameter, language)
+    return float(response_words == reference_words)
 
 
 def token_f1(response: str, reference: str, parameter: str, language: str) -> Found:
     """F1 of normalised words, each counted at most as often as in the other text."""
-    given, wanted = _both(response, reference, parameter, language)
-    if not given or not wanted:
-        return float(given == wanted)
-    return f1((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
+    response_words, reference_words = _normalised_words(response, reference, parameter, language)
+    if not response_words or not reference_words:
+        return float(response_words == reference_words)
+    return f1(
+        (Counter(response_words) & Counter(reference_words)).total(),
+        len(response_words),
+        len(reference_words),
+    )
 
 
 def contains(response: str, reference: str, parameter: str, language: str) -> Found:
     """1 if the reference's normalised words occur in sequence in the response, else 0."""
-    given, wanted = _both(response, reference, parameter, language)
-    return float(stands_in(wanted, given))
+    response_words, reference_words = _normalised_words(response, reference, parameter, language)
+    return float(stands_in(reference_words, response_words))
 
 
-def _both(
+def _normalised_words(
     response: str, reference: str, parameter: str, language: str
 ) -> tuple[list[str], list[str]]:
     """Words of both texts; if normalising leaves nothing of the reference, a weaker one is used."""
     if parameter == "squad":
         return squad_words(response), squad_words(reference)
     for cut in (answer_words, words_with_articles, raw_words):
-        if wanted := cut(reference, language):
-            return cut(response, language), wanted
+        if reference_words := cut(reference, language):
+            return cut(response, language), reference_words
     return [], []  # a blank reference, which references_of leaves out
 
 
@@ -93,8 +97,8 @@ def stands_in(part: Sequence[str], whole: Sequence[str]) -> bool:
 
 def character_distance(response: str, reference: str, parameter: str, language: str) -> Found:
     """Edits of characters over the length of the longer text, 0 (equal) to 1."""
-    ours, theirs = (unicodedata.normalize("NFC", text) for text in (response, reference))
-    return edit_distance(ours, theirs) / max(len(ours), len(theirs))
+    first, second = (unicodedata.normalize("NFC", text) for text in (response, reference))
+    return edit_distance(first, second) / max(len(first), len(second))
 
 
 def bleu(order: int, response: str, references: Sequence[str], language: str) -> float:
@@ -103,12 +107,12 @@ def bleu(order: int, response: str, references: Sequence[str], language: str) ->
     Raises:
         MissingExtraError: sacrebleu is not installed.
     """
-    found = _bleu(order, language).sentence_score(response, list(references)).score
-    return min(1.0, float(found) / 100)
+    score = _bleu_metric(order, language).sentence_score(response, list(references)).score
+    return min(1.0, float(score) / 100)
 
 
 @cache
-def _bleu(order: int, language: str) -> Any:
+def _bleu_metric(order: int, language: str) -> Any:
     sacrebleu = require("sacrebleu.metrics", "measures", "BLEU")
     tokenize = "zh" if language == "zh" else "char" if language in _CHARACTERS else "13a"
     return sacrebleu.BLEU(
@@ -116,7 +120,7 @@ def _bleu(order: int, language: str) -> Any:
     )
 
 
-def _rouge(response: str, reference: str, parameter: str, language: str) -> Found:
+def _rouge_of(response: str, reference: str, parameter: str, language: str) -> Found:
     return rouge(parameter, plain_words(response), plain_words(reference))
 
 
@@ -126,6 +130,6 @@ _AGAINST: dict[str, Callable[[str, str, str, str], Found]] = {
     "Contains": contains,
     "EditDistance": character_distance,
     "ExactMatch": exact_match,
-    "ROUGE": _rouge,
+    "ROUGE": _rouge_of,
     "TokenF1": token_f1,
 }

@@ -1,4 +1,4 @@
-"""From a text to the words that a lexical measure compares, by language.
+"""Cut a text into the words that a lexical measure compares, by language.
 
 Four ways, all without a download: :func:`answer_words` (SQuAD's normalising, with the
 signs of numbers and of code kept), :func:`squad_words` (SQuAD's own), :func:`plain_words` (what
@@ -69,7 +69,7 @@ def answer_words(text: str, language: str = "en") -> list[str]:
     ``us``), in every script; in French and Italian an apostrophe splits a word
     (``l'avare`` gives ``avare``); in English commas between thousands are removed.
     """
-    articles = _articles(language)
+    articles = _article_words(language)
     return [word for word in words_with_articles(text, language) if word not in articles]
 
 
@@ -83,8 +83,8 @@ def squad_words(text: str) -> list[str]:
 
     Lower case, no ASCII punctuation, no English article, whatever the language.
     """
-    kept = text.lower().translate(_ASCII_PUNCTUATION)
-    return _ENGLISH_ARTICLE.sub(" ", kept).split()
+    stripped = text.lower().translate(_ASCII_PUNCTUATION)
+    return _ENGLISH_ARTICLE.sub(" ", stripped).split()
 
 
 _ASCII_PUNCTUATION = dict.fromkeys(map(ord, string.punctuation))
@@ -99,13 +99,13 @@ def words_with_articles(text: str, language: str = "en") -> list[str]:
     if language == "en":
         text = _THOUSANDS.sub("", text)
     text = _BEFORE_PER_CENT.sub("", text)
-    kept: list[str] = []
+    pieces: list[str] = []
     at = 0
     for sign in _SIGNS.finditer(text):
         operator = f" {sign[0].strip()} " if sign["blank"] is not None else sign[0]
-        kept += (text[at : sign.start()].translate(_PUNCTUATION), operator)
+        pieces += (text[at : sign.start()].translate(_PUNCTUATION), operator)
         at = sign.end()
-    text = "".join((*kept, text[at:].translate(_PUNCTUATION)))
+    text = "".join((*pieces, text[at:].translate(_PUNCTUATION)))
     if not text.isascii():
         text = _UNSPACED.sub(r" \1 ", text)
     return text.split()
@@ -119,20 +119,20 @@ def plain_words(text: str) -> list[str]:
     text = unicodedata.normalize("NFC", text).lower()
     if text.isascii():
         return _ASCII_WORD.findall(text)
-    found: list[str] = []
+    pieces: list[str] = []
     for word in words(text):
         for piece in _JOINTS.split(word):
-            found += _UNSPACED.sub(r" \1 ", piece).split()
-    return found
+            pieces += _UNSPACED.sub(r" \1 ", piece).split()
+    return pieces
 
 
 def content_words(text: str, language: str = "en") -> list[str]:
     """Stems of the content words, accents folded, as in the keyword index."""
-    return _analyzer(language).tokens(text)
+    return _analyzer_for(language).tokens(text)
 
 
 @cache
-def _articles(language: str) -> frozenset[str]:
+def _article_words(language: str) -> frozenset[str]:
     return frozenset(ARTICLES.get(language, "").split())
 
 
@@ -141,15 +141,15 @@ class _Punctuation(dict[int, int | None]):
 
     def __missing__(self, code: int) -> int | None:
         mark = unicodedata.category(chr(code))[0] == "P" or chr(code) in string.punctuation
-        found = self[code] = None if mark else code
-        return found
+        replacement = self[code] = None if mark else code
+        return replacement
 
 
 _PUNCTUATION = _Punctuation()
 
 
 @cache
-def _analyzer(language: str) -> Analyzer:
+def _analyzer_for(language: str) -> Analyzer:
     try:
         return make_analyzer(AnalyzerOptions(language=language))
     except ConfigError:  # it has no stemmer and no stop words

@@ -1,4 +1,4 @@
-"""From text to the words a keyword index holds.
+"""Turn text into the words that a keyword index holds.
 
 One rule decides most of this file: a query and a document must be cut alike, whatever their
 length. So the tokens of a word depend on the word alone, never on the text around it, and the
@@ -62,14 +62,14 @@ _LEAD = r"\.(?<![^\s(\[{\"'`]\.)(?=[A-Za-z])(?!(?:https?|ftp)://)"
 _SUFFIX = r"\+\+|\#(?!\w)"
 
 
-def _pattern(letter: str) -> re.Pattern[str]:
+def _word_pattern(letter: str) -> re.Pattern[str]:
     """The word pattern for text without unspaced scripts; ``letter`` matches one letter."""
     joint = rf"[{_JOINTS}:]|::|(?<=\d),(?=\d)"
     tail = f"(?:(?:{joint})(?!(?:https?|ftp)://{_URL_REST}){letter}+)*"
     return late_pattern(f"{_URL}|(?:{_LEAD})?{letter}+{tail}(?:{_SUFFIX})?")
 
 
-_WORD = _pattern(f"[\\w{_MARKS}]")
+_WORD = _word_pattern(f"[\\w{_MARKS}]")
 _CJK_RUN = late_pattern(f"([{_CJK}]+)")
 _HAS_CJK = late_pattern(f"[{_CJK}]")
 
@@ -126,22 +126,22 @@ class TokenSource(ABC):
         return [self.tokens(text) for text in texts]
 
     def query_tokens(self, text: str) -> list[str]:
-        """Tokens to look up; the same as :meth:`tokens` unless a source says otherwise."""
+        """Tokens to look up; the same as :meth:`tokens` unless a source overrides it."""
         return self.tokens(text)
 
 
-class _Made(dict[str, tuple[str, ...]]):
+class _TokenCache(dict[str, tuple[str, ...]]):
     """Word -> its tokens, cached up to a limit so that memory stays bounded."""
 
     def __init__(self, make: Callable[[str], tuple[str, ...]]) -> None:
         self._make = make
 
     def __missing__(self, word: str) -> tuple[str, ...]:
-        made = self._make(word)
+        tokens = self._make(word)
         if len(self) >= _CACHE_LIMIT:
             self.clear()
-        self[word] = made
-        return made
+        self[word] = tokens
+        return tokens
 
 
 class Analyzer(TokenSource):
@@ -160,7 +160,7 @@ class Analyzer(TokenSource):
         self._stops = stops
         self._elide = language in {"fr", "it", "auto"}
         self._local = threading.local()
-        self._known = _Made(self._make)
+        self._known = _TokenCache(self._make)
 
     def tokens(self, text: str) -> list[str]:
         """Tokens to index, in text order; a code is followed by its pieces."""
@@ -168,8 +168,8 @@ class Analyzer(TokenSource):
 
     def tokens_of(self, texts: Sequence[str]) -> list[list[str]]:
         """:meth:`tokens` of each of many texts, in a third of the time where they are short."""
-        known = self._known.__getitem__
-        return [list(chain.from_iterable(map(known, found))) for found in words_of(texts)]
+        lookup = self._known.__getitem__
+        return [list(chain.from_iterable(map(lookup, row))) for row in words_of(texts)]
 
     def normal(self, word: str) -> str:
         """One word as the index stores it, stop words included: folded and stemmed."""
@@ -177,7 +177,7 @@ class Analyzer(TokenSource):
 
     def _make(self, word: str) -> tuple[str, ...]:
         if _HAS_CJK.match(word):
-            return _pairs(unicodedata.normalize("NFKC", word).casefold())
+            return _character_pairs(unicodedata.normalize("NFKC", word).casefold())
         if not word.isascii():
             word = unicodedata.normalize("NFKC", word).replace("’", "'")
         if "'" in word:
@@ -187,10 +187,12 @@ class Analyzer(TokenSource):
             if self._elide:
                 word = _ELISION.sub("", word, count=1)
         if word.islower() and word.isalpha():
-            return self._plain(word)
-        return tuple(dict.fromkeys(t for part in _parts(word) for t in self._plain(part)))
+            return self._part_tokens(word)
+        return tuple(
+            dict.fromkeys(t for part in _word_pieces(word) for t in self._part_tokens(part))
+        )
 
-    def _plain(self, part: str) -> tuple[str, ...]:
+    def _part_tokens(self, part: str) -> tuple[str, ...]:
         folded = self._fold(part.casefold())
         if folded.replace("'", "") in self._stops or not folded:
             return ()
@@ -226,10 +228,10 @@ class WordTokenizer(Tokenizer):
         """Character span of every word, in order."""
         starts, ends = self.bounds(text)
         # Filling slots directly is three times as fast as the constructor of a frozen record.
-        made = list(map(object.__new__, repeat(Span, len(starts))))
+        spans = list(map(object.__new__, repeat(Span, len(starts))))
         for name, values in (("start", starts), ("end", ends)):
-            deque(map(getattr(Span, name).__set__, made, values.tolist()), maxlen=0)
-        return made
+            deque(map(getattr(Span, name).__set__, spans, values.tolist()), maxlen=0)
+        return spans
 
     def count(self, text: str) -> int:
         """Number of words."""
@@ -237,14 +239,16 @@ class WordTokenizer(Tokenizer):
 
     def bounds(self, text: str) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Starts and ends of all words as two arrays: the spans without their records."""
-        classes = _classes()[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)]
+        classes = _character_classes()[
+            np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        ]
         size = len(classes)
         # One position of padding on the left, three on the right: no neighbour is missing.
         kind = np.zeros(size + 4, np.uint8)
         kind[1:-3] = classes
         inside = (kind == _LETTER) | (kind == _DIGIT)
         start_again = kind == _PAIRED
-        _join(kind, inside)
+        _mark_joints(kind, inside)
         inside |= start_again
         start_again[1:] |= start_again[:-1].copy()
         for match in _LEADING.finditer(text):
@@ -283,14 +287,14 @@ def _addresses(text: str) -> Iterator[tuple[int, int]]:
         colon = match.start()
         scheme = next(s for s in _SCHEMES if text.endswith(s, 0, colon))
         begin = colon - len(scheme)
-        whole = not begin or not re.match(r"\w", text[begin - 1])
-        if whole:
+        starts_word = not begin or not re.match(r"\w", text[begin - 1])
+        if starts_word:
             yield begin, match.end()
-        match = _ADDRESS.search(text, match.end() if whole else colon + 1)
+        match = _ADDRESS.search(text, match.end() if starts_word else colon + 1)
 
 
 @cache
-def _classes() -> NDArray[np.uint8]:
+def _character_classes() -> NDArray[np.uint8]:
     """Class of every code point, derived from the patterns above so that both always agree."""
     table = np.zeros(0x110000, np.uint8)
     every = "".join(map(chr, range(_LETTERS_END)))
@@ -308,7 +312,7 @@ def _classes() -> NDArray[np.uint8]:
     return table
 
 
-def _join(kind: NDArray[np.uint8], inside: NDArray[np.bool_]) -> None:
+def _mark_joints(kind: NDArray[np.uint8], inside: NDArray[np.bool_]) -> None:
     """Mark the joining characters between letters as part of a word."""
     letter = inside.copy()
     at = np.flatnonzero(kind >= _JOINT)
@@ -364,19 +368,19 @@ def _words_between(texts: Sequence[str]) -> Iterator[list[str]]:
         yield from map(words, texts)
         return
     starts, ends = WordTokenizer().bounds(joined)
-    found = [joined[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+    all_words = [joined[a:b] for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
     borders = np.cumsum([len(text) + 1 for text in texts])
     first = 0
     for last in np.searchsorted(starts, borders).tolist():
-        yield found[first:last]
+        yield all_words[first:last]
         first = last
 
 
 def fold(text: str) -> str:
     """Text without accents on Latin, Greek and Cyrillic letters; other scripts keep theirs."""
     decomposed = unicodedata.normalize("NFD", text.translate(_LIGATURES))
-    plain = re.sub("[\u0300-\u036f]", "", decomposed)
-    return unicodedata.normalize("NFC", plain)
+    stripped = re.sub("[\u0300-\u036f]", "", decomposed)
+    return unicodedata.normalize("NFC", stripped)
 
 
 def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
@@ -389,9 +393,9 @@ def detect_language(texts: Iterable[str], *, least: int = 30) -> str:
     lists = {name: stop_words(name) for name in LANGUAGES}
     for text in texts:
         for word in words(text[:20_000]):
-            plain = fold(word.casefold())
+            folded = fold(word.casefold())
             for name in LANGUAGES:
-                counts[name] += plain in lists[name]
+                counts[name] += folded in lists[name]
     best, second = sorted(counts.values(), reverse=True)[:2]
     if best < least or best < 1.3 * second:
         return "auto"
@@ -437,14 +441,14 @@ _DIGITS = frozenset("0123456789")
 _CODE_MARKS = frozenset("_:/@.")
 
 
-def _pairs(run: str) -> tuple[str, ...]:
+def _character_pairs(run: str) -> tuple[str, ...]:
     """A run without spaces as overlapping pairs; a lone character as itself."""
     if len(run) == 1:
         return (run,)
     return tuple(run[i : i + 2] for i in range(len(run) - 1))
 
 
-def _parts(word: str) -> list[str]:
+def _word_pieces(word: str) -> list[str]:
     """A word and the pieces under which it is indexed, whole word first, as written."""
     if word.isalpha():
         return [word, *_case_parts(word)]
@@ -462,14 +466,14 @@ def _parts(word: str) -> list[str]:
         return [word, version[1]]
     if "://" in word:
         word = word.partition("://")[2].rstrip("/")
-    found = [word]
+    pieces = [word]
     if "@" in word or "/" in word:
-        found += [p for p in re.split(r"[@/?&=]+", word) if p]
+        pieces += [p for p in re.split(r"[@/?&=]+", word) if p]
     for piece in _SPLIT.split(word):
         if piece and piece != word:
-            found.append(piece)
-        found += _case_parts(piece)
-    return [p for p in found if len(p) > 1 or p == word or p.isdigit()]
+            pieces.append(piece)
+        pieces += _case_parts(piece)
+    return [p for p in pieces if len(p) > 1 or p == word or p.isdigit()]
 
 
 def _case_parts(word: str) -> list[str]:

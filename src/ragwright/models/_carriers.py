@@ -64,8 +64,8 @@ class _ByModel(Handler[Any, Any]):
     def longest_reply(self, request: Any) -> int | None:
         """``max_tokens`` among the parameters of the settings."""
         params = self.models.settings_of(request.model).params
-        found = params.get("max_completion_tokens", params.get("max_tokens"))
-        return found if isinstance(found, int) else None
+        tokens = params.get("max_completion_tokens", params.get("max_tokens"))
+        return tokens if isinstance(tokens, int) else None
 
     def paid(self, request: Any) -> bool:
         """True unless the model is local, free, or served by this machine without a price."""
@@ -94,11 +94,11 @@ class _Remote(_ByModel):
         self._next: dict[str, float] = {}
 
     def chat_model(self, name: str) -> ChatModel:
-        """The model, made once per runner."""
-        found = self._chats.get(name)
-        if found is None:
-            found = self._chats[name] = self.models.chat_model(name, self.connections)
-        return found
+        """The chat model, opened once per runner."""
+        model = self._chats.get(name)
+        if model is None:
+            model = self._chats[name] = self.models.chat_model(name, self.connections)
+        return model
 
     def identity(self, request: Any) -> str:
         """Base address, model and parameters of the settings."""
@@ -156,7 +156,9 @@ class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
         if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
             return await model.chat(request, on_delta)
         async with self.watched(request.model) as heard:
-            return await model.chat(request, None if on_delta is None else _both(heard, on_delta))
+            return await model.chat(
+                request, None if on_delta is None else _resetting_silence(heard, on_delta)
+            )
 
 
 class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
@@ -182,7 +184,7 @@ class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
 
 
 class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
-    """Carries out ``Embed`` by servers."""
+    """Carries out ``Embed`` through servers."""
 
     def __init__(self, models: Models, connections: Connections) -> None:
         super().__init__(models, connections)
@@ -195,8 +197,8 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
 
     def dimensions(self, request: Embed) -> int | None:
         """``dimensions`` of the settings, else of the index; None if both are unknown."""
-        known = self.models.vector_rule(request.model).dimensions
-        return known or self.models.known_dimensions.get(request.model)
+        configured = self.models.vector_rule(request.model).dimensions
+        return configured or self.models.known_dimensions.get(request.model)
 
     async def send(self, request: Embed, on_delta: OnDelta | None = None) -> EmbedReply:
         """One attempt; prefixes put in front, vectors of length 1 where similarity is cosine.
@@ -220,15 +222,15 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
             self._models[name].target.settings.context_window,
             (name, self.models.embed.long_texts),
         )
-        found, usage = await self._models[name].embed(
+        raw, usage = await self._models[name].embed(
             planned.pieces, request.timeout, lambda: self.pace(name)
         )
-        vectors = rule.shaped(found)
-        known = self.models.known_dimensions.get(name, vectors.shape[1])
-        if vectors.shape[1] != known:
+        vectors = rule.shaped(raw)
+        expected = self.models.known_dimensions.get(name, vectors.shape[1])
+        if vectors.shape[1] != expected:
             raise ModelRefusedError(
                 f"{name} sent vectors of length {vectors.shape[1]}; the index holds vectors of "
-                f"length {known} from it",
+                f"length {expected} from it",
                 hint="if this name now stands for another model: ragwright ingest --embed-again",
             )
         (reply,) = planned.pooled(vectors, vectors.shape[1], rule.similarity == "cosine")
@@ -269,17 +271,19 @@ class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
         replies: list[EmbedReply | RagwrightError] = [EmbedReply(_NONE)] * len(requests)
         for (name, _), members in groups.items():
             for index, reply in zip(
-                members, self._group(name, [requests[i] for i in members]), strict=True
+                members, self._embed_group(name, [requests[i] for i in members]), strict=True
             ):
                 replies[index] = reply
         return replies
 
-    def _group(self, name: str, requests: Sequence[Embed]) -> list[EmbedReply | RagwrightError]:
+    def _embed_group(
+        self, name: str, requests: Sequence[Embed]
+    ) -> list[EmbedReply | RagwrightError]:
         try:
             embedder = self.models.embedder(name)
             assert embedder is not None, "the route sends servers elsewhere"
             rule = self.models.vector_rule(name)
-            found = embed_texts(
+            results = embed_texts(
                 embedder,
                 [request.texts for request in requests],
                 rule.prefixes.of(requests[0].role),
@@ -288,18 +292,18 @@ class LocalEmbedHandler(_ReadsOnly, BatchHandler[Embed, EmbedReply]):
             )
         except RagwrightError as error:
             return [error] * len(requests)
-        return [v if isinstance(v, RagwrightError) else EmbedReply(v) for v in found]
+        return [v if isinstance(v, RagwrightError) else EmbedReply(v) for v in results]
 
 
 class RemoteRerankHandler(_ReadsOnly, _Remote, SendHandler[Rerank, RerankReply]):
-    """Carries out ``Rerank`` by servers."""
+    """Carries out ``Rerank`` through servers."""
 
     def __init__(self, models: Models, connections: Connections) -> None:
         super().__init__(models, connections)
         self._models: dict[str, ServerReranker] = {}
 
     def model(self, name: str) -> ServerReranker:
-        """The model, made once per runner."""
+        """The reranker, opened once per runner."""
         if name not in self._models:
             self._models[name] = ServerReranker(self.models.target(name), self.connections)
         return self._models[name]
@@ -320,7 +324,7 @@ class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
     """Carries out ``Rerank`` by local rerankers, off the loop."""
 
     def identity(self, request: Rerank) -> str:
-        """The reranker's own."""
+        """The reranker's own identity."""
         return self.models.reranker_identity(request.model)
 
     def durable(self, request: Rerank) -> bool:
@@ -329,9 +333,9 @@ class LocalRerankHandler(_ReadsOnly, BatchHandler[Rerank, RerankReply]):
 
     def carry(self, requests: Sequence[Rerank]) -> Sequence[RerankReply | RagwrightError]:
         """Replies in order, one score per passage."""
-        return [self._one(request) for request in requests]
+        return [self._rerank_reply(request) for request in requests]
 
-    def _one(self, request: Rerank) -> RerankReply | RagwrightError:
+    def _rerank_reply(self, request: Rerank) -> RerankReply | RagwrightError:
         try:
             reranker = self.models.reranker(request.model)
             scores = tuple(float(s) for s in reranker.score(request.query, request.passages))
@@ -370,8 +374,8 @@ def model_handlers(models: Models) -> Mapping[type, AnyHandler | Callable[[Any],
     }
 
 
-def _both(heard: Heard, on_delta: OnDelta) -> OnDelta:
-    """Pass a piece on, and reset the silence timer."""
+def _resetting_silence(heard: Heard, on_delta: OnDelta) -> OnDelta:
+    """Pass a piece on and reset the silence timer."""
 
     def delta(piece: str) -> None:
         heard()

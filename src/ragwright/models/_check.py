@@ -31,11 +31,13 @@ def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
     """
     try:
         if not models.is_local(name):
-            return asyncio.run(_ask(models, name, timeout))
-        own = models.backend(name)
-        embedder = models.embedder(name) if own is None or isinstance(own, Embedder) else None
+            return asyncio.run(_check_server(models, name, timeout))
+        backend = models.backend(name)
+        embedder = (
+            models.embedder(name) if backend is None or isinstance(backend, Embedder) else None
+        )
         if embedder is None:
-            return Finding(name, "ok", f"{type(own).__name__}, a custom back end")
+            return Finding(name, "ok", f"{type(backend).__name__}, a custom back end")
         width = embedder.embed_batch(["word"]).shape[1]
         window = "without a limit" if embedder.window is None else f"{embedder.window} tokens"
         return Finding(name, "ok", f"local, {width} dimensions, window {window}")
@@ -43,20 +45,20 @@ def check_model(models: Models, name: str, timeout: float = 10.0) -> Finding:
         return Finding(name, "error", str(error))
 
 
-async def _ask(models: Models, name: str, timeout: float) -> Finding:
+async def _check_server(models: Models, name: str, timeout: float) -> Finding:
     target = models.target(name)
     connections = Connections()
     try:
-        found = await OpenAIServer(target, connections).models(timeout)
+        names = await OpenAIServer(target, connections).models(timeout)
     except ModelRefusedError:
         return Finding(name, "warning", f"{target.base} answers, but has no list of models")
     finally:
         await connections.aclose()
-    wanted = target.name.name
-    if wanted in found or f"{wanted}:latest" in found or f"models/{wanted}" in found:
+    model = target.name.name
+    if model in names or f"{model}:latest" in names or f"models/{model}" in names:
         return Finding(name, "ok", f"{target.base} has it")
     return Finding(
         name,
         "warning",
-        f"{target.base} answers, but does not list {wanted!r} (it lists {listed(found, 5)})",
+        f"{target.base} answers, but does not list {model!r} (it lists {listed(names, 5)})",
     )

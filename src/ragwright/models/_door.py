@@ -1,4 +1,4 @@
-"""Limits and cleaning of what a model server sends.
+"""Limit and clean what a model server sends.
 
 Servers are not trusted. What they send is counted while it is read, parsed without deep recursion,
 converted to text that UTF-8 can encode, and the key is masked in it, before the rest of ragwright
@@ -44,16 +44,16 @@ def bounded(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
     """
 
     async def hook(response: httpx2.Response) -> None:
-        response.aiter_bytes = partial(_counted, response.aiter_bytes, limit)  # type: ignore[method-assign, assignment]
+        response.aiter_bytes = partial(_limited_pieces, response.aiter_bytes, limit)  # type: ignore[method-assign, assignment]
 
     return hook
 
 
-async def _counted(
-    read: Callable[[int | None], AsyncIterator[bytes]], limit: int, chunk_size: int | None = None
+async def _limited_pieces(
+    pieces: Callable[[int | None], AsyncIterator[bytes]], limit: int, chunk_size: int | None = None
 ) -> AsyncIterator[bytes]:
     size = 0
-    async for piece in read(chunk_size):
+    async for piece in pieces(chunk_size):
         size += len(piece)
         if size > limit:
             raise TooLargeError(limit)
@@ -70,21 +70,21 @@ def read_json(raw: bytes | str, key: str = "") -> Any:
         data = json.loads(raw)
         # Only these can introduce either; most replies have none and are not traversed.
         escaped = "\\u" if isinstance(raw, str) else b"\\u"
-        sent = key if isinstance(raw, str) else key.encode()
-        if escaped in raw or (key and sent in raw):  # type: ignore[operator]
-            data = _cleaned(data, key)
+        secret = key if isinstance(raw, str) else key.encode()
+        if escaped in raw or (key and secret in raw):  # type: ignore[operator]
+            data = _clean_value(data, key)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
     return data
 
 
-def _cleaned(value: Any, key: str) -> Any:
+def _clean_value(value: Any, key: str) -> Any:
     if isinstance(value, str):
         return clean_text(value, key)
     if isinstance(value, list):
-        return [_cleaned(item, key) for item in value]
+        return [_clean_value(item, key) for item in value]
     if isinstance(value, dict):
-        return {clean_text(name, key): _cleaned(item, key) for name, item in value.items()}
+        return {clean_text(name, key): _clean_value(item, key) for name, item in value.items()}
     return value
 
 
@@ -96,7 +96,7 @@ def clean_text(text: str, key: str = "") -> str:
 
 
 class CleanStream:
-    """The same for a text in pieces: what may be half of a match waits for the next piece.
+    """Cleans a text that arrives in pieces; what may be half of a match waits for the next piece.
 
     Args:
         key: The key that was sent to the server, empty for none.
@@ -114,11 +114,11 @@ class CleanStream:
         if not self._key:
             return text
         text = text.replace(self._key, _MASK)
-        held = 0 if last else self._begun(text)
-        self._held = text[len(text) - held :]
-        return text[: len(text) - held]
+        pending = 0 if last else self._key_prefix_length(text)
+        self._held = text[len(text) - pending :]
+        return text[: len(text) - pending]
 
-    def _begun(self, text: str) -> int:
+    def _key_prefix_length(self, text: str) -> int:
         """Number of characters at the end that may be the start of the key."""
         longest = min(len(text), len(self._key) - 1)
         return next((n for n in range(longest, 0, -1) if text.endswith(self._key[:n])), 0)
@@ -131,17 +131,17 @@ def masked(message: str, key: str) -> str:
     with what follows, plain or in base 64.
     """
     message = clean_text(message)
-    return _pattern(key).sub(_MASK, message) if key else message
+    return _key_pattern(key).sub(_MASK, message) if key else message
 
 
 @lru_cache(maxsize=64)
-def _pattern(key: str) -> re.Pattern[str]:
+def _key_pattern(key: str) -> re.Pattern[str]:
     if len(key) < _SHORTEST_KEY:
         return re.compile(re.escape(key))
-    begun = [key[: max(_SHORTEST_KEY, len(key) // 2)]]
-    coded = base64.b64encode(key.encode()).decode()
-    begun.append(coded[: max(_SHORTEST_KEY, len(coded) // 2)])
-    return re.compile(rf"(?:{'|'.join(map(re.escape, begun))})[\w+/=.~-]*")
+    starts = [key[: max(_SHORTEST_KEY, len(key) // 2)]]
+    encoded = base64.b64encode(key.encode()).decode()
+    starts.append(encoded[: max(_SHORTEST_KEY, len(encoded) // 2)])
+    return re.compile(rf"(?:{'|'.join(map(re.escape, starts))})[\w+/=.~-]*")
 
 
 def token_usage(found: Any, prompt_characters: int, reply_characters: int) -> tuple[Usage, str]:
@@ -153,7 +153,7 @@ def token_usage(found: Any, prompt_characters: int, reply_characters: int) -> tu
     usage = found if isinstance(found, dict) else {}
     estimates = ((prompt_characters + 3) // 4, (reply_characters + 3) // 4)
     counts: list[int] = []
-    wrong = []
+    impossible = []
     for name, estimate in zip(("prompt_tokens", "completion_tokens"), estimates, strict=True):
         value = usage.get(name)
         if type(value) is int and 0 <= value <= MOST_TOKENS:
@@ -161,6 +161,8 @@ def token_usage(found: Any, prompt_characters: int, reply_characters: int) -> tu
             continue
         counts.append(estimate)
         if value is not None:
-            wrong.append(name)
-    note = f"the server's {' and '.join(wrong)} cannot be right: estimated" if wrong else ""
+            impossible.append(name)
+    note = (
+        f"the server's {' and '.join(impossible)} cannot be right: estimated" if impossible else ""
+    )
     return Usage(1, counts[0], counts[1]), note

@@ -143,17 +143,17 @@ def settle_rule(
 
     ``names`` are what the model is called, tried in order against the known families.
     """
-    known = next((p for p in map(family_prefixes, names) if p is not None), None)
-    own = found.prefixes if found.prefixes != Prefixes() else known or Prefixes()
-    query = _first(options.query_prefix, settings.query_prefix, own.query)
-    passage = _first(options.passage_prefix, settings.passage_prefix, own.passage)
+    family = next((p for p in map(family_prefixes, names) if p is not None), None)
+    defaults = found.prefixes if found.prefixes != Prefixes() else family or Prefixes()
+    query = _first_set(options.query_prefix, settings.query_prefix, defaults.query)
+    passage = _first_set(options.passage_prefix, settings.passage_prefix, defaults.passage)
     pooling: Pooling = options.pooling or settings.pooling or found.pooling
     similarity: Similarity = options.similarity or settings.similarity or found.similarity
     dimensions = options.dimensions or settings.dimensions or found.dimensions
     return VectorRule(Prefixes(query, passage), pooling, similarity, dimensions)
 
 
-def _first(*values: str | None) -> str:
+def _first_set(*values: str | None) -> str:
     return next((v for v in values if v is not None), "")
 
 
@@ -162,13 +162,13 @@ SHORTEST, LONGEST = 1e-6, 1e6
 
 
 def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
-    """Why vectors are useless for search; empty if they are not.
+    """The reason why vectors are useless for search; empty if they are usable.
 
     Args:
         vectors: Shape (texts, dimensions), before they are brought to float32.
     """
-    norms = _norms(vectors)
-    wrong = norms[~_usable(norms)]
+    norms = _row_norms(vectors)
+    wrong = norms[~_in_norm_range(norms)]
     if not len(wrong):
         return ""
     if np.isnan(wrong).any():
@@ -179,15 +179,15 @@ def vector_fault(vectors: NDArray[np.floating[Any]]) -> str:
 
 
 def usable_vectors(vectors: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
-    """For each row whether it can be searched with (see :func:`vector_fault`)."""
-    return _usable(_norms(vectors))
+    """One flag per row: True if it can be searched with (see :func:`vector_fault`)."""
+    return _in_norm_range(_row_norms(vectors))
 
 
-def _usable(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _in_norm_range(norms: NDArray[np.float64]) -> NDArray[np.bool_]:
     return (norms >= SHORTEST) & (norms <= LONGEST)
 
 
-def _norms(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def _row_norms(vectors: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """Euclidean length of each row; NaN where a number of it is not finite."""
     finite = np.isfinite(vectors).all(axis=1)
     wide = np.abs(np.where(finite[:, None], vectors, 0.0).astype(np.float64))
@@ -239,19 +239,19 @@ class Planned:
 
     def pooled(self, vectors: Matrix, width: int, normalise: bool) -> list[Matrix | RagwrightError]:
         """Vectors of the texts, from those of the pieces: shape (texts, width) a request."""
-        done: list[Matrix | RagwrightError] = []
+        results: list[Matrix | RagwrightError] = []
         place = 0
         for counts in self.counts:
             if isinstance(counts, RagwrightError):
-                done.append(counts)
+                results.append(counts)
                 continue
             rows = np.zeros((len(counts), width), np.float32)
             for row, count in enumerate(counts):
                 part = vectors[place : place + count]
                 place += count
-                rows[row] = part[0] if count == 1 else _mean(part, normalise)
-            done.append(rows)
-        return done
+                rows[row] = part[0] if count == 1 else _pooled_mean(part, normalise)
+            results.append(rows)
+        return results
 
 
 def plan_windows(
@@ -281,7 +281,7 @@ def plan_windows(
         counts: list[int] = []
         try:
             for text in texts:
-                windows = _windows(text, tokenizer, room, long_texts, name)
+                windows = _text_windows(text, tokenizer, room, long_texts, name)
                 mine += [prefix + window for window in windows]
                 counts.append(len(windows))
         except RagwrightError as error:
@@ -307,12 +307,12 @@ class RoughTokenizer(Tokenizer):
         return [Span(*match.span()) for match in self._TOKEN.finditer(text)]
 
 
-def _mean(part: Matrix, normalise: bool) -> Matrix:
+def _pooled_mean(part: Matrix, normalise: bool) -> Matrix:
     mean = part.astype(np.float64).mean(axis=0, keepdims=True).astype(np.float32)
     return np.asarray((unit(mean) if normalise else mean)[0], np.float32)
 
 
-def _windows(
+def _text_windows(
     text: str,
     tokenizer: Tokenizer | None,
     room: int | None,
@@ -329,10 +329,10 @@ def _windows(
             f"a text has {len(spans)} tokens; the window of {model} holds {room}",
             hint="make chunks smaller, or set embed.long_texts: pool",
         )
-    return _cut(text, spans, room, tokenizer)
+    return _even_pieces(text, spans, room, tokenizer)
 
 
-def _cut(text: str, spans: Sequence[Span], room: int, tokenizer: Tokenizer) -> list[str]:
+def _even_pieces(text: str, spans: Sequence[Span], room: int, tokenizer: Tokenizer) -> list[str]:
     """Pieces of about equal numbers of tokens, none above ``room``.
 
     A piece alone may have more tokens than within the text: then it is halved.
@@ -343,9 +343,9 @@ def _cut(text: str, spans: Sequence[Span], room: int, tokenizer: Tokenizer) -> l
     for first, last in pairwise(edges):
         end = spans[last].start if last < len(spans) else len(text)
         piece = text[spans[first].start : end]
-        own = tokenizer.spans(piece)
-        if len(own) > room and len(piece) > 1:
-            pieces += _cut(piece, own, room, tokenizer)
+        piece_spans = tokenizer.spans(piece)
+        if len(piece_spans) > room and len(piece) > 1:
+            pieces += _even_pieces(piece, piece_spans, room, tokenizer)
         else:
             pieces.append(piece)
     return pieces

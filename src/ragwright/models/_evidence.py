@@ -288,17 +288,19 @@ _ROWS = tuple((late_pattern(asked, _I), late_pattern(holds, _I)) for asked, hold
 
 @cache
 def asked_properties(question: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """For each property that a question asks for: its words for it, the pattern of its answers.
+    """For each property that a question asks for: the asking words and the pattern of its answers.
 
     What stands between is not among them: *the nut* of *how much does the nut weigh*.
     """
-    found = ((asked.search(question), holds) for asked, holds in _ROWS)
-    return tuple((_ends(match[0].split()), holds) for match, holds in found if match)
+    matches = ((asking.search(question), holds) for asking, holds in _ROWS)
+    return tuple((_outer_words(match[0].split()), holds) for match, holds in matches if match)
 
 
-def _ends(told: list[str]) -> str:
+def _outer_words(asking_words: list[str]) -> str:
     """The words that ask: the first two and the last one of a longer match."""
-    return " ".join(told if len(told) <= 3 else [*told[:2], told[-1]])
+    return " ".join(
+        asking_words if len(asking_words) <= 3 else [*asking_words[:2], asking_words[-1]]
+    )
 
 
 _COUNTED = late_pattern(
@@ -324,5 +326,5 @@ _POINTS_BACK = late_pattern(
 
 
 def points_back(sentence: str) -> bool:
-    """True where a sentence holds a word that stands for what was named before."""
+    """True where a sentence refers back with a word such as *it* or *they*."""
     return bool(_POINTS_BACK.search(sentence))

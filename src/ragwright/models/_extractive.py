@@ -132,9 +132,9 @@ def names_subject(question: str, heading: str) -> bool:
     It holds half of the question's terms, and one of its codes if it has any.
     """
     terms = list(dict.fromkeys(_ANALYZER.query_tokens(subject(question))))
-    held = set(_ANALYZER.tokens(heading)).intersection(terms)
+    shared = set(_ANALYZER.tokens(heading)).intersection(terms)
     codes = {t for t in terms if is_code(t) and not within(t, terms)}
-    return bool(terms) and 2 * len(held) >= len(terms) and (not codes or bool(codes & held))
+    return bool(terms) and 2 * len(shared) >= len(terms) and (not codes or bool(codes & shared))
 
 
 def asks_same(question: str, heading: str) -> bool:
@@ -142,8 +142,8 @@ def asks_same(question: str, heading: str) -> bool:
     if not heading.rstrip().endswith("?"):
         return False
     terms = set(_ANALYZER.query_tokens(question))
-    held = terms.intersection(_ANALYZER.tokens(heading))
-    return bool(terms) and len(held) >= NAMED * len(terms)
+    shared = terms.intersection(_ANALYZER.tokens(heading))
+    return bool(terms) and len(shared) >= NAMED * len(terms)
 
 
 class ExtractiveReranker(Reranker):
@@ -167,29 +167,29 @@ class ExtractiveReranker(Reranker):
         """One score per passage, 0 to 1, rounded to 6 digits."""
         if not passages:
             return []
-        units, asked = self._read(query, passages)
+        units, parsed = self._read_request(query, passages)
         weights = np.array([_WEIGHTS[name] for name in FEATURES])
-        logits = _columns(units, asked) @ weights - unsupported(units, asked)
+        logits = _feature_columns(units, parsed) @ weights - unsupported(units, parsed)
         best = int(np.argmax(np.round(logits, 6)))
-        if for_facts(asked):
-            plain = _bm25(units, asked.terms, asked.weights)[best]
-            logits = _SCALE * logits + _PLAIN * np.log1p(plain) + _BIAS
+        if for_facts(parsed):
+            best_bm25 = _unit_bm25(units, parsed.terms, parsed.weights)[best]
+            logits = _SCALE * logits + _PLAIN * np.log1p(best_bm25) + _BIAS
         if denies(query) and not denies(units[best].text):
             logits -= _DENIED
         return [round(float(s), 6) for s in 1 / (1 + np.exp(-logits))]
 
     def features(self, query: str, passages: Sequence[str]) -> NDArray[np.float64]:
         """Feature matrix, shape (passages, len(FEATURES)); all values within about -2..2."""
-        return _columns(*self._read(query, passages))
+        return _feature_columns(*self._read_request(query, passages))
 
-    def _read(self, query: str, passages: Sequence[str]) -> tuple[list[Unit], Asked]:
-        analyzer = self._analyzer(query, passages)
+    def _read_request(self, query: str, passages: Sequence[str]) -> tuple[list[Unit], Asked]:
+        analyzer = self._analyzer_for(query, passages)
         # Sentences of a section share their heading.
         above = cache(lambda heading: frozenset(analyzer.tokens(heading)))
         units = [read_unit(analyzer, p, number, above) for number, p in enumerate(passages)]
         return units, read_question(analyzer, query, units)
 
-    def _analyzer(self, query: str, passages: Sequence[str]) -> Analyzer:
+    def _analyzer_for(self, query: str, passages: Sequence[str]) -> Analyzer:
         """The analyzer for the language of a request, detected from its passages."""
         sample = [query, *(p.partition(MARK)[0] for p in passages[:12])]
         language = detect_language(sample, least=5)
@@ -198,117 +198,125 @@ class ExtractiveReranker(Reranker):
         return self._analyzers[language]
 
 
-def _columns(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
-    columns = {**_overlap(units, asked), **_shape(units, asked)}
+def _feature_columns(units: Sequence[Unit], question: Asked) -> NDArray[np.float64]:
+    columns = {**_overlap_features(units, question), **_shape_features(units, question)}
     columns["bias"] = np.ones(len(units))
     return np.column_stack([columns[name] for name in FEATURES])
 
 
-def _overlap(units: Sequence[Unit], asked: Asked) -> dict[str, NDArray[np.float64]]:
+def _overlap_features(units: Sequence[Unit], question: Asked) -> dict[str, NDArray[np.float64]]:
     """Features of the positions of the question's words."""
-    shape = (len(units), len(asked.terms))
-    total = float(asked.weights.sum()) or 1.0
-    share = asked.weights / total
-    held = np.array([[holds(u.held, t) for t in asked.terms] for u in units]).reshape(shape)
-    head = np.array([[float(t in u.heading) for t in asked.terms] for u in units]).reshape(shape)
-    for which, pattern in asked.properties:  # other words for what is asked hold it too
-        said = [bool(which) and bool(pattern.search(u.text)) for u in units]
-        held[np.ix_(np.flatnonzero(said), np.array(which, dtype=np.int64))] = 1.0
+    shape = (len(units), len(question.terms))
+    total = float(question.weights.sum()) or 1.0
+    share = question.weights / total
+    held = np.array([[holds(u.held, t) for t in question.terms] for u in units]).reshape(shape)
+    head = np.array([[float(t in u.heading) for t in question.terms] for u in units]).reshape(shape)
+    for numbers, pattern in question.properties:  # other words for what is asked hold it too
+        matches = [bool(numbers) and bool(pattern.search(u.text)) for u in units]
+        held[np.ix_(np.flatnonzero(matches), np.array(numbers, dtype=np.int64))] = 1.0
     names_of = [u.chunk for u in units]
     order = {name: i for i, name in enumerate(dict.fromkeys(names_of))}
     group = np.array([order[name] for name in names_of])
     before = np.zeros(shape)
-    same = (group[1:] == group[:-1])[:, None]
-    before[1:] = held[:-1] * same
+    same_chunk = (group[1:] == group[:-1])[:, None]
+    before[1:] = held[:-1] * same_chunk
     chunk = np.zeros((len(order), shape[1]))
     np.maximum.at(chunk, group, np.maximum(held, head))
     around = chunk[group]
-    coverage, whole = held @ share, around @ share
+    coverage, chunk_coverage = held @ share, around @ share
     anywhere = around.max(axis=0, initial=0.0)
     return {
         "coverage": coverage,
         "relative": coverage / (coverage.max() or 1.0),
         "before": np.maximum(before - held, 0) @ share,
-        "chunk_relative": whole / (whole.max() or 1.0),
+        "chunk_relative": chunk_coverage / (chunk_coverage.max() or 1.0),
         "heading": np.maximum(head - held, 0) @ share,
         "absent": np.full(len(units), float((1 - anywhere) @ share)),
-        "names_missing": _missing(around, asked.weights, asked.named),
-        "numbers_missing": _missing(around, asked.weights, asked.numeric),
-        "focus": 1 - _missing(held, asked.weights, asked.focus) if asked.focus else coverage * 0,
-        "rank": _rank_share(units, group, asked),
+        "names_missing": _missing_weight(around, question.weights, question.named),
+        "numbers_missing": _missing_weight(around, question.weights, question.numeric),
+        "focus": 1 - _missing_weight(held, question.weights, question.focus)
+        if question.focus
+        else coverage * 0,
+        "rank": _rank_share(units, group, question),
     }
 
 
 def _rank_share(
-    units: Sequence[Unit], group: NDArray[np.int64], asked: Asked
+    units: Sequence[Unit], group: NDArray[np.int64], question: Asked
 ) -> NDArray[np.float64]:
     """1 for the best passage, less for further ones; half of the difference for definitions and
     steps, since the fitted weight is that of questions for facts.
     """
-    places = np.array([u.place - 1 if u.place else at for u, at in zip(units, group, strict=True)])
+    places = np.array(
+        [u.place - 1 if u.place else rank for u, rank in zip(units, group, strict=True)]
+    )
     share: NDArray[np.float64] = 1.0 / (1.0 + places * np.array([u.ranked for u in units]))
-    return share if for_facts(asked) else (1.0 + share) / 2
+    return share if for_facts(question) else (1.0 + share) / 2
 
 
-def _shape(units: Sequence[Unit], asked: Asked) -> dict[str, NDArray[np.float64]]:
+def _shape_features(units: Sequence[Unit], question: Asked) -> dict[str, NDArray[np.float64]]:
     """Features of the kind of sentence and of the kind of answer it could hold."""
-    kind = asked.kind
-    plain = _bm25(units, asked.terms, asked.weights)
+    kind = question.kind
+    bm25 = _unit_bm25(units, question.terms, question.weights)
     strict = kind not in {"manner", "other"}
-    offered = np.array([strict and offers(kind, u.text, asked.words) for u in units], float)
+    offered = np.array([strict and offers(kind, u.text, question.words) for u in units], float)
     columns = {name: offered * (kind == name) for name in ("time", "number", "reason", "name")}
     defines = np.zeros(len(units))
     if kind == "definition":
-        defined = [_definition(u.text, asked.thing) for u in units]
-        opens = np.array([_opens_with(u.tokens, asked.terms) for u in units], float)
-        loose = _LOOSELY if asked.thing else 1.0
+        defined = [_definition_score(u.text, question.thing) for u in units]
+        opens = np.array([_opens_with(u.tokens, question.terms) for u in units], float)
+        loose = _LOOSELY if question.thing else 1.0
         defines = np.maximum(loose * offered * opens, defined)
     return columns | {
         "no_kind": strict - offered,
-        "no_date": (strict - offered) * (kind == "time" and asked.insists),
-        "no_person": (strict - offered) * (kind == "person" and asked.insists),
+        "no_date": (strict - offered) * (kind == "time" and question.insists),
+        "no_person": (strict - offered) * (kind == "person" and question.insists),
         "definition": defines,
-        "lead": _named_above(units, asked, lead=True)
+        "lead": _named_above(units, question, lead=True)
         * np.array([1.0 if kind == "definition" or u.asks else 0.5 for u in units]),
-        "steps": _steps(units, asked),
-        "pairs": np.array([_pairs(u.tokens, asked.terms) for u in units]),
-        "bm25": plain / (plain.max() or 1.0),
+        "steps": _step_marks(units, question),
+        "pairs": np.array([_near_pairs(u.tokens, question.terms) for u in units]),
+        "bm25": bm25 / (bm25.max() or 1.0),
         "length": np.array([min(len(u.tokens), 40) / 40 for u in units]),
         "question": np.array([float(u.text.rstrip("»\"' ").endswith("?")) for u in units]),
     }
 
 
-def _definition(text: str, thing: str) -> float:
-    """How far a sentence says what a thing is: most where it writes out the abbreviation."""
+def _definition_score(text: str, thing: str) -> float:
+    """How clearly a sentence defines a thing: most where it writes out the abbreviation."""
     if expands(text, thing):
         return _EXPANDS
     return _DEFINES * says_what_is(text, thing)
 
 
-def _missing(
-    around: NDArray[np.float64], weights: NDArray[np.float64], which: list[int]
+def _missing_weight(
+    around: NDArray[np.float64], weights: NDArray[np.float64], numbers: list[int]
 ) -> NDArray[np.float64]:
     """Share of the weight of some terms that neither sentence nor context holds."""
-    if not which:
+    if not numbers:
         return np.zeros(len(around))
-    share: NDArray[np.float64] = (1 - around[:, which]) @ weights[which] / weights[which].sum()
+    share: NDArray[np.float64] = (
+        (1 - around[:, numbers]) @ weights[numbers] / weights[numbers].sum()
+    )
     return share
 
 
-def _pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
+def _near_pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
     """Share of neighbouring question terms that are within three words of each other."""
-    held = set(terms).intersection(tokens)
-    if len(held) < 2:
+    present = set(terms).intersection(tokens)
+    if len(present) < 2:
         return 0.0
-    where: dict[str, list[int]] = {term: [] for term in terms}
+    positions: dict[str, list[int]] = {term: [] for term in terms}
     for i, token in enumerate(tokens):
-        if token in held:
-            where[token].append(i)
-    near = sum(any(abs(i - j) <= 3 for i in where[a] for j in where[b]) for a, b in pairwise(terms))
+        if token in present:
+            positions[token].append(i)
+    near = sum(
+        any(abs(i - j) <= 3 for i in positions[a] for j in positions[b]) for a, b in pairwise(terms)
+    )
     return near / (len(terms) - 1)
 
 
-def _named_above(units: Sequence[Unit], asked: Asked, *, lead: bool) -> NDArray[np.float64]:
+def _named_above(units: Sequence[Unit], question: Asked, *, lead: bool) -> NDArray[np.float64]:
     """How far the heading above a sentence names what a question asks about, 0 to 1.
 
     The weighted share of the question's terms in the heading, 0 if that is under one half or holds
@@ -317,43 +325,46 @@ def _named_above(units: Sequence[Unit], asked: Asked, *, lead: bool) -> NDArray[
 
     Args:
         units: The sentences.
-        asked: The question.
+        question: The question.
         lead: Only the heading that a sentence opens counts; else all headings above it, for
             questions that ask for steps.
     """
     marks = np.zeros(len(units))
-    fitting = asked.steps or (lead and asked.kind == "definition")
-    total = float(asked.weights.sum()) or 1.0
+    fitting = question.steps or (lead and question.kind == "definition")
+    total = float(question.weights.sum()) or 1.0
     for i, unit in enumerate(units):
         if not (fitting or (lead and unit.asks)):
             continue
         least = 0.5 if fitting else NAMED
         above = unit.opens if lead else unit.heading
-        named = [j for j, term in enumerate(asked.terms) if term in above]
-        share = float(asked.weights[named].sum()) / total
-        if share < least or (asked.codes and not set(asked.codes) & set(named)):
+        shared = [j for j, term in enumerate(question.terms) if term in above]
+        share = float(question.weights[shared].sum()) / total
+        if share < least or (question.codes and not set(question.codes) & set(shared)):
             continue
-        exact = 1.0 if asked.codes else 0.5 + 0.5 * len(named) / len(above)
+        exact = 1.0 if question.codes else 0.5 + 0.5 * len(shared) / len(above)
         marks[i] = share * exact
     return marks
 
 
-def _steps(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
-    """For a question for steps: what is to be done, where it or its heading names the task.
+def _step_marks(units: Sequence[Unit], question: Asked) -> NDArray[np.float64]:
+    """Marks for a question for steps: sentences with an instruction whose task they or their
+    heading name.
 
     A sentence that says it resolves something counts twice for a question about a code.
     """
-    if not asked.steps:
+    if not question.steps:
         return np.zeros(len(units))
-    marks = _named_above(units, asked, lead=False)
-    total = float(asked.weights.sum()) or 1.0
+    marks = _named_above(units, question, lead=False)
+    total = float(question.weights.sum()) or 1.0
     for i, unit in enumerate(units):
         if unit.acts:
-            own = sum(float(asked.weights[j]) for j, t in enumerate(asked.terms) if t in unit.held)
-            marks[i] = max(marks[i], own / total if own >= NAMED * total else 0.0)
+            held_weight = sum(
+                float(question.weights[j]) for j, t in enumerate(question.terms) if t in unit.held
+            )
+            marks[i] = max(marks[i], held_weight / total if held_weight >= NAMED * total else 0.0)
         else:
             marks[i] = 0.0
-    if asked.codes:
+    if question.codes:
         marks *= [2.0 if remedies(unit.text) else 1.0 for unit in units]
     return marks
 
@@ -363,23 +374,23 @@ def _opens_with(tokens: Sequence[str], terms: Sequence[str]) -> bool:
     return any(t in tokens[: len(terms) + 2] for t in terms)
 
 
-def _bm25(
+def _unit_bm25(
     units: Sequence[Unit], terms: Sequence[str], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """BM25 of the sentences."""
-    return _plain_bm25([unit.tokens for unit in units], terms, weights)
+    return _token_bm25([unit.tokens for unit in units], terms, weights)
 
 
-def _plain_bm25(
+def _token_bm25(
     texts: Sequence[Sequence[str]], terms: Sequence[str], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """BM25 (k1 1.2, b 0.75) of texts given as tokens."""
     mean = sum(map(len, texts)) / max(len(texts), 1) or 1.0
     scores = np.zeros(len(texts))
-    wanted = set(terms)
+    term_set = set(terms)
     for i, tokens in enumerate(texts):
         norm = 1.2 * (0.25 + 0.75 * len(tokens) / mean)
-        counts = Counter(token for token in tokens if token in wanted)
+        counts = Counter(token for token in tokens if token in term_set)
         for term, weight in zip(terms, weights, strict=True):
             if term in counts:
                 scores[i] += weight * counts[term] * 2.2 / (counts[term] + norm)

@@ -62,46 +62,52 @@ class Complaint:
 
     @classmethod
     def of(cls, data: Any) -> Complaint:
-        """The same, of a body already parsed."""
+        """Read an error body that is parsed already."""
         if isinstance(data, list) and data:
             data = data[0]
         if not isinstance(data, dict):
-            return cls(_shown(data))
+            return cls(_value_text(data))
         error = data.get("error", data)
         if not isinstance(error, dict):
             error = {**data, "message": error}
         message = error.get("message") or error.get("detail") or data.get("detail") or ""
         detail = message.get("detail") if isinstance(message, dict) else message
-        param = _shown(error.get("param") or "")
+        param = _value_text(error.get("param") or "")
         if isinstance(detail, list) and detail and isinstance(detail[0], dict):
             first = detail[0]
-            found = first.get("loc")
-            found = found if isinstance(found, list) else []
-            places = [str(p) for p in found if isinstance(p, str | int) and p != "body"]
+            loc = first.get("loc")
+            loc = loc if isinstance(loc, list) else []
+            places = [str(p) for p in loc if isinstance(p, str | int) and p != "body"]
             param = param or (places[0] if places else "")
-            said = f"{_shown(first.get('type', ''))}: {_shown(first.get('msg', ''))}"
-            message = f"{said} ({'.'.join(places)})"
+            reason = f"{_value_text(first.get('type', ''))}: {_value_text(first.get('msg', ''))}"
+            message = f"{reason} ({'.'.join(places)})"
         code = error.get("code") or data.get("error_code") or error.get("type") or ""
-        text = message if isinstance(message, str) else _shown(message)
-        return cls(text[:_LONGEST], _shown(code), param)
+        text = message if isinstance(message, str) else _value_text(message)
+        return cls(text[:_LONGEST], _value_text(code), param)
 
-    def rejects(self, sent: Collection[str]) -> str | None:
-        """The parameter that the server does not know, None if it is another fault."""
+    def rejects(self, parameters: Collection[str]) -> str | None:
+        """The parameter that the server does not know; None for another fault."""
         text = f"{self.code} {self.message}"
         if not _UNSUPPORTED.search(text) or _TOO_LONG.search(text):
             return None
-        named = re.split(r"[.\[]", self.param.removeprefix("body."))[0] if self.param else ""
-        if named in sent:
-            return named
-        found = [(match.start(), name) for name in sent if (match := _mention(name, self.message))]
-        if found:
-            return min(found)[1]
-        if "response_format" in sent and re.search(r"json[_ ]schema|structured", self.message):
+        parameter = re.split(r"[.\[]", self.param.removeprefix("body."))[0] if self.param else ""
+        if parameter in parameters:
+            return parameter
+        mentions = [
+            (match.start(), name)
+            for name in parameters
+            if (match := _parameter_mention(name, self.message))
+        ]
+        if mentions:
+            return min(mentions)[1]
+        if "response_format" in parameters and re.search(
+            r"json[_ ]schema|structured", self.message
+        ):
             return "response_format"
         return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     """A value of an error body as text: other types as JSON, if possible."""
     if isinstance(value, str):
         return value[:_LONGEST]
@@ -111,7 +117,7 @@ def _shown(value: Any) -> str:
         return ""
 
 
-def _mention(name: str, message: str) -> re.Match[str] | None:
+def _parameter_mention(name: str, message: str) -> re.Match[str] | None:
     if name in _PLAIN_WORDS:
         pattern = (
             rf"['\"`]{name}['\"`]|(?:supplied: |parameter |argument |field |property ){name}\b"
@@ -135,50 +141,54 @@ def failure(
     401 and 403 mean the key; 429 (and 503 with a time to retry) the rate, unless the account is out
     of money; 408 a timeout; 5xx and 409 the server's state; everything else is a rejected request.
     """
-    said = f": {complaint.message}" if complaint.message else ""
-    what = f"{model} answered {status}{said}"
+    detail = f": {complaint.message}" if complaint.message else ""
+    problem = f"{model} answered {status}{detail}"
     code = complaint.code.lower()
     if status in {401, 403}:
         name = key_env or "the key's variable"
         return MissingKeyError(
-            f"{model} rejects the key ({status}){said}",
+            f"{model} rejects the key ({status}){detail}",
             where=where,
             hint=f"check {name} in the environment, and what the account may use",
         )
     if code in _BROKE or status == 402 or (status == 429 and "insufficient" in code):
         return ModelRefusedError(
-            what, where=where, hint="the account has no money or quota left; waiting will not help"
+            problem,
+            where=where,
+            hint="the account has no money or quota left; waiting will not help",
         )
-    wait = _wait(headers)
+    wait = _seconds_to_wait(headers)
     if status == 429 or (status == 503 and wait is not None):
         return RateLimitedError(
-            what, where=where, hint="lower concurrency under models:", retry_after=wait
+            problem, where=where, hint="lower concurrency under models:", retry_after=wait
         )
     if status == 408:
-        return ModelTimeoutError(what, where=where)
+        return ModelTimeoutError(problem, where=where)
     if status >= 500 or status in {409, 425}:
-        return ModelUnavailableError(what, where=where, hint="the server failed; try again later")
+        return ModelUnavailableError(
+            problem, where=where, hint="the server failed; try again later"
+        )
     text = f"{complaint.code} {complaint.message}".lower()
     if "context" in text and ("length" in text or "window" in text or "exceed" in text):
         advice = "shorten the prompt: fewer or smaller chunks (top_k, chunk size)"
-        return PromptTooLongError(what, where=where, hint=advice)
-    return ModelRefusedError(what, where=where, hint=_advice(status, text))
+        return PromptTooLongError(problem, where=where, hint=advice)
+    return ModelRefusedError(problem, where=where, hint=_refusal_hint(status, text))
 
 
-def _advice(status: int, text: str) -> str:
+def _refusal_hint(status: int, text: str) -> str:
     if status == 404 or ("model" in text and "exist" in text):
         return "check the model's name and the base address"
     return "the server rejects this request; see its message"
 
 
-def _wait(headers: Mapping[str, str]) -> float | None:
+def _seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     """Seconds a server asks to wait, by ``retry-after-ms`` or ``Retry-After``; else None."""
-    found = {name.lower(): value for name, value in headers.items()}
+    lowered = {name.lower(): value for name, value in headers.items()}
     with suppress(ValueError):
-        seconds = float(found.get("retry-after-ms", "")) / 1000
+        seconds = float(lowered.get("retry-after-ms", "")) / 1000
         if math.isfinite(seconds):
             return max(0.0, seconds)
-    return retry_after(found.get("retry-after"))
+    return retry_after(lowered.get("retry-after"))
 
 
 def bad_reply(model: str, where: str, problem: str, hint: str = "") -> ModelReplyError:

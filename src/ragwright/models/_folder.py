@@ -56,29 +56,29 @@ class ModelFolder:
             raise ConfigError(
                 "no such model folder", where=str(path), hint="write onnx:FOLDER or st:FOLDER"
             )
-        config = _json(path / "config.json")
-        modules = _json(path / "modules.json")
+        config = _json_file(path / "config.json")
+        modules = _json_file(path / "modules.json")
         entries = modules if isinstance(modules, list) else []
         kinds = [str(m.get("type", "")).rpartition(".")[2] for m in entries]
         places = {kind: str(m.get("path", "")) for kind, m in zip(kinds, entries, strict=True)}
-        pooling = _json(path / places.get("Pooling", "1_Pooling") / "config.json")
-        settings = _json(path / "config_sentence_transformers.json")
+        pooling = _json_file(path / places.get("Pooling", "1_Pooling") / "config.json")
+        settings = _json_file(path / "config_sentence_transformers.json")
         rule = VectorRule(
-            _prompts(settings.get("prompts") or {}),
-            _pooling(pooling, path),
+            _prefixes_of(settings.get("prompts") or {}),
+            _folder_pooling(pooling, path),
             "dot" if settings.get("similarity_fn_name") == "dot" else "cosine",
         )
         names = (*folder_names(path), str(config.get("_name_or_path") or ""))
         layers = tuple(kind for kind in kinds if kind not in _LAYERS)
-        own = config.get("sentence_transformers") or {}
+        own_settings = config.get("sentence_transformers") or {}
         older = config.get("sbert_ce_default_activation_function")
-        function = str(own.get("activation_fn") or older or "Sigmoid")
+        function = str(own_settings.get("activation_fn") or older or "Sigmoid")
         sigmoid = not function.endswith("Identity")
-        return cls(path, names, rule, _window(path, config), layers, sigmoid)
+        return cls(path, names, rule, _folder_window(path, config), layers, sigmoid)
 
 
 def folder_names(path: Path) -> tuple[str, ...]:
-    """What a model in a folder is called; in the hub's cache by its name on the hub."""
+    """The names of a model in a folder: in the hub's cache its name on the hub."""
     repo = path.parent.parent.name
     if path.parent.name == "snapshots" and repo.startswith("models--"):
         return (repo.removeprefix("models--").replace("--", "/"),)
@@ -86,22 +86,23 @@ def folder_names(path: Path) -> tuple[str, ...]:
 
 
 def local_engine(path: Path) -> Literal["onnx", "static", "st"]:
-    """What opens a folder: onnxruntime where it holds ONNX, model2vec, or sentence-transformers.
+    """The engine that opens a folder: onnxruntime where it holds ONNX, model2vec, or
+    sentence-transformers.
 
     Raises:
         ConfigError: A damaged file.
     """
     if any((path / file).is_file() for file in ("onnx/model.onnx", "model.onnx")):
         return "onnx"
-    modules = _json(path / "modules.json")
+    modules = _json_file(path / "modules.json")
     kinds = [str(m.get("type", "")) for m in modules] if isinstance(modules, list) else []
     if any(kind.endswith("StaticEmbedding") for kind in kinds):
         return "static"
-    return "static" if _json(path / "config.json").get("model_type") == "model2vec" else "st"
+    return "static" if _json_file(path / "config.json").get("model_type") == "model2vec" else "st"
 
 
 def transformer_folder(path: Path, what: str) -> Path:
-    """Where a model's folder holds its transformer: itself, or the folder of that layer.
+    """The folder that holds a model's transformer: its own, or that of the layer.
 
     Args:
         path: The folder, as transformers or sentence-transformers writes it.
@@ -116,7 +117,7 @@ def transformer_folder(path: Path, what: str) -> Path:
             where=str(path),
             hint="name the folder of a transformer, for example of all-MiniLM-L6-v2",
         )
-    modules = _json(path / "modules.json")
+    modules = _json_file(path / "modules.json")
     layers = [str(m.get("path", "")) for m in modules] if isinstance(modules, list) else []
     for place in ("", *layers[:1]):
         if (path / place / "config.json").is_file():
@@ -129,7 +130,7 @@ def transformer_folder(path: Path, what: str) -> Path:
     )
 
 
-def _json(path: Path) -> Any:
+def _json_file(path: Path) -> Any:
     if not path.is_file():
         return {}
     try:
@@ -138,7 +139,7 @@ def _json(path: Path) -> Any:
         raise ConfigError(f"not readable as JSON: {error}", where=str(path)) from error
 
 
-def _prompts(prompts: dict[str, str]) -> Prefixes:
+def _prefixes_of(prompts: dict[str, str]) -> Prefixes:
     query = prompts.get("query") or prompts.get("search_query") or ""
     passage = next(
         (prompts[n] for n in ("passage", "document", "search_document") if prompts.get(n)), ""
@@ -146,7 +147,7 @@ def _prompts(prompts: dict[str, str]) -> Prefixes:
     return Prefixes(query, passage)
 
 
-def _pooling(config: dict[str, Any], path: Path) -> Pooling:
+def _folder_pooling(config: dict[str, Any], path: Path) -> Pooling:
     mode = config.get("pooling_mode")
     if mode is None:
         set_ = [
@@ -164,11 +165,11 @@ def _pooling(config: dict[str, Any], path: Path) -> Pooling:
     )
 
 
-def _window(path: Path, config: dict[str, Any]) -> int | None:
+def _folder_window(path: Path, config: dict[str, Any]) -> int | None:
     limits = [
-        _json(path / "sentence_bert_config.json").get("max_seq_length"),
+        _json_file(path / "sentence_bert_config.json").get("max_seq_length"),
         config.get("max_position_embeddings"),
-        _json(path / "tokenizer_config.json").get("model_max_length"),
+        _json_file(path / "tokenizer_config.json").get("model_max_length"),
     ]
     if limits[1] is not None and config.get("model_type") in {
         "roberta",
@@ -176,5 +177,5 @@ def _window(path: Path, config: dict[str, Any]) -> int | None:
         "camembert",
     }:
         limits[1] -= int(config.get("pad_token_id") or 1) + 1  # positions start after padding
-    stated = [int(cast(int, n)) for n in limits if isinstance(n, int | float) and 0 < n < 1e9]
-    return min(stated) if stated else None
+    sizes = [int(cast(int, n)) for n in limits if isinstance(n, int | float) and 0 < n < 1e9]
+    return min(sizes) if sizes else None

@@ -64,7 +64,7 @@ class HubName:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a project uses of a model on the hub.
+    """The files and the revision of a hub model that a project uses.
 
     Attributes:
         revision: The commit, 40 hexadecimal digits.
@@ -105,12 +105,14 @@ class Hub:
         if text not in self._folders:
             name = HubName.parse(text)
             pin = self.pins().get(str(name))
-            found = self._cached(name, pin)
-            self._folders[text] = found if found is not None else self._fetched(name, pin)
+            cached_folder = self._pinned_folder(name, pin)
+            self._folders[text] = (
+                cached_folder if cached_folder is not None else self._fetched_folder(name, pin)
+            )
         return self._folders[text]
 
     def pins(self) -> dict[str, Pin]:
-        """What ``ragwright.lock`` holds, by name on the hub.
+        """The pins in ``ragwright.lock``, by name on the hub.
 
         Raises:
             ConfigError: The file is damaged.
@@ -131,44 +133,44 @@ class Hub:
     def located(self, text: str) -> Path | None:
         """The folder of a model that was fetched before; None where it must be fetched."""
         name = HubName.parse(text)
-        return self._cached(name, self.pins().get(str(name)))
+        return self._pinned_folder(name, self.pins().get(str(name)))
 
-    def _cached(self, name: HubName, pin: Pin | None) -> Path | None:
+    def _pinned_folder(self, name: HubName, pin: Pin | None) -> Path | None:
         """The folder in the cache, where every pinned file is in it."""
         if pin is None:
             return None
-        hub = _library()
+        hub = _hub_library()
         folder = None
         for file in pin.files:
-            found = hub.try_to_load_from_cache(name.repo, file, revision=pin.revision)
-            if not isinstance(found, str):
+            cached_path = hub.try_to_load_from_cache(name.repo, file, revision=pin.revision)
+            if not isinstance(cached_path, str):
                 return None
-            folder = Path(found)
+            folder = Path(cached_path)
             for _ in PurePosixPath(file).parts:
                 folder = folder.parent
         return folder
 
-    def _fetched(self, name: HubName, pin: Pin | None) -> Path:
-        hub = _library()
-        wanted = pin.revision if pin is not None else name.revision or None
-        with _reported(name, pinned=pin is not None):
+    def _fetched_folder(self, name: HubName, pin: Pin | None) -> Path:
+        hub = _hub_library()
+        revision = pin.revision if pin is not None else name.revision or None
+        with _typed_hub_errors(name, pinned=pin is not None):
             try:
-                info = hub.HfApi().model_info(name.repo, revision=wanted, files_metadata=True)
+                info = hub.HfApi().model_info(name.repo, revision=revision, files_metadata=True)
             except Exception as error:
-                if pin is not None or not _unreachable(error):
+                if pin is not None or not _is_unreachable(error):
                     raise
                 return self._newest_cached(hub, name)
             sizes = {s.rfilename: s.size or 0 for s in info.siblings or ()}
             files = pin.files if pin is not None else chosen_files(str(name), list(sizes))
             megabytes = sum(sizes.get(file, 0) for file in files) / 1e6
             log.info("fetching hf:%s: %d files, %.0f MB", name, len(files), megabytes)
-            with _bars(hub):
+            with _terminal_bars(hub):
                 folder = hub.snapshot_download(
                     name.repo, revision=info.sha, allow_patterns=list(files)
                 )
             folder = Path(folder)
-            _verify(folder, {s.rfilename: s.lfs for s in info.siblings or ()}, files)
-        self._pin(name, Pin(str(info.sha), tuple(files)))
+            _verify_hashes(folder, {s.rfilename: s.lfs for s in info.siblings or ()}, files)
+        self._write_pin(name, Pin(str(info.sha), tuple(files)))
         return folder
 
     def _newest_cached(self, hub: Any, name: HubName) -> Path:
@@ -177,11 +179,11 @@ class Hub:
             hub.snapshot_download(name.repo, revision=name.revision or None, local_files_only=True)
         )
         present = [p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()]
-        self._pin(name, Pin(folder.name, chosen_files(str(name), present)))
+        self._write_pin(name, Pin(folder.name, chosen_files(str(name), present)))
         log.info("the hub cannot be reached; hf:%s is used as it is in the cache", name)
         return folder
 
-    def _pin(self, name: HubName, pin: Pin) -> None:
+    def _write_pin(self, name: HubName, pin: Pin) -> None:
         if self.root is None:
             return
         path = self.root / LOCK_FILE
@@ -202,21 +204,21 @@ class Hub:
 
 def cached_models() -> list[tuple[str, int]]:
     """Names and bytes of the models in the hub's cache; empty where there is no cache."""
-    if not _installed("huggingface_hub"):
+    if not _are_installed("huggingface_hub"):
         return []
-    hub = _library()
+    hub = _hub_library()
     try:
-        found = hub.scan_cache_dir()
+        cache_info = hub.scan_cache_dir()
     except (hub.errors.CacheNotFound, OSError):
         return []
-    return sorted((r.repo_id, r.size_on_disk) for r in found.repos if r.repo_type == "model")
+    return sorted((r.repo_id, r.size_on_disk) for r in cache_info.repos if r.repo_type == "model")
 
 
-def _library() -> Any:
+def _hub_library() -> Any:
     """``huggingface_hub``, without the data on this machine that it would send along."""
     hub = require("huggingface_hub", "embed", "an hf: model")
     # Else it fetches a list of programs once a day to name the one that runs it.
-    _constants().HF_HUB_DISABLE_TELEMETRY = True
+    _hub_constants().HF_HUB_DISABLE_TELEMETRY = True
     require("huggingface_hub.errors", "embed", "an hf: model")
     return hub
 
@@ -241,7 +243,9 @@ def chosen_files(name: str, files: Sequence[str]) -> tuple[str, ...]:
     further = any(not _IN_ONNX.fullmatch(layer) for layer in layers)
     onnx = next((file for file in _ONNX if file in files), None)
     torch = [file for file in files if _is_torch(file)]
-    runs = _installed("onnxruntime", "tokenizers") or not _installed("sentence_transformers")
+    runs = _are_installed("onnxruntime", "tokenizers") or not _are_installed(
+        "sentence_transformers"
+    )
     if onnx is not None and not (torch and (further or not runs)):
         weights = [file for file in files if file.startswith(onnx)]
     elif torch:
@@ -263,24 +267,24 @@ def _is_torch(file: str) -> bool:
     return home and _WEIGHTS.fullmatch(path.name) is not None
 
 
-def _installed(*modules: str) -> bool:
+def _are_installed(*modules: str) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
-def _verify(folder: Path, kept: Mapping[str, Any], files: Sequence[str]) -> None:
+def _verify_hashes(folder: Path, stored: Mapping[str, Any], files: Sequence[str]) -> None:
     """Compare large files with the hashes that the hub states; a wrong one is deleted.
 
     Raises:
         ModelError: A file is not what the hub states.
     """
     for file in files:
-        stated = getattr(kept.get(file), "sha256", None)
+        expected = getattr(stored.get(file), "sha256", None)
         path = folder / file
-        if not stated or not path.is_file():
+        if not expected or not path.is_file():
             continue
         with path.open("rb") as opened:
-            found = hashlib.file_digest(opened, "sha256").hexdigest()
-        if found != stated:
+            digest = hashlib.file_digest(opened, "sha256").hexdigest()
+        if digest != expected:
             path.resolve().unlink()
             path.unlink(missing_ok=True)
             raise ModelError(
@@ -291,10 +295,10 @@ def _verify(folder: Path, kept: Mapping[str, Any], files: Sequence[str]) -> None
 
 
 @contextmanager
-def _bars(hub: Any) -> Iterator[None]:
+def _terminal_bars(hub: Any) -> Iterator[None]:
     """Show the hub's progress bars on a terminal alone."""
-    shown = not hub.utils.are_progress_bars_disabled()
-    quiet = shown and not sys.stderr.isatty()
+    enabled = not hub.utils.are_progress_bars_disabled()
+    quiet = enabled and not sys.stderr.isatty()
     if quiet:
         hub.utils.disable_progress_bars()
     try:
@@ -304,58 +308,58 @@ def _bars(hub: Any) -> Iterator[None]:
             hub.utils.enable_progress_bars()
 
 
-def _unreachable(error: BaseException) -> bool:
-    """Whether the hub sent no reply, or one that says that it does not work at present."""
-    return _silent(error) or (_status(error) or 0) >= 500
+def _is_unreachable(error: BaseException) -> bool:
+    """True if the hub sent no reply, or one that says it is out of service."""
+    return _got_no_reply(error) or (_hub_status(error) or 0) >= 500
 
 
-def _constants() -> Any:
-    """What huggingface_hub read from the environment."""
+def _hub_constants() -> Any:
+    """The settings that huggingface_hub read from the environment."""
     return require("huggingface_hub.constants", "embed", "an hf: model")
 
 
-def _silent(error: BaseException) -> bool:
-    """Whether an error means that no reply of the hub arrived."""
-    errors = _library().errors
+def _got_no_reply(error: BaseException) -> bool:
+    """True if an error means that no reply arrived from the hub."""
+    errors = _hub_library().errors
     away = (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError)
     # Errors of the HTTP client that huggingface_hub brings (httpx or its successor).
     kinds = {kind.__name__ for kind in type(error).__mro__}
     return isinstance(error, (*away, ConnectionError, TimeoutError)) or "TransportError" in kinds
 
 
-def _status(error: BaseException) -> int | None:
+def _hub_status(error: BaseException) -> int | None:
     """The HTTP status of an error reply of the hub."""
     response = getattr(error, "response", None)
-    if response is None or not isinstance(error, _library().errors.HfHubHTTPError):
+    if response is None or not isinstance(error, _hub_library().errors.HfHubHTTPError):
         return None
     return int(response.status_code)
 
 
 @contextmanager
-def _reported(name: HubName, *, pinned: bool) -> Iterator[None]:
-    """Errors of huggingface_hub as ours: what happened and what to do."""
+def _typed_hub_errors(name: HubName, *, pinned: bool) -> Iterator[None]:
+    """Turn errors of huggingface_hub into ours: what happened and what to do."""
     try:
         yield
     except RagwrightError:
         raise
     except Exception as error:
-        ours = _ours(error, name, pinned=pinned)
-        if ours is None:
+        typed = _typed_hub_error(error, name, pinned=pinned)
+        if typed is None:
             raise
-        raise ours from error
+        raise typed from error
 
 
-def _ours(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | None:
+def _typed_hub_error(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | None:
     """Our error for one of huggingface_hub or of the disk; None if it is neither."""
-    errors = _library().errors
+    errors = _hub_library().errors
     where = f"hf:{name}"
-    if _silent(error) and _constants().HF_HUB_OFFLINE:
+    if _got_no_reply(error) and _hub_constants().HF_HUB_OFFLINE:
         return ModelError(
             "the model is not in the cache, and HF_HUB_OFFLINE forbids fetching it",
             where=where,
             hint="unset HF_HUB_OFFLINE once; or name a folder: onnx:FOLDER or st:FOLDER",
         )
-    if _silent(error):
+    if _got_no_reply(error):
         return ModelError(
             "the hub cannot be reached, and the model is not in the cache",
             where=where,
@@ -366,13 +370,13 @@ def _ours(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | 
         return MissingKeyError(
             "the model is gated: its owner must grant you access",
             where=where,
-            hint=f"ask for it at {_constants().ENDPOINT}/{name.repo}, then export HF_TOKEN=…",
+            hint=f"ask for it at {_hub_constants().ENDPOINT}/{name.repo}, then export HF_TOKEN=…",
         )
     if isinstance(error, errors.RevisionNotFoundError):
         if pinned:
-            what = "the hub no longer has the pinned revision"
+            problem = "the hub no longer has the pinned revision"
             hint = f"delete its entry in {LOCK_FILE} to pin the newest revision"
-            return ConfigError(what, where=where, hint=hint)
+            return ConfigError(problem, where=where, hint=hint)
         return ConfigError("no such revision", where=where, hint="check the part after @")
     if isinstance(error, errors.RepositoryNotFoundError):
         return ConfigError(
@@ -381,7 +385,7 @@ def _ours(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | 
             hint="check the name (ORG/NAME); for a private model export HF_TOKEN=…",
         )
     if isinstance(error, errors.HfHubHTTPError):
-        return _refused(_status(error), where)
+        return _refused_by_hub(_hub_status(error), where)
     if isinstance(error, OSError):
         return ModelError(
             f"the model cannot be stored: {error.strerror or error}",
@@ -391,7 +395,7 @@ def _ours(error: Exception, name: HubName, *, pinned: bool) -> RagwrightError | 
     return None
 
 
-def _refused(status: int | None, where: str) -> RagwrightError:
+def _refused_by_hub(status: int | None, where: str) -> RagwrightError:
     if status in {401, 403}:
         return MissingKeyError(
             f"the hub refuses access ({status})",

@@ -17,7 +17,7 @@ Heard: TypeAlias = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class TimeLimits:
-    """How long a server may be silent; a whole reply has no limit.
+    """Limits on a server's silence; a whole reply has no limit.
 
     Attributes:
         connect: Seconds to connect.
@@ -68,18 +68,18 @@ class Queue:
         self._sent = 0
 
     def enter(self, now: float) -> int:
-        """A call is sent; returns its number."""
+        """Register a call that is being sent; returns its number."""
         self._sent += 1
         self._waiting[self._sent] = now
         self._most = max(self._most, len(self._waiting))
         return self._sent
 
     def heard(self, number: int, now: float) -> None:
-        """A piece came for this call."""
+        """Record that a piece came for this call."""
         self._waiting.pop(number, None)
-        for other in self._waiting:
-            if other + self._most > number:
-                self._waiting[other] = now
+        for waiting in self._waiting:
+            if waiting + self._most > number:
+                self._waiting[waiting] = now
 
     def since(self, number: int) -> float:
         """Since when the server has been silent for this call."""
@@ -149,14 +149,14 @@ def _too_late(
 ) -> ModelTimeoutError:
     """The error for the limit that was exceeded; ``total`` is None if it was another."""
     if total is not None:
-        what, key = f"{model} did not reply within {total:g} s", "timeout"
+        problem, key = f"{model} did not reply within {total:g} s", "timeout"
     elif pieces:
-        what = f"{model} broke off: silent for {limits.silence:g} s after {pieces} pieces"
+        problem = f"{model} broke off: silent for {limits.silence:g} s after {pieces} pieces"
         key = "silence_timeout"
     else:
-        what, key = f"{model} sent nothing for {limits.first_piece:g} s", "first_piece_timeout"
+        problem, key = f"{model} sent nothing for {limits.first_piece:g} s", "first_piece_timeout"
     return ModelTimeoutError(
-        f"{what} ({key})",
+        f"{problem} ({key})",
         where=where or None,
         hint=f"raise {key} under models: (or budget: for all models), or lower concurrency",
     )

@@ -226,8 +226,10 @@ class Directory:
 
     def names(self) -> list[str]:
         """Providers that a name may start with, sorted."""
-        own = [name for name, entry in self.settings.items() if ":" not in name and entry.base]
-        return sorted({*PROVIDERS, *own})
+        configured = [
+            name for name, entry in self.settings.items() if ":" not in name and entry.base
+        ]
+        return sorted({*PROVIDERS, *configured})
 
     def find(self, text: str) -> Target:
         """The target of a name.
@@ -239,29 +241,29 @@ class Directory:
         name = ModelName.parse(text)
         entry = self.settings.get(text, ModelSettings())
         group = self.settings.get(name.provider, ModelSettings()) if name.provider else entry
-        settings = _merge(group, entry)
+        settings = _merged_settings(group, entry)
         if settings.backend:
             return Target(name, "object", settings, free=settings.price_in is None)
         provider = PROVIDERS.get(name.provider, Provider())
-        own = entry.base or name.base or group.base
-        base = _fill(own or provider.base, text).rstrip("/")
+        own_base = entry.base or name.base or group.base
+        base = _filled_address(own_base or provider.base, text).rstrip("/")
         if base:
             _check_address(base, text)
         if not base and provider.kind == "server":
-            raise self._unknown(name)
+            raise self._unknown_provider(name)
         # A provider's key must only be sent to the provider's own address.
-        key_env = settings.key_env or ("" if own else provider.key_env)
+        key_env = settings.key_env or ("" if own_base else provider.key_env)
         target = Target(name, provider.kind, settings, base, key_env)
         unpriced = settings.price_in is None and settings.price_out is None
-        here = provider.kind != "server" or target.local or (provider.free and not own)
+        here = provider.kind != "server" or target.local or (provider.free and not own_base)
         return replace(target, free=unpriced and here)
 
-    def _unknown(self, name: ModelName) -> ConfigError:
+    def _unknown_provider(self, name: ModelName) -> ConfigError:
         near = difflib.get_close_matches(name.provider, self.names(), n=3, cutoff=0.5)
-        known = ", ".join(near or self.names())
+        choices = ", ".join(near or self.names())
         return ConfigError(
             f"unknown provider {name.provider!r} in {name.text!r}",
-            hint=(f"did you mean {known}? " if near else f"known are {known}; ")
+            hint=(f"did you mean {choices}? " if near else f"known are {choices}; ")
             + f"or give it a base address: models: {{{name.provider}: {{base: https://…/v1}}}}",
         )
 
@@ -279,7 +281,7 @@ _MAKERS = (
 
 
 def _with_provider(text: str) -> str:
-    """What to write in place of a name that lacks its provider."""
+    """The name to write in place of one that lacks its provider."""
     for provider, beginnings in _MAKERS:
         if provider in PROVIDERS and text.lower().startswith(beginnings):
             return f"did you mean {provider}:{text}? A model is written provider:name"
@@ -289,15 +291,15 @@ def _with_provider(text: str) -> str:
     )
 
 
-def _merge(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
+def _merged_settings(group: ModelSettings, entry: ModelSettings) -> ModelSettings:
     """Settings of a model, completed by its provider's."""
     if group is entry:
         return entry
     default = ModelSettings()
     chosen = {}
     for key in ModelSettings.__dataclass_fields__:
-        own = getattr(entry, key)
-        chosen[key] = own if own != getattr(default, key) else getattr(group, key)
+        value = getattr(entry, key)
+        chosen[key] = value if value != getattr(default, key) else getattr(group, key)
     chosen["params"] = {**group.params, **entry.params}
     return ModelSettings(**chosen)
 
@@ -321,7 +323,7 @@ def _check_address(base: str, where: str) -> None:
         )
 
 
-def _fill(base: str, text: str) -> str:
+def _filled_address(base: str, text: str) -> str:
     """The address with its environment variable replaced (a workspace, a resource, a region)."""
     if "{" not in base:
         return base

@@ -54,7 +54,7 @@ class OnnxEmbedder(RuledEmbedder):
         )
         self.threads = options.threads
         self._inputs = [i.name for i in self._session.get_inputs()]
-        self._output, self._pooled = _output(self._session.get_outputs(), self.folder, file)
+        self._output, self._pooled = _output_of(self._session.get_outputs(), self.folder, file)
         weights = [file_hash(f) for f in sorted(file.parent.glob(f"{file.stem}.onnx*"))]
         tokens = file_hash(home / "tokenizer.json")
         window = self.folder.window
@@ -68,26 +68,26 @@ class OnnxEmbedder(RuledEmbedder):
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors of texts run one by one, ``threads`` of them side by side."""
         if self.threads == 1 or len(texts) == 1:
-            return np.stack([self._one(text) for text in texts])
+            return np.stack([self._embed_text(text) for text in texts])
         with ThreadPoolExecutor(self.threads) as pool:
-            return np.stack(list(pool.map(self._one, texts)))
+            return np.stack(list(pool.map(self._embed_text, texts)))
 
     def tokenizer(self) -> HFTokenizer:
         """The model's own tokenizer."""
         return self._tokenizer
 
-    def _one(self, text: str) -> NDArray[np.float32]:
+    def _embed_text(self, text: str) -> NDArray[np.float32]:
         ids, types = self._tokenizer.ids(text)
         self.check(len(ids) - self._tokenizer.specials)
-        given = {
+        inputs = {
             "input_ids": ids,
             "attention_mask": [1] * len(ids),
             "token_type_ids": types,
             "position_ids": range(len(ids)),
         }
-        feed = {name: np.array([given[name]], np.int64) for name in self._inputs}
-        found: NDArray[np.float32] = self._session.run([self._output], feed)[0]
-        vector = found[0] if self._pooled else pooled(found[0], self.rule.pooling)
+        feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
+        output: NDArray[np.float32] = self._session.run([self._output], feed)[0]
+        vector = output[0] if self._pooled else pooled(output[0], self.rule.pooling)
         return np.asarray(vector, np.float32)
 
 
@@ -115,7 +115,7 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
     ort = require("onnxruntime", "embed", "an onnx: model")
     path = Path(folder).expanduser()
     file = path if path.suffix == ".onnx" else _onnx_file(path)
-    session = _session(ort, file)
+    session = _open_session(ort, file)
     unknown = {i.name for i in session.get_inputs()} - _INPUTS
     if unknown:
         raise ConfigError(
@@ -123,10 +123,10 @@ def open_onnx(folder: str | Path) -> tuple[Path, Path, Any]:
             where=str(file),
             hint="export it as a text encoder",
         )
-    return (_home(file) if path.suffix == ".onnx" else path), file, session
+    return (_tokenizer_folder(file) if path.suffix == ".onnx" else path), file, session
 
 
-def _session(ort: Any, file: Path) -> Any:
+def _open_session(ort: Any, file: Path) -> Any:
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
@@ -138,7 +138,7 @@ def _session(ort: Any, file: Path) -> Any:
         raise ConfigError(f"the ONNX file cannot be opened: {error}", where=str(file)) from error
 
 
-def _output(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple[str, bool]:
+def _output_of(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple[str, bool]:
     """Name of the output to read, and whether it is already one vector per text."""
     by_name = {o.name: o for o in outputs}
     if folder.layers:
@@ -159,7 +159,7 @@ def _output(outputs: Sequence[Any], folder: ModelFolder, file: Path) -> tuple[st
     return first.name, len(first.shape) == 2
 
 
-def _home(file: Path) -> Path:
+def _tokenizer_folder(file: Path) -> Path:
     """The folder that holds the tokenizer: the file's own, or the one above ``onnx/``."""
     parent = file.parent
     return parent if (parent / "tokenizer.json").is_file() else parent.parent
@@ -169,14 +169,14 @@ def _onnx_file(folder: Path) -> Path:
     for candidate in (folder / "model.onnx", folder / "onnx" / "model.onnx"):
         if candidate.is_file():
             return candidate
-    found = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
-    if len(found) == 1:
-        return found[0]
-    if found:
+    files = sorted([*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")])
+    if len(files) == 1:
+        return files[0]
+    if files:
         raise ConfigError(
-            f"several ONNX files: {', '.join(f.name for f in found)}",
+            f"several ONNX files: {', '.join(f.name for f in files)}",
             where=str(folder),
-            hint=f"name one, for example onnx:{found[0]}",
+            hint=f"name one, for example onnx:{files[0]}",
         )
     raise ConfigError(
         "the folder holds no ONNX file",

@@ -64,19 +64,19 @@ class OnnxReranker(Reranker):
     def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         """Scores of queries with passages that fit the window beside them."""
         if self._threads == 1 or len(pairs) == 1:
-            return [self._one(pair) for pair in pairs]
+            return [self._pair_score(pair) for pair in pairs]
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(self._one, pairs))
+            return list(pool.map(self._pair_score, pairs))
 
-    def _one(self, pair: tuple[str, str]) -> float:
+    def _pair_score(self, pair: tuple[str, str]) -> float:
         ids, types = self._tokenizer.pair_ids(*pair)
-        given = {
+        inputs = {
             "input_ids": ids,
             "attention_mask": [1] * len(ids),
             "token_type_ids": types,
             "position_ids": range(len(ids)),
         }
-        feed = {name: np.array([given[name]], np.int64) for name in self._inputs}
+        feed = {name: np.array([inputs[name]], np.int64) for name in self._inputs}
         logit = float(self._session.run([self._output], feed)[0][0][0])
         if not self._sigmoid:
             return logit

@@ -72,25 +72,25 @@ class OpenAIChat(ChatModel):
             ModelError: Typed by what may be done about it; a stream that ends without a
                 finish reason is a ModelReplyError.
         """
-        body = self._body(request.params)
+        body = self._request_body(request.params)
         body["messages"] = [{"role": m.role, "content": m.content} for m in request.messages]
         if request.schema:
             body["response_format"] = response_format(request.schema)
         if on_delta is None:
             data, changed = await self._server.send("/chat/completions", body, request.timeout)
         else:
-            data, changed = await self._stream(body, request.timeout, on_delta)
-        choice = self._choice(data)
-        message = self._message(choice)
-        text = _text(message.get("content"))
-        refused = not text and message.get("refusal")
-        asked = sum(len(m.content) for m in request.messages)
-        usage, note = token_usage(data.get("usage"), asked, len(text))
+            data, changed = await self._streamed_reply(body, request.timeout, on_delta)
+        choice = self._first_choice(data)
+        message = self._choice_message(choice)
+        text = _content_text(message.get("content"))
+        refusal = not text and message.get("refusal")
+        prompt_length = sum(len(m.content) for m in request.messages)
+        usage, note = token_usage(data.get("usage"), prompt_length, len(text))
         return ChatReply(
             text,
             usage=usage,
-            finish="content_filter" if refused else _finish(choice),
-            model=self._model(data),
+            finish="content_filter" if refusal else _finish_reason(choice),
+            model=self._reported_model(data),
             dropped=tuple(name for name in changed if name not in _OWN),
             notes=(note,) if note else (),
             extra=json.dumps(extra) if isinstance(extra := data.get("ragwright"), dict) else "",
@@ -102,13 +102,13 @@ class OpenAIChat(ChatModel):
         ``tokens`` leaves out those for which the server gives no log-probability (the first
         one of an echoed prompt).
         """
-        body = self._body(request.params)
+        body = self._request_body(request.params)
         body["prompt"] = request.prompt
         if request.logprobs is not None:
             body["logprobs"] = request.logprobs
         data, changed = await self._server.send("/completions", body, request.timeout)
-        choice = self._choice(data)
-        text = _text(choice.get("text"))
+        choice = self._first_choice(data)
+        text = _content_text(choice.get("text"))
         try:
             tokens = _token_logprobs(choice)
         except (TypeError, ValueError, OverflowError) as error:
@@ -116,8 +116,8 @@ class OpenAIChat(ChatModel):
         return CompleteReply(
             text,
             usage=token_usage(data.get("usage"), len(request.prompt), len(text))[0],
-            finish=_finish(choice),
-            model=self._model(data),
+            finish=_finish_reason(choice),
+            model=self._reported_model(data),
             dropped=tuple(name for name in changed if name not in _OWN),
             tokens=tokens,
         )
@@ -127,27 +127,27 @@ class OpenAIChat(ChatModel):
         if self._own:
             await self._connections.aclose()
 
-    def _body(self, params: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    def _request_body(self, params: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         return {"model": self.target.name.name, **self.target.settings.params, **dict(params)}
 
-    def _choice(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        choice = _first(data.get("choices"))
+    def _first_choice(self, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        choice = _choice_zero(data.get("choices"))
         if choice is None:
             raise self._server.bad_reply("sent a reply without choices")
         return choice
 
-    def _message(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _choice_message(self, choice: Mapping[str, Any]) -> Mapping[str, Any]:
         message = choice.get("message")
         if not isinstance(message, dict):
             raise self._server.bad_reply("sent a choice without a message")
         return message
 
-    def _model(self, data: Mapping[str, Any]) -> str:
+    def _reported_model(self, data: Mapping[str, Any]) -> str:
         """The model that the server reports; the requested one if that is not a name."""
-        found = data.get("model")
-        return found if isinstance(found, str) and found else self.target.name.name
+        name = data.get("model")
+        return name if isinstance(name, str) and name else self.target.name.name
 
-    async def _stream(
+    async def _streamed_reply(
         self, body: dict[str, Any], timeout: float | None, on_delta: OnDelta
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The streamed reply, assembled like one that was not streamed."""
@@ -171,18 +171,20 @@ class OpenAIChat(ChatModel):
                     data = self._server.parse(
                         await self._server.read(response, heard), response.headers
                     )
-                    on_delta(_text(self._message(self._choice(data)).get("content")))
+                    on_delta(
+                        _content_text(self._choice_message(self._first_choice(data)).get("content"))
+                    )
                     return data
-                return await self._gathered(stream, on_delta, heard)
+                return await self._joined_stream(stream, on_delta, heard)
             finally:
                 await stream.close()
 
         return await self._server.attempt(call, body, timeout)
 
-    async def _gathered(self, stream: Any, on_delta: OnDelta, heard: Heard) -> dict[str, Any]:
+    async def _joined_stream(self, stream: Any, on_delta: OnDelta, heard: Heard) -> dict[str, Any]:
         pieces: list[str] = []
         finish: Any = None
-        whole: dict[str, Any] = {}
+        reply: dict[str, Any] = {}
         clean = CleanStream(self.target.key())
 
         def hand_on(text: str) -> None:
@@ -194,30 +196,30 @@ class OpenAIChat(ChatModel):
             heard()
             if not isinstance(chunk, dict):
                 raise self._server.bad_reply("streamed a non-object")
-            whole["model"] = chunk.get("model") or whole.get("model")
-            whole["usage"] = chunk.get("usage") or whole.get("usage")
-            choice = self._streamed(chunk.get("choices"))
+            reply["model"] = chunk.get("model") or reply.get("model")
+            reply["usage"] = chunk.get("usage") or reply.get("usage")
+            choice = self._event_choice(chunk.get("choices"))
             if choice is not None:
                 delta = choice.get("delta") or {}
                 if not isinstance(delta, dict):
                     raise self._server.bad_reply("streamed a delta that is not an object")
-                hand_on(clean.feed(_text(delta.get("content"))))
+                hand_on(clean.feed(_content_text(delta.get("content"))))
                 finish = choice.get("finish_reason") or finish
         if not finish:
             raise self._server.bad_reply("cut its stream off")
         hand_on(clean.feed("", last=True))
-        if isinstance(whole.get("model"), str):
-            whole["model"] = clean_text(whole["model"], self.target.key())
+        if isinstance(reply.get("model"), str):
+            reply["model"] = clean_text(reply["model"], self.target.key())
         message = {"content": "".join(pieces)}
-        return {**whole, "choices": [{"message": message, "finish_reason": finish}]}
+        return {**reply, "choices": [{"message": message, "finish_reason": finish}]}
 
-    def _streamed(self, choices: Any) -> Mapping[str, Any] | None:
+    def _event_choice(self, choices: Any) -> Mapping[str, Any] | None:
         """The choice of an event, None if it has none (an event with token counts only)."""
         if not choices:
             return None
-        if not isinstance(choices, list) or not all(isinstance(one, dict) for one in choices):
+        if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise self._server.bad_reply("streamed choices that are not objects")
-        return _first(choices)
+        return _choice_zero(choices)
 
 
 class OpenAIEmbeddings:
@@ -252,30 +254,32 @@ class OpenAIEmbeddings:
             ModelError: Any other failure of the server.
         """
         size = self.target.settings.batch_size or EMBED_BATCH
-        done: list[tuple[tuple[str, ...], _Part]] = []
+        batches: list[tuple[tuple[str, ...], _Part]] = []
         try:
             for start in range(0, len(texts), size):
                 part = tuple(texts[start : start + size])
-                found = self._kept.pop(part, None)
-                if found is None:
+                batch = self._kept.pop(part, None)
+                if batch is None:
                     if before is not None:
                         await before()
-                    found = await self._call(part, timeout)
-                done.append((part, found))
+                    batch = await self._embed_batch(part, timeout)
+                batches.append((part, batch))
         except BaseException:  # after a stop or a time limit, too, there may be paid vectors
-            self._kept.update(done)
+            self._kept.update(batches)
             for part in list(self._kept)[:-KEPT_PARTS]:
                 del self._kept[part]
             raise
-        parts = [vectors for _, (vectors, _) in done]
-        usage = sum((used for _, (_, used) in done), Usage())
+        parts = [vectors for _, (vectors, _) in batches]
+        usage = sum((used for _, (_, used) in batches), Usage())
         if not parts:
             return np.zeros((0, self.target.settings.dimensions or 0), np.float32), usage
         if len({part.shape[1] for part in parts}) > 1:
-            raise self._bad("sent vectors of unequal length")
+            raise self._bad_vectors("sent vectors of unequal length")
         return np.concatenate(parts), usage
 
-    async def _call(self, texts: Sequence[str], timeout: float | None) -> tuple[Matrix, Usage]:
+    async def _embed_batch(
+        self, texts: Sequence[str], timeout: float | None
+    ) -> tuple[Matrix, Usage]:
         settings = self.target.settings
         body: dict[str, Any] = {
             "model": self.target.name.name,
@@ -286,7 +290,7 @@ class OpenAIEmbeddings:
         if settings.dimensions:
             body["dimensions"] = settings.dimensions
         data, _ = await self._server.send("/embeddings", body, timeout)
-        vectors = self._vectors(data.get("data"), texts)
+        vectors = self._checked_vectors(data.get("data"), texts)
         if settings.dimensions and vectors.shape[1] != settings.dimensions:
             raise ModelRefusedError(
                 f"{self._server.model} sent vectors of length {vectors.shape[1]} "
@@ -296,23 +300,25 @@ class OpenAIEmbeddings:
             )
         return vectors, token_usage(data.get("usage"), sum(map(len, texts)), 0)[0]
 
-    def _vectors(self, entries: Any, texts: Sequence[str]) -> Matrix:
-        found = entries if isinstance(entries, list) else []
-        if len(found) != len(texts):
-            raise self._bad(f"sent {len(found)} vectors for {counted(len(texts), 'text')}")
+    def _checked_vectors(self, entries: Any, texts: Sequence[str]) -> Matrix:
+        listed_entries = entries if isinstance(entries, list) else []
+        if len(listed_entries) != len(texts):
+            raise self._bad_vectors(
+                f"sent {len(listed_entries)} vectors for {counted(len(texts), 'text')}"
+            )
         try:
-            rows = in_order(found, len(texts))
-            vectors = np.stack([_row(entry["embedding"]) for entry in rows])
+            rows = in_order(listed_entries, len(texts))
+            vectors = np.stack([_vector_of(entry["embedding"]) for entry in rows])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._bad(f"sent vectors that cannot be read: {error}") from None
+            raise self._bad_vectors(f"sent vectors that cannot be read: {error}") from None
         # For a text without a letter or digit zeros are acceptable.
         worded = np.array([any(map(str.isalnum, text)) for text in texts], np.bool_)
-        judged = vectors[worded | ~np.isfinite(vectors).all(axis=1)]
-        if fault := vector_fault(judged) or _one_for_all(vectors, texts):
-            raise self._bad(f"sent {fault}")
+        checked_rows = vectors[worded | ~np.isfinite(vectors).all(axis=1)]
+        if fault := vector_fault(checked_rows) or _one_for_all(vectors, texts):
+            raise self._bad_vectors(f"sent {fault}")
         return vectors.astype(np.float32)
 
-    def _bad(self, problem: str) -> ModelReplyError:
+    def _bad_vectors(self, problem: str) -> ModelReplyError:
         return self._server.bad_reply(problem)
 
 
@@ -335,7 +341,7 @@ def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
     return [entry for _, entry in sorted(zip(indices, entries, strict=True), key=itemgetter(0))]
 
 
-def _row(value: Any) -> NDArray[np.float64]:
+def _vector_of(value: Any) -> NDArray[np.float64]:
     """One vector of a reply: base 64 of float32, or a list of numbers.
 
     Raises:
@@ -370,13 +376,13 @@ def response_format(schema: str) -> Mapping[str, Any]:
     parsed = json.loads(schema)
     name = parsed.get("title", "reply") if isinstance(parsed, dict) else "reply"
     name = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)[:64] or "reply"
-    described = {"name": name, "schema": parsed, "strict": _closed(parsed)}
+    described = {"name": name, "schema": parsed, "strict": _is_closed(parsed)}
     return {"type": "json_schema", "json_schema": described}
 
 
-def _closed(schema: Any) -> bool:
+def _is_closed(schema: Any) -> bool:
     if isinstance(schema, list):
-        return all(_closed(part) for part in schema)
+        return all(_is_closed(part) for part in schema)
     if not isinstance(schema, dict):
         return True
     properties = schema.get("properties")
@@ -385,16 +391,16 @@ def _closed(schema: Any) -> bool:
             return False
         if set(schema.get("required", ())) != set(properties or ()):
             return False
-    return all(_closed(part) for part in schema.values())
+    return all(_is_closed(part) for part in schema.values())
 
 
-def _first(choices: Any) -> Mapping[str, Any] | None:
+def _choice_zero(choices: Any) -> Mapping[str, Any] | None:
     """The choice with the index 0, which servers may omit; None if there is none."""
-    found = choices if isinstance(choices, list) else []
-    return next((c for c in found if isinstance(c, dict) and not c.get("index")), None)
+    choice_list = choices if isinstance(choices, list) else []
+    return next((c for c in choice_list if isinstance(c, dict) and not c.get("index")), None)
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     """Text of a content: a string, null, or parts, of which the text parts are joined."""
     if isinstance(content, list):
         parts = [p for p in content if isinstance(p, dict) and p.get("type", "text") == "text"]
@@ -402,17 +408,17 @@ def _text(content: Any) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _finish(choice: Mapping[str, Any]) -> str:
-    found = choice.get("finish_reason")
-    reason = found.lower() if isinstance(found, str) and found else "stop"
+def _finish_reason(choice: Mapping[str, Any]) -> str:
+    stated = choice.get("finish_reason")
+    reason = stated.lower() if isinstance(stated, str) and stated else "stop"
     return _FINISH.get(reason, reason)
 
 
 def _token_logprobs(choice: Mapping[str, Any]) -> tuple[tuple[str, float], ...]:
-    found = choice.get("logprobs")
-    if not isinstance(found, dict):
+    logprobs = choice.get("logprobs")
+    if not isinstance(logprobs, dict):
         return ()
-    pairs = zip(found.get("tokens") or (), found.get("token_logprobs") or (), strict=False)
+    pairs = zip(logprobs.get("tokens") or (), logprobs.get("token_logprobs") or (), strict=False)
     tokens = tuple((str(token), float(score)) for token, score in pairs if score is not None)
     if any(math.isnan(score) for _, score in tokens):
         raise ValueError("NaN")

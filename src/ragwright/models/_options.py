@@ -81,7 +81,7 @@ class EmbedOptions:
 
 @dataclass(frozen=True, slots=True)
 class AnalyzerOptions:
-    """How text becomes words; any change requires a new index."""
+    """The settings that turn text into words; any change requires a new index."""
 
     language: str = option(
         "auto", "Language: auto, en, fr, de, es, it, pt, nl, or none.", when="index"
@@ -100,9 +100,9 @@ class AnalyzerOptions:
         """Refuse an unknown language and a negative weight."""
         if self.title_weight < 0:
             raise ConfigError(f"title_weight must be 0 or more, not {self.title_weight}")
-        known = ("auto", *LANGUAGES, "none")
-        if self.language not in known:
+        languages = ("auto", *LANGUAGES, "none")
+        if self.language not in languages:
             raise ConfigError(
                 f"unknown analyzer language {self.language!r}",
-                hint=f"one of {', '.join(known)}; none analyses without stems and stop words",
+                hint=f"one of {', '.join(languages)}; none analyses without stems and stop words",
             )

@@ -29,7 +29,7 @@ _TEXTS = tuple(f"{number}. {_WORDS}{_WORDS}" for number in range(32))
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a local model takes on this machine.
+    """The time and memory that a local model takes on this machine.
 
     Attributes:
         seconds: Seconds to open it, the import of its library included.
@@ -56,10 +56,10 @@ def measure_model(models: Models, name: str, *, reranks: bool = False) -> Speed:
     if models.target(name).name.provider == "hf":
         models.hub.folder(models.target(name).name.name)
     context = multiprocessing.get_context("spawn")
-    given = (models.directory.settings, models.embed, models.root, name, reranks)
+    arguments = (models.directory.settings, models.embed, models.root, name, reranks)
     with spawning(), ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
-            return pool.submit(_measured, *given).result()
+            return pool.submit(_model_speed, *arguments).result()
         except BrokenProcessPool as error:
             raise ModelError(
                 "the process that opened the model ended",
@@ -68,7 +68,7 @@ def measure_model(models: Models, name: str, *, reranks: bool = False) -> Speed:
             ) from error
 
 
-def _measured(
+def _model_speed(
     settings: Mapping[str, ModelSettings],
     embed: EmbedOptions,
     root: Path | None,
@@ -76,7 +76,7 @@ def _measured(
     reranks: bool,
 ) -> Speed:
     models = Models(settings, embed, root)
-    before, start = _resident(), time.perf_counter()
+    before, start = _resident_bytes(), time.perf_counter()
     if reranks:
         reranker = models.reranker(name)
         opened = time.perf_counter()
@@ -89,26 +89,26 @@ def _measured(
         embedder.embed_batch(list(_TEXTS))
         dimensions, window = embedder.dimensions, embedder.window
     seconds = time.perf_counter() - opened
-    grown = max(0, _resident() - before) / 1e6
+    grown = max(0, _resident_bytes() - before) / 1e6
     return Speed(opened - start, grown, len(_TEXTS) / seconds, dimensions, window)
 
 
-def _resident() -> int:
-    """Bytes of this process in memory; where the system does not say, the most there ever were."""
+def _resident_bytes() -> int:
+    """Bytes of this process in memory; the peak where the system does not report them."""
     try:
         fields = Path("/proc/self/status").read_text("utf-8").splitlines()
         return 1024 * next(int(line.split()[1]) for line in fields if line.startswith("VmRSS"))
     except (OSError, StopIteration):
-        return _peak()
+        return _peak_bytes()
 
 
-def _peak() -> int:
+def _peak_bytes() -> int:
     if importlib.util.find_spec("resource") is None:  # Windows
         return 0
-    used: int = _resource().ru_maxrss
+    used: int = _resource_usage().ru_maxrss
     return used if sys.platform == "darwin" else 1024 * used
 
 
-def _resource() -> Any:
+def _resource_usage() -> Any:
     resource: Any = importlib.import_module("resource")
     return resource.getrusage(resource.RUSAGE_SELF)

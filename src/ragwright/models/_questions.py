@@ -226,8 +226,8 @@ _INSTRUCTS = late_pattern(
 
 def subject(question: str) -> str:
     """A question for a definition or for steps without the words that only ask: *mean*, *fix*."""
-    asked = _ASKING.sub(" ", question)
-    return _ABOUT.sub(" ", asked) if about_codes(question) else asked
+    stripped = _ASKING.sub(" ", question)
+    return _ABOUT.sub(" ", stripped) if about_codes(question) else stripped
 
 
 def asks_steps(question: str) -> bool:
@@ -264,7 +264,7 @@ _TASK = late_pattern(
 
 
 def task_object(question: str) -> str:
-    """What a question for steps is about: *a persona* of *how do I add a persona*.
+    """The object of a question for steps: *a persona* of *how do I add a persona*.
 
     Empty for other questions.
     """
@@ -288,16 +288,16 @@ def denies(text: str) -> bool:
 def about_codes(question: str) -> bool:
     """True where a question names codes and nothing else: *Why do I get C2065?*."""
     rest = words(_ABOUT.sub(" ", _ASKING.sub(" ", question)))
-    kept = [word for word in rest if word.casefold() not in _SMALL and len(word) > 1]
-    return bool(kept) and all(is_code(word, written=True) for word in kept)
+    content = [word for word in rest if word.casefold() not in _SMALL and len(word) > 1]
+    return bool(content) and all(is_code(word, written=True) for word in content)
 
 
 def names(text: str) -> list[str]:
     """Capitalised words that are not at the start of a sentence, as written."""
-    found = _NAME.findall(text)
+    capitalised = _NAME.findall(text)
     for match in _DOUBLE_NAME.findall(text):
-        found += match.split()
-    return found
+        capitalised += match.split()
+    return capitalised
 
 
 _ENTITY = late_pattern(
@@ -312,11 +312,11 @@ def entities(question: str) -> list[str]:
 
     In a German question, where every noun has a capital, only runs of two words or more.
     """
-    found = [match[0] for match in _ENTITY.finditer(question)]
+    runs = [match[0] for match in _ENTITY.finditer(question)]
     if _GERMAN.search(question):
-        found = [name for name in found if " " in name]
-    told = (" ".join(w for w in words(name) if w.casefold() not in _SMALL) for name in found)
-    return [name for name in told if name]
+        runs = [name for name in runs if " " in name]
+    trimmed = (" ".join(w for w in words(name) if w.casefold() not in _SMALL) for name in runs)
+    return [name for name in trimmed if name]
 
 
 def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
@@ -343,11 +343,11 @@ def offers(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
     return True
 
 
-def may_offer(kind: AnswerKind, sentence: str, asked: frozenset[str]) -> bool:
+def may_offer(kind: AnswerKind, sentence: str, question_words: frozenset[str]) -> bool:
     """The same as :func:`offers`, where the first word of a sentence may be a name."""
     first = next(iter(words(sentence)), "")
-    named = first[:1].isupper() and first.casefold() not in _SMALL | asked
-    return offers(kind, sentence, asked) or (kind == "person" and named)
+    capitalised = first[:1].isupper() and first.casefold() not in _SMALL | question_words
+    return offers(kind, sentence, question_words) or (kind == "person" and capitalised)
 
 
 _COPULA = (
@@ -387,11 +387,11 @@ def expands(text: str, short: str) -> bool:
         return False
     before = re.findall(r"\w+", text[:at])[-len(short) - 2 :]
     letters = iter(short.casefold())
-    wanted = next(letters)
+    letter = next(letters)
     for word in before:
-        if word[0].casefold() == wanted:
-            wanted = next(letters, "")
-            if not wanted:
+        if word[0].casefold() == letter:
+            letter = next(letters, "")
+            if not letter:
                 return True
     return False
 
@@ -435,7 +435,7 @@ _YES_NO = late_pattern(
 
 
 def asks_whether(question: str) -> bool:
-    """True where *yes* or *no* answers a question."""
+    """True for a question that *yes* or *no* answers."""
     return bool(_YES_NO.search(question))
 
 

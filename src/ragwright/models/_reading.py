@@ -130,47 +130,53 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
     """A question, its terms weighted by how rare they are in the sentences."""
     kind = answer_kind(query)
     steps = asks_steps(query)
-    told = query
+    core = query
     if kind == "definition" or steps:
-        told = subject(query)
-    heavy = analyzer.query_tokens(without_light_verbs(told)) or analyzer.query_tokens(told)
+        core = subject(query)
+    heavy = analyzer.query_tokens(without_light_verbs(core)) or analyzer.query_tokens(core)
     terms = tuple(dict.fromkeys(heavy or analyzer.query_tokens(query)))
-    asked = () if kind == "definition" or steps else asked_properties(query)
-    properties = tuple((_which(terms, analyzer.tokens(told)), holds) for told, holds in asked)
-    roles = {token for told, _ in asked for token in analyzer.tokens(told)}
+    properties_asked = () if kind == "definition" or steps else asked_properties(query)
+    properties = tuple(
+        (_term_numbers(terms, analyzer.tokens(asking)), holds) for asking, holds in properties_asked
+    )
+    roles = {token for asking, _ in properties_asked for token in analyzer.tokens(asking)}
     # German capitalises every noun, so capitals do not show names.
-    found = [] if analyzer.options.language == "de" else names(query)
-    wanted = {t for n in found for t in analyzer.tokens(n)} - roles
-    seen = things(query) if shows_all_things(query) else ()
+    capitalised = [] if analyzer.options.language == "de" else names(query)
+    name_tokens = {t for n in capitalised for t in analyzer.tokens(n)} - roles
+    thing_words = things(query) if shows_all_things(query) else ()
     about = set(analyzer.tokens(focus(query)))
     return Asked(
         terms,
         rarity(terms, units),
         [i for i, t in enumerate(terms) if is_code(t) and not within(t, terms)],
-        [i for i, t in enumerate(terms) if t in wanted],
+        [i for i, t in enumerate(terms) if t in name_tokens],
         [i for i, t in enumerate(terms) if t[:1].isdigit()],
         [i for i, t in enumerate(terms) if t in about],
         kind,
         steps,
         insists(kind, query),
         frozenset(w.casefold() for w in words(query)),
-        [held for n in entities(query) if (held := _which(terms, set(analyzer.tokens(n)) - roles))],
-        [] if properties else _which(terms, analyzer.tokens(counted_thing(query))),
-        _which(terms, analyzer.tokens(task_object(query))) if steps else [],
+        [
+            held
+            for n in entities(query)
+            if (held := _term_numbers(terms, set(analyzer.tokens(n)) - roles))
+        ],
+        [] if properties else _term_numbers(terms, analyzer.tokens(counted_thing(query))),
+        _term_numbers(terms, analyzer.tokens(task_object(query))) if steps else [],
         defined_thing(query) if kind == "definition" else "",
         bool(terms) and kind == "other" and asks_whether(query),
         properties,
         [
             (first, second)
             for a, b in compounds(query)
-            if (first := _which(terms, analyzer.tokens(a)))
-            and (second := _which(terms, analyzer.tokens(b)))
+            if (first := _term_numbers(terms, analyzer.tokens(a)))
+            and (second := _term_numbers(terms, analyzer.tokens(b)))
         ],
-        _which(terms, {token for word in seen for token in analyzer.tokens(word)}),
+        _term_numbers(terms, {token for word in thing_words for token in analyzer.tokens(word)}),
     )
 
 
-def _which(terms: Sequence[str], tokens: Collection[str]) -> list[int]:
+def _term_numbers(terms: Sequence[str], tokens: Collection[str]) -> list[int]:
     """The numbers of the terms that are among some tokens."""
     return [i for i, term in enumerate(terms) if term in tokens]
 
@@ -178,8 +184,8 @@ def _which(terms: Sequence[str], tokens: Collection[str]) -> list[int]:
 def rarity(terms: Sequence[str], units: Sequence[Unit]) -> NDArray[np.float64]:
     """Weight of each question term: rare among the passages, long, or a code."""
     count = len(units)
-    found = np.array([sum(t in u.held for u in units) for t in terms], dtype=np.float64)
-    idf = np.log((count + 4.0) / (found + 1.0)) + 0.5
+    holding = np.array([sum(t in u.held for u in units) for t in terms], dtype=np.float64)
+    idf = np.log((count + 4.0) / (holding + 1.0)) + 0.5
     codes = np.array([1.3 if any(c.isdigit() for c in t) else 1.0 for t in terms])
     rarity: NDArray[np.float64] = idf * codes
     return rarity
@@ -197,4 +203,4 @@ def holds(held: frozenset[str], term: str) -> float:
 
 def within(term: str, terms: Sequence[str]) -> bool:
     """True for a piece of another term: ``2065`` of ``c2065``."""
-    return any(term != other and term in other for other in terms)
+    return any(term != longer and term in longer for longer in terms)

@@ -43,7 +43,7 @@ class CrossEncoderReranker(Reranker):
         self, source: str | Path, options: EmbedOptions | None = None, device: str = "cpu"
     ) -> None:
         options = options or EmbedOptions()
-        with _unreported():
+        with _without_load_report():
             self._model = open_quietly("CrossEncoder", str(source), device)
         _check_head(self._model, source)
         if self._model.num_labels != 1:
@@ -76,10 +76,10 @@ class CrossEncoderReranker(Reranker):
 
     def pair_scores(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
         """Scores of queries with passages that fit the window beside them."""
-        found = self._model.predict(
+        predicted = self._model.predict(
             list(pairs), batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
         )
-        return [float(score) for score in found]
+        return [float(score) for score in predicted]
 
 
 class PairScorer(Protocol):
@@ -120,18 +120,18 @@ def best_windows(
                 f"the query fills the window of {window} tokens", where=scorer.identity
             )
     planned = plan_windows([passages], "", tokenizer, room, (scorer.identity, "pool"))
-    found = scorer.pair_scores([_clean(query, piece) for piece in planned.pieces])
+    pair_scores = scorer.pair_scores([_encodable_pair(query, piece) for piece in planned.pieces])
     (counts,) = planned.counts
     assert isinstance(counts, list), "pooling never fails"
     scores, place = [], 0
     for count in counts:
-        scores.append(max(found[place : place + count]))
+        scores.append(max(pair_scores[place : place + count]))
         place += count
     return scores
 
 
 @contextmanager
-def _unreported() -> Iterator[None]:
+def _without_load_report() -> Iterator[None]:
     """Suppress the report of missing weights: what matters of it becomes an error."""
     loggers = [logging.getLogger(name) for name in ("transformers", "sentence_transformers")]
     levels = [logger.level for logger in loggers]
@@ -166,7 +166,7 @@ def folder_identity(source: str | Path) -> str | None:
     return f"cross:{folder_hash(home)}" if home.is_dir() else None
 
 
-def _clean(query: str, passage: str) -> tuple[str, str]:
+def _encodable_pair(query: str, passage: str) -> tuple[str, str]:
     return (
         query.encode("utf-8", "replace").decode("utf-8"),
         passage.encode("utf-8", "replace").decode("utf-8"),
@@ -208,7 +208,7 @@ class ServerReranker:
         }
         data, _ = await self._server.send("/rerank", body, timeout)
         try:
-            scores = _scores(data.get("results"), passages)
+            scores = _passage_scores(data.get("results"), passages)
         except ValueError as error:
             raise self._server.bad_reply(f"sent scores that cannot be read: {error}") from None
         usage = data.get("usage")
@@ -217,23 +217,25 @@ class ServerReranker:
         return scores, token_usage({"prompt_tokens": counted}, characters, 0)[0]
 
 
-def _scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
+def _passage_scores(results: Any, passages: Sequence[str]) -> tuple[float, ...]:
     """One score per passage, from the entries of a reply.
 
     Raises:
         ValueError: Entries missing or repeated, a score that is not a number, or a passage returned
             under the index of another one.
     """
-    found = results if isinstance(results, list) else []
-    if len(found) != len(passages):
-        raise ValueError(f"{counted(len(found), 'score')} for {counted(len(passages), 'passage')}")
+    entries = results if isinstance(results, list) else []
+    if len(entries) != len(passages):
+        raise ValueError(
+            f"{counted(len(entries), 'score')} for {counted(len(passages), 'passage')}"
+        )
     scores = []
-    for entry, passage in zip(in_order(found, len(passages)), passages, strict=True):
+    for entry, passage in zip(in_order(entries, len(passages)), passages, strict=True):
         score: Any = entry.get("relevance_score")
         if type(score) not in (int, float) or not abs(score) <= sys.float_info.max:
             raise ValueError("a score is not a finite number")
-        back = entry.get("document")
-        text = back.get("text") if isinstance(back, dict) else back
+        document = entry.get("document")
+        text = document.get("text") if isinstance(document, dict) else document
         if text != passage and text in passages:
             raise ValueError("an index does not match its passage")
         scores.append(float(score))

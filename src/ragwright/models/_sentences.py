@@ -67,23 +67,23 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
         language: ISO code; unused so far, since all languages share the rules.
     """
     spans: list[Span] = []
-    for start, end, prose in _blocks(text):
+    for start, end, prose in _line_blocks(text):
         if prose:
-            spans += _cut(text, start, end)
+            spans += _prose_sentences(text, start, end)
         else:
-            spans += _trimmed(text, start, end)
+            spans += _trimmed_span(text, start, end)
     return spans
 
 
-def _trimmed(text: str, start: int, end: int) -> list[Span]:
+def _trimmed_span(text: str, start: int, end: int) -> list[Span]:
     """The span without white space at its ends, as a list of zero or one."""
     piece = text[start:end]
     left = len(piece) - len(piece.lstrip())
-    kept = len(piece.strip())
-    return [Span(start + left, start + left + kept)] if kept else []
+    length = len(piece.strip())
+    return [Span(start + left, start + left + length)] if length else []
 
 
-def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+def _line_blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     """(start, end, prose) of every block of lines; other blocks are single lines."""
     begin: int | None = None
     position = 0
@@ -94,16 +94,18 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
         fence = "`" in line or "~" in line
         if fence and _FENCE.match(line):
             fenced = not fenced
-            alone = True
+            stands_alone = True
         else:
-            alone = fenced or _alone(line, lines[number + 1] if number + 1 < len(lines) else "")
+            stands_alone = fenced or _is_own_block(
+                line, lines[number + 1] if number + 1 < len(lines) else ""
+            )
         blank = not line.strip()
         if begin is not None and (
-            alone or blank or _BULLET.match(line) or _breaks(lines[number - 1], line)
+            stands_alone or blank or _BULLET.match(line) or _breaks_title(lines[number - 1], line)
         ):
             yield begin, start, True
             begin = None
-        if alone and not blank:
+        if stands_alone and not blank:
             yield start, position, False
         elif not blank and begin is None:
             begin = start
@@ -111,16 +113,16 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
         yield begin, position, True
 
 
-def _alone(line: str, after: str) -> bool:
+def _is_own_block(line: str, after: str) -> bool:
     """True for a heading, a rule or a table row."""
     if ("|" in line or "\t" in line or "+" in line) and _TABLE.match(line):
         return True
     if ("#" in line or "=" in line) and _HEADING.match(line):
         return True
-    return bool(_RULE.match(line)) or bool(after and len(line) < 120 and _setext(after))
+    return bool(_RULE.match(line)) or bool(after and len(line) < 120 and _is_setext_rule(after))
 
 
-def _setext(line: str) -> bool:
+def _is_setext_rule(line: str) -> bool:
     stripped = line.strip()
     return (
         stripped[:1] in {"=", "-"}
@@ -129,7 +131,7 @@ def _setext(line: str) -> bool:
     )
 
 
-def _breaks(before: str, line: str) -> bool:
+def _breaks_title(before: str, line: str) -> bool:
     """True if a line break looks like the end of a title or a label, not of a full line."""
     head, tail = before.strip(), line.lstrip()
     if not head or not tail or head[-1] in ".!?…,;-—–(" or len(head) > 60:
@@ -139,16 +141,16 @@ def _breaks(before: str, line: str) -> bool:
     return len(head) < 40 or head[-1] == ":" or not head[-1].islower()
 
 
-def _cut(text: str, start: int, end: int) -> list[Span]:
+def _prose_sentences(text: str, start: int, end: int) -> list[Span]:
     """Sentences of a block of prose."""
     spans: list[Span] = []
     begin = start
     for stop in _STOP.finditer(text, start, end):
         if stop.end() < end and _goes_on(text, begin, stop, end):
             continue
-        spans += _trimmed(text, begin, stop.end())
+        spans += _trimmed_span(text, begin, stop.end())
         begin = stop.end()
-    return spans + _trimmed(text, begin, end)
+    return spans + _trimmed_span(text, begin, end)
 
 
 def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
@@ -167,16 +169,16 @@ def _goes_on(text: str, begin: int, stop: re.Match[str], end: int) -> bool:
     # A search over a word takes the square of its length, and no abbreviation is longer.
     last = _LAST_WORD.search(text, max(begin, stop.start() - _LONGEST_WORD), stop.start())
     word = last[0] if last else ""
-    plain = word.casefold().lstrip("*_'’-–—")
+    folded = word.casefold().lstrip("*_'’-–—")
     if _LABEL.match(text[begin : stop.end()]):
         return True
     if len(mark) > 1:
         return False
     if len(word) == 1 and word.isalpha() and word.isupper():
         return True
-    if plain in {"etc", "usw", "ecc", "enz"}:
+    if folded in {"etc", "usw", "ecc", "enz"}:
         return not first.isupper()
-    if plain in _MAY_END or re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word):
+    if folded in _MAY_END or re.fullmatch(r"[A-Z](?:\.-?[A-Z])+", word):
         following = re.match(r"[\w'’]*", after)
         return not (first.isupper() and following and following[0].casefold() in _STARTERS)
-    return plain in _ABBREVIATIONS
+    return folded in _ABBREVIATIONS

@@ -64,39 +64,38 @@ class SentenceTransformerEmbedder(RuledEmbedder):
         torch = require("torch", "torch", _WHAT)
         torch.set_num_threads(options.threads)
         prompts = self._model.prompts or {}
-        found = VectorRule(
+        own_rule = VectorRule(
             Prefixes(prompts.get("query", ""), prompts.get("passage", prompts.get("document", ""))),
-            _pooling(self._model),
+            _model_pooling(self._model),
             "dot" if self._model.similarity_fn_name == "dot" else "cosine",
         )
         names = folder_names(Path(source))
-        self.rule = settle_rule(options, settings or ModelSettings(), names, found)
+        self.rule = settle_rule(options, settings or ModelSettings(), names, own_rule)
         set_pooling(self._model, self.rule.pooling)
         fast = getattr(self._model.tokenizer, "backend_tokenizer", None)
         self._tokenizer = HFTokenizer(fast) if fast is not None else None
         window = self._model.max_seq_length
         self._specials = self._model.tokenizer.num_special_tokens_to_add(False)
         self.window = int(window) - self._specials if window and window < 1e9 else None
-        self.identity = (
-            f"st:{model_hash(self._model)}:{_tokens(fast)}:{self.window}:{self.rule.identity()}"
-        )
+        weights, tokens = model_hash(self._model), _tokenizer_hash(fast)
+        self.identity = f"st:{weights}:{tokens}:{self.window}:{self.rule.identity()}"
         self.dimensions = self.measured()
 
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Vectors as the model gives them, its prompts left out."""
         safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         for text in safe:
-            self.check(self._count(text))
-        found = self._model.encode(
+            self.check(self._token_count(text))
+        vectors = self._model.encode(
             safe, prompt="", batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True
         )
-        return np.asarray(found, np.float32)
+        return np.asarray(vectors, np.float32)
 
     def tokenizer(self) -> HFTokenizer | None:
         """The model's own tokenizer, None if it is a slow tokenizer."""
         return self._tokenizer
 
-    def _count(self, text: str) -> int:
+    def _token_count(self, text: str) -> int:
         """Tokens of a text; 0 if it surely fits the window, which saves counting."""
         if self.window is None or len(text.encode()) <= self.window:
             return 0
@@ -141,7 +140,7 @@ def export_onnx(
         with warnings.catch_warnings(), no_progress_bars(_WHAT):
             warnings.simplefilter("ignore")
             model.save(str(saved), create_model_card=False)
-            _write(torch, model, Path(temporary) / "model.onnx")
+            _write_network(torch, model, Path(temporary) / "model.onnx")
         for path in sorted(saved.rglob("*")):
             if path.is_file() and path.suffix not in {".safetensors", ".bin", ".md"}:
                 target = out / path.relative_to(saved)
@@ -149,12 +148,12 @@ def export_onnx(
                 shutil.copyfile(path, target)
         written = Path(temporary) / "model.onnx"
         if precision == "int8":
-            written = _quantised(written)
+            written = _quantised_file(written)
         shutil.move(written, out / "model.onnx")
     return out
 
 
-def _write(torch: Any, model: Any, path: Path) -> None:
+def _write_network(torch: Any, model: Any, path: Path) -> None:
     network = model[0].auto_model.eval()
     tokens = model.tokenizer(["a text", "another text, longer"], padding=True, return_tensors="pt")
     names = [n for n in ("input_ids", "attention_mask", "token_type_ids") if n in tokens]
@@ -164,8 +163,8 @@ def _write(torch: Any, model: Any, path: Path) -> None:
             super().__init__()
             self.network = network
 
-        def forward(self, *given: Any) -> Any:
-            return self.network(**dict(zip(names, given, strict=True))).last_hidden_state
+        def forward(self, *tensors: Any) -> Any:
+            return self.network(**dict(zip(names, tensors, strict=True))).last_hidden_state
 
     axes = {name: {0: "texts", 1: "tokens"} for name in (*names, "last_hidden_state")}
     try:
@@ -183,7 +182,7 @@ def _write(torch: Any, model: Any, path: Path) -> None:
         raise ConfigError(f"exporting failed: {error}", hint="use the model by st:") from error
 
 
-def _quantised(path: Path) -> Path:
+def _quantised_file(path: Path) -> Path:
     """The file with 8-bit weights, per channel (per tensor costs five times the accuracy)."""
     quantization = require("onnxruntime.quantization", "embed", "quantising to int8")
     out = path.with_name("int8.onnx")
@@ -246,10 +245,10 @@ def _refuse_code(home: Path) -> None:
     """
     for file in sorted([*home.rglob("modules.json"), *home.rglob("router_config.json")]):
         try:
-            named = json.loads(file.read_text("utf-8"))
+            content = json.loads(file.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise ConfigError(f"the file cannot be read: {error}", where=str(file)) from error
-        entries = named if isinstance(named, list) else [named]
+        entries = content if isinstance(content, list) else [content]
         types = [entry.get("type") for entry in entries if isinstance(entry, dict)]
         for entry in entries:
             routed = entry.get("types") if isinstance(entry, dict) else None
@@ -275,12 +274,12 @@ def no_progress_bars(what: str) -> Iterator[None]:
         MissingExtraError: transformers is not installed.
     """
     bars = require("transformers.utils.logging", "torch", what)
-    shown = bars.is_progress_bar_enabled()
+    enabled = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             bars.enable_progress_bar()
 
 
@@ -304,7 +303,7 @@ def set_pooling(model: Any, pooling: Pooling) -> None:
     Raises:
         ConfigError: It pools in another way, and has no pooling layer to set.
     """
-    if pooling != _pooling(model):
+    if pooling != _model_pooling(model):
         _pooling_layer(model).pooling_mode = _WORDS.get(pooling, pooling)
 
 
@@ -315,7 +314,7 @@ def _pooling_layer(model: Any) -> Any:
     raise ConfigError("the model has no pooling layer to set", hint="leave pooling unset")
 
 
-def _pooling(model: Any) -> Pooling:
+def _model_pooling(model: Any) -> Pooling:
     modes = [layer.pooling_mode for layer in model if type(layer).__name__ == "Pooling"]
     return _POOLING.get(modes[0], "mean") if modes and isinstance(modes[0], str) else "mean"
 
@@ -335,5 +334,5 @@ def model_hash(model: Any) -> str:
     return text_hash("+".join(parts))[:16]
 
 
-def _tokens(fast: Any) -> str:
+def _tokenizer_hash(fast: Any) -> str:
     return text_hash(cast(str, fast.to_str()))[:16] if fast is not None else "slow"

@@ -60,10 +60,10 @@ class StaticEmbedder(RuledEmbedder):
     def rows(self, texts: Sequence[str]) -> Matrix:
         """Means of the vectors of the texts' tokens."""
         safe = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
-        found = self._model.encode(
+        vectors = self._model.encode(
             safe, max_length=None, use_multiprocessing=False, show_progress_bar=False
         )
-        return np.asarray(found, np.float32)
+        return np.asarray(vectors, np.float32)
 
     def tokenizer(self) -> HFTokenizer:
         """The model's own tokenizer."""

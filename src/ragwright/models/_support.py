@@ -1,4 +1,4 @@
-"""What the score of a sentence loses where the question asks for more than it says.
+"""Penalties of a sentence where the question asks for more than it says.
 
 A quoted sentence must hold the thing that a question names and what is asked of it: a height, an
 author, a number of pages. These terms are subtracted from its logit.
@@ -89,104 +89,117 @@ LOSSES = (
 """All of the above, for the identity of the model."""
 
 
-def unsupported(units: Sequence[Unit], asked: Asked) -> NDArray[np.float64]:
-    """What is taken from sentences that lack what the question asks about the thing, or the thing.
+def unsupported(units: Sequence[Unit], question: Asked) -> NDArray[np.float64]:
+    """Penalties of sentences that lack what the question asks about the thing, or the thing.
 
     The sentence or its headings must hold both; the thing may also be in the sentence before one
     that points back: *It was …*.
     """
-    taken = np.zeros(len(units))
-    terms = frozenset(asked.terms)
+    penalties = np.zeros(len(units))
+    terms = frozenset(question.terms)
     around: dict[str, set[str]] = {}
-    for unit in units if asked.entities else ():
+    for unit in units if question.entities else ():
         around.setdefault(unit.chunk, set(unit.heading)).update(unit.held)
     for i, unit in enumerate(units):
-        own = unit.held | unit.heading
+        around_terms = unit.held | unit.heading
         before = units[i - 1].held if i and units[i - 1].chunk == unit.chunk else frozenset()
-        if not before.isdisjoint(terms - own) and points_back(unit.text):
-            own |= before
-        taken[i] = _unasked(unit, own, asked) + _unoffered(units, i, asked)
-        if asked.entities:
-            if not (asked.codes or _names_all(asked, frozenset(around[unit.chunk]))):
-                taken[i] += _UNNAMED
-            elif for_facts(asked) and not _names_all(asked, own):
-                taken[i] += _FAR_ASKED if asked.properties else _FAR
-    return taken
+        if not before.isdisjoint(terms - around_terms) and points_back(unit.text):
+            around_terms |= before
+        penalties[i] = _content_penalty(unit, around_terms, question) + _kind_penalty(
+            units, i, question
+        )
+        if question.entities:
+            if not (question.codes or _names_all(question, frozenset(around[unit.chunk]))):
+                penalties[i] += _UNNAMED
+            elif for_facts(question) and not _names_all(question, around_terms):
+                penalties[i] += _FAR_ASKED if question.properties else _FAR
+    return penalties
 
 
-def for_facts(asked: Asked) -> bool:
+def for_facts(question: Asked) -> bool:
     """True for a question that asks for neither a definition nor steps."""
-    return asked.kind != "definition" and not asked.steps
+    return question.kind != "definition" and not question.steps
 
 
-def _names_all(asked: Asked, held: frozenset[str]) -> bool:
+def _names_all(question: Asked, held: frozenset[str]) -> bool:
     """True where a text holds a word of each name of the question."""
-    return all(any(holds(held, asked.terms[j]) for j in name) for name in asked.entities)
+    return all(any(holds(held, question.terms[j]) for j in name) for name in question.entities)
 
 
-def _unasked(unit: Unit, own: frozenset[str], asked: Asked) -> float:
-    """What is taken from a sentence for what it says of the thing.
+def _content_penalty(unit: Unit, nearby_terms: frozenset[str], question: Asked) -> float:
+    """The penalty of a sentence for what it leaves unsaid of the thing.
 
     Args:
         unit: The sentence.
-        own: The terms of the sentence, of its headings and of what it points back to.
-        asked: The question.
+        nearby_terms: The terms of the sentence, of its headings and of what it points back to.
+        question: The question.
     """
-    every = list(range(len(asked.terms)))
-    whole = for_facts(asked) and every and own.issuperset(asked.terms)
-    taken = -_ALL if whole else 0.0
-    if not all(p.search(unit.text) or p.search(unit.above) for _, p in asked.properties):
-        taken += _UNASKED
-    if asked.counted and not share_held(own, asked, asked.counted):
-        taken += _UNCOUNTED
-    if asked.whether and not (
-        share_held(own, asked, every) >= NAMED and (unit.asks or holds(unit.held, asked.terms[-1]))
+    every = list(range(len(question.terms)))
+    complete = for_facts(question) and every and nearby_terms.issuperset(question.terms)
+    penalty = -_ALL if complete else 0.0
+    if not all(p.search(unit.text) or p.search(unit.above) for _, p in question.properties):
+        penalty += _UNASKED
+    if question.counted and not share_held(nearby_terms, question, question.counted):
+        penalty += _UNCOUNTED
+    if question.whether and not (
+        share_held(nearby_terms, question, every) >= NAMED
+        and (unit.asks or holds(unit.held, question.terms[-1]))
     ):
-        taken += _UNSTATED
-    if for_facts(asked) and any(_in_half(own, asked, pair) for pair in asked.compounds):
-        taken += _HALF
-    if for_facts(asked) and asked.things and not share_held(own, asked, asked.things):
-        taken += _NO_THING
-    if asked.kind in _SHARED_KINDS:
-        told = {i for which, p in asked.properties if p.search(unit.text) for i in which}
-        plain = [i for i in _apart_from_names(asked) if i not in told]
-        share = share_held(own, asked, plain) if plain else 1.0
-        taken += _UNSHARED if 0 < 3 * share <= 1 else _NOTHING if not share else 0.0
-    if asked.thing and not (asked.codes or unit.opens or defines(unit.text, asked.thing)):
-        taken += _UNDEFINED
-    if asked.steps:
-        taken += 0 if unit.acts else _IDLE
-        if asked.object and 2 * share_held(own, asked, asked.object) < 1:
-            taken += _OTHER_TASK
-    return taken
+        penalty += _UNSTATED
+    if for_facts(question) and any(
+        _in_half(nearby_terms, question, pair) for pair in question.compounds
+    ):
+        penalty += _HALF
+    if (
+        for_facts(question)
+        and question.things
+        and not share_held(nearby_terms, question, question.things)
+    ):
+        penalty += _NO_THING
+    if question.kind in _SHARED_KINDS:
+        asking = {i for numbers, p in question.properties if p.search(unit.text) for i in numbers}
+        content = [i for i in _apart_from_names(question) if i not in asking]
+        share = share_held(nearby_terms, question, content) if content else 1.0
+        penalty += _UNSHARED if 0 < 3 * share <= 1 else _NOTHING if not share else 0.0
+    if question.thing and not (question.codes or unit.opens or defines(unit.text, question.thing)):
+        penalty += _UNDEFINED
+    if question.steps:
+        penalty += 0 if unit.acts else _IDLE
+        if question.object and 2 * share_held(nearby_terms, question, question.object) < 1:
+            penalty += _OTHER_TASK
+    return penalty
 
 
-def _in_half(own: frozenset[str], asked: Asked, pair: tuple[list[int], list[int]]) -> bool:
+def _in_half(
+    nearby_terms: frozenset[str], question: Asked, pair: tuple[list[int], list[int]]
+) -> bool:
     """True where a text holds one of two words for a thing only."""
-    first, second = (any(holds(own, asked.terms[i]) for i in word) for word in pair)
+    first, second = (any(holds(nearby_terms, question.terms[i]) for i in word) for word in pair)
     return first != second
 
 
-def _unoffered(units: Sequence[Unit], at: int, asked: Asked) -> float:
-    """What is taken where a sentence and the one that goes on from it lack the kind asked for."""
-    if not (asked.insists or asked.kind == "number") or not for_facts(asked):
+def _kind_penalty(units: Sequence[Unit], at: int, question: Asked) -> float:
+    """The penalty where a sentence and the next one lack the kind of thing asked for."""
+    if not (question.insists or question.kind == "number") or not for_facts(question):
         return 0.0
     near = units[at : at + 2]
     texts = [unit.text for unit in near if unit.chunk == units[at].chunk]
-    return 0.0 if any(may_offer(asked.kind, text, asked.words) for text in texts) else _UNOFFERED
+    return (
+        0.0 if any(may_offer(question.kind, text, question.words) for text in texts) else _UNOFFERED
+    )
 
 
-def _apart_from_names(asked: Asked) -> list[int]:
+def _apart_from_names(question: Asked) -> list[int]:
     """The terms of a question that are in no name; fragments of two letters say nothing."""
-    named = {*asked.named, *(i for name in asked.entities for i in name)}
-    return [i for i, term in enumerate(asked.terms) if i not in named and len(term) > 2]
+    in_names = {*question.named, *(i for name in question.entities for i in name)}
+    return [i for i, term in enumerate(question.terms) if i not in in_names and len(term) > 2]
 
 
-def share_held(held: frozenset[str], asked: Asked, which: list[int]) -> float:
+def share_held(held: frozenset[str], question: Asked, numbers: list[int]) -> float:
     """Share of the weight of some terms that a text holds."""
     total = shared = 0.0
-    for i in which:
-        weight = float(asked.weights[i])
+    for i in numbers:
+        weight = float(question.weights[i])
         total += weight
-        shared += weight * holds(held, asked.terms[i])
+        shared += weight * holds(held, question.terms[i])
     return shared / total

@@ -71,20 +71,28 @@ def things(question: str) -> tuple[str, ...]:
     height of*), since an answer names neither.
     """
     language = question_language(question)
-    plain = without_light_verbs(question)
-    told = {word for asked, _ in asked_properties(question) for word in asked.casefold().split()}
+    stripped = without_light_verbs(question)
+    asking_words = {
+        word for asked, _ in asked_properties(question) for word in asked.casefold().split()
+    }
     if language == "de":
-        own = words(plain)
-        kept = [word for word in own[1:] if word[0].isupper() and len(word) > 2]
-        kept = kept[1:] if own and own[0].casefold() in _CLASS and kept[:1] == own[1:2] else kept
+        question_words = words(stripped)
+        candidates = [word for word in question_words[1:] if word[0].isupper() and len(word) > 2]
+        candidates = (
+            candidates[1:]
+            if question_words
+            and question_words[0].casefold() in _CLASS
+            and candidates[:1] == question_words[1:2]
+            else candidates
+        )
     elif language in _AFTER:
         stops = stop_words(language)
-        after = (match[1] for match in _AFTER[language].finditer(plain))
-        kept = [word for word in after if word.casefold() not in stops]
+        after = (match[1] for match in _AFTER[language].finditer(stripped))
+        candidates = [word for word in after if word.casefold() not in stops]
     else:
-        kept = _of_english(words(question)) if _is_english(question) else []
-    named = (word for word in kept if any(map(str.isalnum, word)))  # a gap is ____
-    return tuple(word for word in named if word.casefold() not in told | _ANYBODY)
+        candidates = _english_things(words(question)) if _is_english(question) else []
+    worded = (word for word in candidates if any(map(str.isalnum, word)))  # a gap is ____
+    return tuple(word for word in worded if word.casefold() not in asking_words | _ANYBODY)
 
 
 def shows_all_things(question: str) -> bool:
@@ -101,9 +109,9 @@ def compounds(question: str) -> tuple[tuple[str, str], ...]:
     """
     if not _is_english(question):
         return ()
-    known = set(things(question))
+    thing_words = set(things(question))
     near = pairwise(words(question))
-    return tuple((a, b) for a, b in near if {a, b} <= known and a.islower() and b.islower())
+    return tuple((a, b) for a, b in near if {a, b} <= thing_words and a.islower() and b.islower())
 
 
 def _is_english(question: str) -> bool:
@@ -113,17 +121,17 @@ def _is_english(question: str) -> bool:
     return language == "en" or (language == "auto" and first in _HELPS)
 
 
-def _of_english(written: list[str]) -> list[str]:
+def _english_things(written: list[str]) -> list[str]:
     """All words but function words, verbs and the class of the answer."""
     lower = [word.casefold() for word in written]
-    kept = []
+    content = []
     of_class = lower[:1] in (["what"], ["which"])
     for at, word in enumerate(written):
         of_class = of_class and (not at or lower[at] not in _SMALL)
-        plain = lower[at] in _SMALL or len(word) < _SHORTEST or is_light(word)
-        if not (of_class or plain or (word.islower() and _is_verb(lower, at))):
-            kept.append(word)
-    return kept
+        is_small = lower[at] in _SMALL or len(word) < _SHORTEST or is_light(word)
+        if not (of_class or is_small or (word.islower() and _is_verb(lower, at))):
+            content.append(word)
+    return content
 
 
 def _is_verb(lower: Sequence[str], at: int) -> bool:
@@ -131,7 +139,7 @@ def _is_verb(lower: Sequence[str], at: int) -> bool:
     before = lower[at - 1] if at else ""
     if at == 1:
         return before in _ASKS_ACTOR
-    if at > 1 and ((before in _SUBJECTS and lower[at - 2] in _HELPS) or _needs(lower, at)):
+    if at > 1 and ((before in _SUBJECTS and lower[at - 2] in _HELPS) or _follows_need(lower, at)):
         return True
     # The last of the words between *does a* and the end or a function word: *does a program end*.
     last = at == len(lower) - 1
@@ -145,9 +153,9 @@ def _is_verb(lower: Sequence[str], at: int) -> bool:
     helper = start - 1 - articled
     if helper < 0 or (articled and start == at):
         return False
-    named = lower[0] in _ASKS_ACTOR and lower[helper] not in _DOES  # what is a hard filter
-    return not named and (last or start < at) and lower[helper] in (_HELPS if last else _DOES)
+    asks_actor = lower[0] in _ASKS_ACTOR and lower[helper] not in _DOES  # what is a hard filter
+    return not asks_actor and (last or start < at) and lower[helper] in (_HELPS if last else _DOES)
 
 
-def _needs(lower: Sequence[str], at: int) -> bool:
+def _follows_need(lower: Sequence[str], at: int) -> bool:
     return lower[at - 1] == "to" and lower[at - 2] in _WANTS

@@ -77,16 +77,16 @@ class Connections:
         key = target.key()
         connect = TimeLimits.of(target.settings).connect
         limit = target.settings.max_reply_bytes or LARGEST_REPLY
-        known = (target.base, key, connect, limit)
-        found = self._clients.get(known)
-        if found is not None:
-            return found
+        address = (target.base, key, connect, limit)
+        client = self._clients.get(address)
+        if client is not None:
+            return client
         async with self._opening:
-            found = self._clients.get(known)
-            if found is None:
-                found = await asyncio.to_thread(_open, target, key, connect, limit)
-                self._clients[known] = found
-        return found
+            client = self._clients.get(address)
+            if client is None:
+                client = await asyncio.to_thread(_open_client, target, key, connect, limit)
+                self._clients[address] = client
+        return client
 
     async def aclose(self) -> None:
         """Close every client; call it on the loop that used them."""
@@ -95,7 +95,7 @@ class Connections:
             await client.sdk.close()
 
 
-def _open(target: Target, key: str, connect: float, limit: int) -> Client:
+def _open_client(target: Target, key: str, connect: float, limit: int) -> Client:
     import httpx2
     from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
@@ -107,7 +107,7 @@ def _open(target: Target, key: str, connect: float, limit: int) -> Client:
 
     direct = target.local or not getproxies().keys() & {"http", "https", "all"}
     http = DefaultAsyncHttpxClient(
-        transport=_spread(limits, target.base.startswith("https")) if direct else None,
+        transport=_pooled_transport(limits, target.base.startswith("https")) if direct else None,
         limits=limits,
         timeout=timeout,
         # A redirect would send the prompt, and perhaps the key, to an unconfigured address.
@@ -115,12 +115,12 @@ def _open(target: Target, key: str, connect: float, limit: int) -> Client:
         event_hooks={"response": [bounded(limit)]},
     )
     # Organization and project are OpenAI's: the SDK would send them to every server.
-    own = "api.openai.com" in target.base
+    is_openai = "api.openai.com" in target.base
     sdk = AsyncOpenAI(
         api_key=key or "none",
         admin_api_key="",
-        organization=None if own else "",
-        project=None if own else "",
+        organization=None if is_openai else "",
+        project=None if is_openai else "",
         base_url=target.base,
         timeout=timeout,
         max_retries=0,
@@ -130,7 +130,7 @@ def _open(target: Target, key: str, connect: float, limit: int) -> Client:
     return Client(sdk, http, {k: v for k, v in headers.items() if isinstance(v, str) and v})
 
 
-def _spread(limits: httpx2.Limits, secure: bool) -> httpx2.AsyncBaseTransport:
+def _pooled_transport(limits: httpx2.Limits, secure: bool) -> httpx2.AsyncBaseTransport:
     """Connections in several pools, taken in turn.
 
     A pool looks at every idle connection on every request, so the work grows with their
@@ -164,15 +164,15 @@ class _Dialect:
     def apply(self, body: dict[str, Any]) -> tuple[str, ...]:
         """Adapt a body; returns the parameters dropped or renamed."""
         changed = []
-        for name, other in self.refused.items():
+        for name, replacement in self.refused.items():
             if name not in body:
                 continue
             value = body.pop(name)
-            if other is None:
+            if replacement is None:
                 changed.append(name)
             else:
-                body[other] = value
-                changed.append(f"{name}->{other}")
+                body[replacement] = value
+                changed.append(f"{name}->{replacement}")
         return tuple(changed)
 
     def learn(self, name: str, message: str) -> bool:
@@ -183,13 +183,15 @@ class _Dialect:
         """
         if name in self.refused:
             return True
-        other = _RENAMES.get(name)
-        if other is None:
+        replacement = _RENAMES.get(name)
+        if replacement is None:
             self.refused[name] = None
             return True
-        if other in self.refused or (name == "max_completion_tokens" and other in message):
+        if replacement in self.refused or (
+            name == "max_completion_tokens" and replacement in message
+        ):
             return False
-        self.refused[name] = other
+        self.refused[name] = replacement
         return True
 
 
@@ -229,9 +231,11 @@ class OpenAIServer:
         """
 
         async def attempt(client: Client, heard: Heard) -> dict[str, Any]:
-            sent = _ENCODER.encode(body).encode()
+            content = _ENCODER.encode(body).encode()
             url = f"{self.target.base.rstrip('/')}{path}"
-            request = client.http.build_request("POST", url, content=sent, headers=client.headers)
+            request = client.http.build_request(
+                "POST", url, content=content, headers=client.headers
+            )
             response = await client.http.send(request, stream=True)
             try:
                 if not response.is_success:
@@ -293,12 +297,12 @@ class OpenAIServer:
                 ) as heard:
                     return await call(client, heard), changed
             except Exception as error:
-                raised = self._typed(error, body)
+                raised = self._typed_error(error, body)
             if raised is not None:
                 raise raised
             changed += self.dialect.apply(body)
 
-    def _typed(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
+    def _typed_error(self, error: Exception, body: Mapping[str, Any]) -> Exception | None:
         """Our error for one of the SDK's; None if the body was adapted instead."""
         import httpx2
         import openai
@@ -306,10 +310,10 @@ class OpenAIServer:
         if isinstance(error, openai.APIStatusError):
             response = error.response
             if response.has_redirect_location:
-                return self._redirected(response)
+                return self._redirect_error(response)
             complaint = Complaint.read(response.content)
             status = error.status_code
-            if status in {400, 404, 422, 501} and self._adapt(body, complaint):
+            if status in {400, 404, 422, 501} and self._adapt_dialect(body, complaint):
                 return None
             return self.refusal(status, complaint, response.headers)
         if isinstance(error, openai.APIError) and error.body is not None:
@@ -318,7 +322,7 @@ class OpenAIServer:
         if isinstance(error, httpx2.DecodingError) or isinstance(cause, httpx2.DecodingError):
             return self.bad_reply(f"sent data that cannot be decompressed: {cause}")
         if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
-            return self._unreached(error, cause)
+            return self._unreachable_error(error, cause)
         if isinstance(error, UnicodeEncodeError):
             return ModelRefusedError(
                 f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot encode",
@@ -333,7 +337,7 @@ class OpenAIServer:
             return self.bad_reply(f"sent data that cannot be read: {error}")
         return error
 
-    def _unreached(self, error: Exception, cause: BaseException) -> ModelError:
+    def _unreachable_error(self, error: Exception, cause: BaseException) -> ModelError:
         """The error for a connection that failed, before the reply or within it."""
         import httpx2
         import openai
@@ -343,19 +347,19 @@ class OpenAIServer:
             return ModelTimeoutError(f"{self.model} did not reply in time", where=self.target.base)
         if "incomplete" in str(cause) or "without sending complete" in str(cause):
             return self.bad_reply("broke off in the middle of its reply")
-        said = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
+        reason = self.masked(f"{type(cause).__name__}: {cause}".rstrip(": "))
         slow = "ConnectTimeout" in type(cause).__name__
         kind = ModelUnreachableError if "Connect" in type(cause).__name__ else ModelUnavailableError
         return kind(
-            f"{self.model} cannot be reached: {said}",
+            f"{self.model} cannot be reached: {reason}",
             where=self.target.base,
             hint="is the server running, and the base address right?"
             + (" if it is only slow: raise connect_timeout under models:" if slow else ""),
         )
 
-    def _redirected(self, response: httpx2.Response) -> ModelRefusedError:
+    def _redirect_error(self, response: httpx2.Response) -> ModelRefusedError:
         """The error for a redirect, which is never followed; it names both hosts."""
-        asked = urlsplit(self.target.base).netloc
+        host = urlsplit(self.target.base).netloc
         try:
             parts = urlsplit(urljoin(self.target.base, response.headers["location"]))
             port = f":{parts.port}" if parts.port else ""
@@ -364,14 +368,14 @@ class OpenAIServer:
             place = "an invalid address"
         return ModelRefusedError(
             self.masked(
-                f"{self.model} redirects from {asked} to {place} ({response.status_code}); "
+                f"{self.model} redirects from {host} to {place} ({response.status_code}); "
                 "redirects are not followed, because they would send the prompt elsewhere"
             ),
             where=self.target.base,
             hint="if that server is yours, configure its address: base under models:",
         )
 
-    def _adapt(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
+    def _adapt_dialect(self, body: Mapping[str, Any], complaint: Complaint) -> bool:
         name = complaint.rejects([key for key in body if key not in _FIXED])
         return name is not None and self.dialect.learn(name, complaint.message)
 
@@ -417,10 +421,10 @@ class OpenAIServer:
             data = read_json(raw, self.target.key())
         except ValueError:
             text = raw if isinstance(raw, str) else raw[:4096].decode("utf-8", "replace")
-            shown = self.masked(text).strip()[:80]
+            excerpt = self.masked(text).strip()[:80]
             raise self.bad_reply(
-                f"sent a reply that is not JSON: {shown!r}" if shown else "sent an empty reply",
-                "check the base address (most end in /v1)" if shown.startswith("<") else "",
+                f"sent a reply that is not JSON: {excerpt!r}" if excerpt else "sent an empty reply",
+                "check the base address (most end in /v1)" if excerpt.startswith("<") else "",
             ) from None
         if not isinstance(data, dict):
             raise self.bad_reply("sent JSON that is not an object")

@@ -79,8 +79,8 @@ class Adapter:
         Raises:
             ConfigError: The model's identity or the length of its vectors differs.
         """
-        made_for = self.card.get("embedder")
-        if made_for != embedder or len(self.matrix) != dimensions:
+        identity = self.card.get("embedder")
+        if identity != embedder or len(self.matrix) != dimensions:
             raise ConfigError(
                 f"the adapter was made for {self.card.get('model', 'another model')}, or for other "
                 "settings of embed",

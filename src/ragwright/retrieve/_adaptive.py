@@ -87,7 +87,7 @@ def unknown_share(
         cut = [(token, [token]) for token in idf]
     else:
         cut = [(word, analyzer.query_tokens(word)) for word in words(text)]
-    known = {} if tokenizer is None else _KNOWN.setdefault(tokenizer, {})
+    shares = {} if tokenizer is None else _KNOWN.setdefault(tokenizer, {})
     total = unknown = 0.0
     for word, tokens in cut:
         weight = max((idf.get(token, 0.0) for token in tokens), default=0.0)
@@ -97,11 +97,11 @@ def unknown_share(
         if any(map(is_code, tokens)):
             unknown += weight
         elif tokenizer is not None:
-            share = known.get(word)
+            share = shares.get(word)
             if share is None:
-                if len(known) >= _KNOWN_WORDS:
-                    known.clear()
-                share = known[word] = broken_share(tokenizer, word)
+                if len(shares) >= _KNOWN_WORDS:
+                    shares.clear()
+                share = shares[word] = broken_share(tokenizer, word)
             unknown += weight * share
     return unknown / total if total else 0.0
 

@@ -1,4 +1,4 @@
-"""A call of a chat model whose reply must have a form: checked, asked once more, then given up.
+"""A call of a chat model whose reply must have a form: checked, requested once more, then given up.
 
 A model that helps with the query must never lose it. If the model fails (a malformed, empty or cut
 reply, a timeout, a server error), the question is used as asked, with a note. Errors of the user
@@ -74,15 +74,15 @@ def asked(asking: StructuredQuestion[T]) -> Flow[StructuredReply[T]]:
     data.check_keys(("system", "user", "again"), "a prompt file")
     turns = [Message(role, render(data.text(role), asking.values)) for role in ("system", "user")]
     try:
-        reply = yield from _sent(asking, turns)
+        reply = yield from _send_question(asking, turns)
         # Declared before the reply is read: a dry run counts at most one retry.
         planned = yield from branch(0, 0, 1)
-        fault = _fault(asking, reply)
+        fault = _reply_fault(asking, reply)
         if planned or (fault and planned is None):
             again = render(data.text("again"), {**asking.values, "fault": fault})
             turns += [Message("assistant", reply.text), Message("user", again)]
-            reply = yield from _sent(asking, turns)
-            fault = _fault(asking, reply)
+            reply = yield from _send_question(asking, turns)
+            fault = _reply_fault(asking, reply)
     except (MissingKeyError, ModelRefusedError):
         raise
     except ModelError as error:
@@ -123,17 +123,17 @@ def json_object(text: str, keys: Mapping[str, type]) -> dict[str, Any]:
     if language not in {"", "json"}:
         raise ValueError(f"the reply is a block of {language}, not JSON")
     try:
-        found = json.loads(inner)
+        value = json.loads(inner)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the reply is not JSON ({error})") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("the reply is not a JSON object")
-    if set(found) != set(keys):
+    if set(value) != set(keys):
         raise ValueError(f"the object must have the keys {', '.join(keys)} and no others")
     for key, kind in keys.items():
-        if not isinstance(found[key], kind):
+        if not isinstance(value[key], kind):
             raise ValueError(f"{key!r} must be of type {_JSON_NAMES[kind]}")
-    return found
+    return value
 
 
 def object_schema(properties: Mapping[str, Mapping[str, Any]]) -> str:
@@ -155,18 +155,18 @@ def one_line(text: str, most: int) -> str:
     Raises:
         ValueError: It is empty, or longer than ``most`` characters.
     """
-    found = " ".join(text.split())
-    if not found:
+    line = " ".join(text.split())
+    if not line:
         raise ValueError("the text is empty")
-    if len(found) > most:
-        raise ValueError(f"the text has {len(found)} characters, more than {most}")
-    return found
+    if len(line) > most:
+        raise ValueError(f"the text has {len(line)} characters, more than {most}")
+    return line
 
 
 _JSON_NAMES = {str: "string", bool: "boolean", list: "array"}
 
 
-def _sent(asking: StructuredQuestion[T], turns: Sequence[Message]) -> Flow[ChatReply]:
+def _send_question(asking: StructuredQuestion[T], turns: Sequence[Message]) -> Flow[ChatReply]:
     temperature = 0.7 if asking.sample else 0.0
     return (
         yield from chat(
@@ -180,7 +180,7 @@ def _sent(asking: StructuredQuestion[T], turns: Sequence[Message]) -> Flow[ChatR
     )
 
 
-def _fault(asking: StructuredQuestion[T], reply: ChatReply) -> str:
+def _reply_fault(asking: StructuredQuestion[T], reply: ChatReply) -> str:
     """The fault of a reply, empty if there is none."""
     if reply.finish == "forecast":
         return ""

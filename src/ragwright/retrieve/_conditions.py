@@ -39,7 +39,7 @@ def parse_filter(text: str) -> Filter:
         return Filter(field, (), low.strip() or None, high.strip() or None, exclude)
     if value.endswith("*") and "|" not in value and len(value) > 1:
         return prefix_filter(field, value[:-1], exclude=exclude)
-    values = tuple(one.strip() for one in value.split("|") if one.strip())
+    values = tuple(part.strip() for part in value.split("|") if part.strip())
     return Filter(field, values, exclude=exclude)
 
 
@@ -61,7 +61,12 @@ def parse_soft_filter(text: str) -> SoftFilterOptions:
             f"the weight {weight!r} of {condition!r} must be a number of at least 0",
             hint="write field=value^3",
         )
-    found = parse_filter(condition)
+    condition_read = parse_filter(condition)
     return SoftFilterOptions(
-        found.field, found.values, found.low, found.high, number, found.exclude
+        condition_read.field,
+        condition_read.values,
+        condition_read.low,
+        condition_read.high,
+        number,
+        condition_read.exclude,
     )

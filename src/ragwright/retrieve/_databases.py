@@ -59,37 +59,37 @@ class Databases:
         options = self.options(name)
         with self._lock:
             if name not in self._readers:
-                self._readers[name] = _open(options, self._root)
+                self._readers[name] = _open_reader(options, self._root)
             return self._readers[name]
 
     def described(self) -> tuple[Database, ...]:
         """All databases with their schemas, or the reason why one cannot be read."""
-        return tuple(map(self._describe, self._options))
+        return tuple(map(self._describe_database, self._options))
 
     def fingerprints(self) -> Mapping[str, str]:
         """Name of a database -> hash of its present content (see :class:`DatabaseReader`).
 
         Empty for one that cannot be read.
         """
-        found: dict[str, str] = {}
+        hashes: dict[str, str] = {}
         for name in self._options:
             try:
-                found[name] = self.reader(name).fingerprint()
+                hashes[name] = self.reader(name).fingerprint()
             except RagwrightError:
-                found[name] = ""
-        return found
+                hashes[name] = ""
+        return hashes
 
-    def _describe(self, name: str) -> Database:
-        found = self._described.get(name)
-        if found is None:
+    def _describe_database(self, name: str) -> Database:
+        database = self._described.get(name)
+        if database is None:
             options = self._options[name]
             try:
                 reader = self.reader(name)
-                found = Database(options, reader.schema(), reader.dialect)
-                self._described[name] = found
+                database = Database(options, reader.schema(), reader.dialect)
+                self._described[name] = database
             except RagwrightError as error:  # not cached: it may be available next time
-                found = Database(options, problem=error.what)
-        return found
+                database = Database(options, problem=error.what)
+        return database
 
 
 class SqlHandler(SendHandler[Sql, SqlReply]):
@@ -124,9 +124,9 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
             DatabaseError: The database cannot be queried.
         """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._read, request)
+        return await loop.run_in_executor(self._pool, self._read_statement, request)
 
-    def _read(self, request: Sql) -> SqlReply:
+    def _read_statement(self, request: Sql) -> SqlReply:
         statement = checked_statement(request.statement)
         most = min(request.max_rows, self._databases.options(request.database).max_rows)
         return self._databases.reader(request.database).read(statement, most)
@@ -136,7 +136,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _open(options: DatabaseOptions, root: Path) -> DatabaseReader:
+def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
     from_variables = filled_address(options.address)
     scheme, _, rest = from_variables.partition("://")
     if scheme == "sqlite":

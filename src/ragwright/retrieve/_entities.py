@@ -59,26 +59,26 @@ def named(
         for match in _QUOTED.finditer(sentence):
             yield next(g for g in match.groups() if g).strip(" ,.;"), number
         for run, begins in _runs(sentence):
-            for part in _parts(run, inside) if begins else (run,):
-                name = _trimmed(part, analyzer)
+            for part in _names_in_run(run, inside) if begins else (run,):
+                name = _trimmed_name(part, analyzer)
                 if name:
                     yield name, number
 
 
 def within(texts: Iterable[str]) -> frozenset[str]:
     """The capitalised words within sentences of the texts, not at their beginning."""
-    found: set[str] = set()
+    names: set[str] = set()
     for text in texts:
         for sentence in _SENTENCE.split(text[:_READ]):
             for run, begins in _runs(sentence):
                 if begins:
                     # *VLV_e215 Safety …*: the code is a label, the sentence begins behind it.
                     run = run[2:] if _is_label(run[0]) else run[1:]
-                found.update(run)
-    return frozenset(found)
+                names.update(run)
+    return frozenset(names)
 
 
-def _parts(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
+def _names_in_run(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
     """The names in a run that begins a sentence or a heading.
 
     Codes there are labels: words next to one are not part of its name.
@@ -87,8 +87,10 @@ def _parts(run: list[str], inside: frozenset[str]) -> Iterator[list[str]]:
     starts = sorted({0, *codes, *(at + 1 for at in codes)})
     for start, end in zip(starts, [*starts[1:], len(run)], strict=True):
         part = run[start:end]
-        own = [word for word in part if word not in _PARTICLES]
-        if len(own) > 1 or (own and (_is_label(own[0]) or _is_marked(own[0], inside))):
+        name_words = [word for word in part if word not in _PARTICLES]
+        if len(name_words) > 1 or (
+            name_words and (_is_label(name_words[0]) or _is_marked(name_words[0], inside))
+        ):
             yield part
 
 
@@ -113,19 +115,19 @@ def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) 
     Returns:
         Best first; equal weights in the order of reading.
     """
-    asked = frozenset(analyzer.tokens(question))
+    question_tokens = frozenset(analyzer.tokens(question))
     weights: dict[tuple[str, ...], float] = {}
     names: dict[tuple[str, ...], str] = {}
     places: dict[tuple[str, ...], list[int]] = {}
     inside = within(hit.text for hit in hits)
     for place, hit in enumerate(hits):
-        own = frozenset(analyzer.tokens(hit.title))
+        title_tokens = frozenset(analyzer.tokens(hit.title))
         sentences = _SENTENCE.split(hit.text[:_READ])
-        shares = [len(asked.intersection(analyzer.tokens(s))) for s in sentences]
+        shares = [len(question_tokens.intersection(analyzer.tokens(s))) for s in sentences]
         best: dict[tuple[str, ...], float] = {}
         for name, number in named(hit.text, analyzer, inside):
             key = tuple(analyzer.tokens(name))
-            if not key or asked.issuperset(key) or own.issuperset(key):
+            if not key or question_tokens.issuperset(key) or title_tokens.issuperset(key):
                 continue
             share = shares[number] if number < len(shares) else 0
             weight = (1 + share) * (1.5 if len(key) > 1 else 1.0) / (1 + place)
@@ -142,11 +144,11 @@ def leads(question: str, hits: Sequence[Hit], analyzer: TokenSource, most: int) 
 
 def uncovered(question: str, texts: Sequence[str], analyzer: TokenSource) -> str:
     """The words of the question that are in none of the texts, in order."""
-    held = {token for text in texts for token in analyzer.tokens(text)}
+    covered = {token for text in texts for token in analyzer.tokens(text)}
     rest: list[str] = []
     for match in _WORD.finditer(question):
         tokens = analyzer.tokens(match[0])
-        if tokens and not held.issuperset(tokens) and match[0] not in rest:
+        if tokens and not covered.issuperset(tokens) and match[0] not in rest:
             rest.append(match[0])
     return " ".join(rest)
 
@@ -177,7 +179,7 @@ def _runs(sentence: str) -> Iterator[tuple[list[str], bool]]:
         yield run, begins
 
 
-def _trimmed(run: list[str], analyzer: TokenSource) -> str:
+def _trimmed_name(run: list[str], analyzer: TokenSource) -> str:
     """The name in a run: no particle or function word at its ends; empty where none is left."""
     first, last = 0, len(run)
     while first < last and (run[first] in _PARTICLES or not analyzer.tokens(run[first])):

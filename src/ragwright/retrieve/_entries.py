@@ -94,7 +94,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EntryPattern:
-    """How the entries of a corpus begin.
+    """The pattern with which the entries of a corpus begin.
 
     Attributes:
         pattern: A regular expression for ``chunk.pattern``.
@@ -145,8 +145,8 @@ def read_entries(text: str, *, least: int = 1) -> list[Entry]:
         text: A document, or a part of one.
         least: Distinct codes of one shape from which they are a list.
     """
-    starts = _in_lists(list(_starts(text)), least)
-    found: list[Entry] = []
+    starts = _in_lists(list(_entry_starts(text)), least)
+    entries: list[Entry] = []
     empty: _Start | None = None
     last = {start.key: at for at, start in enumerate(starts)}
     for at, start in enumerate(starts):
@@ -154,15 +154,15 @@ def read_entries(text: str, *, least: int = 1) -> list[Entry]:
         if start.form == "heading" and last[start.key] == at:
             below = _HEADING_LINE.search(text, start.end, end)
             end = below.start() if below else end
-        entry = _entry(text, start, end)
+        entry = _entry_at(text, start, end)
         in_column = empty is not None and empty.key == start.key
         empty = start if entry is None or in_column else None
         if entry is not None and not in_column:
-            found.append(entry)
-    return _listed(found, least)
+            entries.append(entry)
+    return _in_long_lists(entries, least)
 
 
-def _listed(entries: Sequence[Entry], least: int) -> list[Entry]:
+def _in_long_lists(entries: Sequence[Entry], least: int) -> list[Entry]:
     """Entries with enough codes of one shape and form."""
     codes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for entry in entries:
@@ -171,18 +171,20 @@ def _listed(entries: Sequence[Entry], least: int) -> list[Entry]:
 
 
 def find_pattern(texts: Iterable[str]) -> EntryPattern | None:
-    """How the entries of documents begin; None where no list of entries is certain."""
+    """The pattern with which the entries of documents begin; None where no list of entries is
+    certain.
+    """
     lists: dict[tuple[str, str, str], list[_Coded]] = defaultdict(list)
     for number, text in enumerate(texts):
         for entry in read_entries(text, least=_LEAST_HERE):
             coded = _Coded(number, entry.code, entry.end - entry.start)
-            lists[entry.form, _lead(entry), entry.shape].append(coded)
-    found: dict[tuple[str, str], list[list[_Coded]]] = defaultdict(list)
+            lists[entry.form, _lead_pattern(entry), entry.shape].append(coded)
+    by_beginning: dict[tuple[str, str], list[list[_Coded]]] = defaultdict(list)
     for (form, lead, _), entries in lists.items():
         if _is_list(entries):
-            found[form, lead].append(entries)
-    made = [_pattern(form, lead, shapes) for (form, lead), shapes in found.items()]
-    return max(made, key=lambda pattern: pattern.entries, default=None)
+            by_beginning[form, lead].append(entries)
+    patterns = [_entry_pattern(form, lead, shapes) for (form, lead), shapes in by_beginning.items()]
+    return max(patterns, key=lambda pattern: pattern.entries, default=None)
 
 
 def _is_list(entries: Sequence[_Coded]) -> bool:
@@ -196,23 +198,25 @@ def _is_list(entries: Sequence[_Coded]) -> bool:
     )
 
 
-def _lead(entry: Entry) -> str:
-    """What stands before the code, as a regular expression."""
+def _lead_pattern(entry: Entry) -> str:
+    """A regular expression for the text before the code."""
     if entry.form == "heading":
         return "#{1,6} .*?" if entry.lead.strip(" \t#") else "#{1,6} "
-    plain = " ".join(entry.lead.split())
-    between = " " if plain and entry.lead[-1] in " \t" else ""
-    indent = " *" if plain or entry.lead else ""
-    return indent + re.sub(r"([\\.*+?()|\[\]{}^$])", r"\\\1", plain) + between
+    flat = " ".join(entry.lead.split())
+    between = " " if flat and entry.lead[-1] in " \t" else ""
+    indent = " *" if flat or entry.lead else ""
+    return indent + re.sub(r"([\\.*+?()|\[\]{}^$])", r"\\\1", flat) + between
 
 
-def _pattern(form: str, lead: str, shapes: Sequence[Sequence[_Coded]]) -> EntryPattern:
+def _entry_pattern(form: str, lead: str, shapes: Sequence[Sequence[_Coded]]) -> EntryPattern:
     codes = [list(dict.fromkeys(entry.code for entry in entries)) for entries in shapes]
-    parts = [_code_pattern(own) for own in codes]
-    either = parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+    parts = [_code_pattern(shape_codes) for shape_codes in codes]
+    alternatives = parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
     end = ("$" if not lead.strip(" *") else r"[^\w\n]*$") if form == "alone" else r"\b"
     documents = {entry.document for entries in shapes for entry in entries}
-    return EntryPattern(f"^{lead}{either}{end}", sum(map(len, codes)), len(documents), codes[0][0])
+    return EntryPattern(
+        f"^{lead}{alternatives}{end}", sum(map(len, codes)), len(documents), codes[0][0]
+    )
 
 
 def _code_pattern(codes: Sequence[str]) -> str:
@@ -220,7 +224,7 @@ def _code_pattern(codes: Sequence[str]) -> str:
     columns = list(zip(*(_runs(code) for code in codes), strict=True))
     parts = []
     for column in columns:
-        kind = _kind(column[0][0])
+        kind = _character_kind(column[0][0])
         texts = set(column)
         sizes = sorted({len(text) for text in texts})
         times = f"{{{sizes[0]}}}" if len(sizes) == 1 else f"{{{sizes[0]},{sizes[-1]}}}"
@@ -239,14 +243,18 @@ def _runs(code: str) -> list[str]:
     """Runs of characters of one kind."""
     runs: list[str] = []
     for char in code:
-        if runs and _kind(runs[-1][0]) == _kind(char) and _kind(char) in "Aa0":
+        if (
+            runs
+            and _character_kind(runs[-1][0]) == _character_kind(char)
+            and _character_kind(char) in "Aa0"
+        ):
             runs[-1] += char
         else:
             runs.append(char)
     return runs
 
 
-def _kind(char: str) -> str:
+def _character_kind(char: str) -> str:
     if char.isdigit():
         return "0"
     if char.isalpha():
@@ -254,11 +262,11 @@ def _kind(char: str) -> str:
     return char
 
 
-def _shape(code: str) -> str:
-    return "".join(_kind(run[0]) for run in _runs(code))
+def _code_shape(code: str) -> str:
+    return "".join(_character_kind(run[0]) for run in _runs(code))
 
 
-def _starts(text: str) -> Iterator[_Start]:
+def _entry_starts(text: str) -> Iterator[_Start]:
     """Lines that begin with a code and may begin an entry."""
     for match in _LINE.finditer(text):
         code, rest, lead = match["code"], match["rest"], match["lead"]
@@ -282,7 +290,9 @@ def _starts(text: str) -> Iterator[_Start]:
             continue
         title = rest.strip(" \t*_`\"'")
         body = match.end("code") if title else match.end()
-        yield _Start(code, form, _shape(code), title, lead, match.start(), body, match.end(), weak)
+        yield _Start(
+            code, form, _code_shape(code), title, lead, match.start(), body, match.end(), weak
+        )
 
 
 def _may_be_weak(code: str) -> bool:
@@ -319,15 +329,15 @@ def _in_lists(starts: Sequence[_Start], least: int) -> list[_Start]:
     codes: dict[tuple[str, str], set[str]] = defaultdict(set)
     for start in starts:
         codes[start.key].add(start.code)
-    kept = []
+    listed_starts = []
     for start in starts:
-        needed = max(least, _LEAST_ALIKE[start.form], _LEAST_WEAK if start.weak else 1)
-        if len(codes[start.key]) >= needed:
-            kept.append(start)
-    return kept
+        least_codes = max(least, _LEAST_ALIKE[start.form], _LEAST_WEAK if start.weak else 1)
+        if len(codes[start.key]) >= least_codes:
+            listed_starts.append(start)
+    return listed_starts
 
 
-def _entry(text: str, start: _Start, end: int) -> Entry | None:
+def _entry_at(text: str, start: _Start, end: int) -> Entry | None:
     """The entry of a line; None where nothing is said below it."""
     end = start.end + len(_without_title_below(text[start.end : end]).rstrip())
     below = text[start.end : end].strip()
@@ -347,15 +357,15 @@ def _entry(text: str, start: _Start, end: int) -> Entry | None:
 
 
 def _title_below(below: str) -> str:
-    """The title that is the first line, or a field, of what stands below a code."""
+    """The title in the first line, or in a field, of the text below a code."""
     lines = [line.strip() for line in below.splitlines() if line.strip()]
     fields = [match for line in lines[:6] if (match := _FIELD.match(line))]
-    named = next((match["value"] for match in fields if _TITLED.match(match["key"])), "")
-    if named:
-        return named.strip("\"' ")
+    titled = next((match["value"] for match in fields if _TITLED.match(match["key"])), "")
+    if titled:
+        return titled.strip("\"' ")
     first = lines[0].lstrip("# ").strip("*_` ") if lines else ""
-    alone = len(lines) > 1 and len(first.split()) <= _TITLE_WORDS and not _STOPPED.search(first)
-    return first if alone else ""
+    is_title = len(lines) > 1 and len(first.split()) <= _TITLE_WORDS and not _STOPPED.search(first)
+    return first if is_title else ""
 
 
 def _without_title_below(text: str) -> str:

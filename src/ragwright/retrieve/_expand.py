@@ -41,10 +41,10 @@ def expand_hits(
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    grown, kept = [], 0
+    grown, unexpanded = [], 0
     for hit, wide in zip(hits, reply.hits, strict=True):
         if len(wide.text.split()) > options.max_words:
-            kept += 1
+            unexpanded += 1
             wide = hit
         grown.append(
             replace(
@@ -59,13 +59,13 @@ def expand_hits(
         )
     merged = merge_hits(grown)
     notes = list(reply.notes)
-    if kept:
-        named = counted(kept, "hit is", "hits are")
-        notes.append(f"{named} not expanded: over {options.max_words} words by {options.by}")
+    if unexpanded:
+        count_text = counted(unexpanded, "hit is", "hits are")
+        notes.append(f"{count_text} not expanded: over {options.max_words} words by {options.by}")
     if len(merged) < len(hits):
         gone = len(hits) - len(merged)
-        named = counted(gone, "hit is", "hits are")
-        notes.append(f"{named} merged into the surroundings of a better one")
+        count_text = counted(gone, "hit is", "hits are")
+        notes.append(f"{count_text} merged into the surroundings of a better one")
     return merged, tuple(notes)
 
 
@@ -87,13 +87,13 @@ def merge_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
             document, end = hit.document_id, hit.end
     groups.sort(key=min)
     return tuple(
-        replace(_merged([hits[at] for at in group], hits[min(group)]), rank=rank)
+        replace(_merged_hit([hits[at] for at in group], hits[min(group)]), rank=rank)
         for rank, group in enumerate(groups, 1)
     )
 
 
-def _merged(parts: Sequence[Hit], best: Hit) -> Hit:
-    """One hit over overlapping parts that stand in text order."""
+def _merged_hit(parts: Sequence[Hit], best: Hit) -> Hit:
+    """Merge overlapping parts in text order into one hit."""
     if len(parts) == 1:
         return best
     first, text, end = parts[0], parts[0].text, parts[0].end

@@ -44,10 +44,10 @@ def rrf(
     for ids, weight in zip(lists, weights, strict=True):
         if not weight:
             continue
-        seen = ids if len(set(ids)) == len(ids) else tuple(dict.fromkeys(ids))
-        for key, share in zip(seen, _shares(len(seen), k, weight), strict=True):
+        unique = ids if len(set(ids)) == len(ids) else tuple(dict.fromkeys(ids))
+        for key, share in zip(unique, _rank_shares(len(unique), k, weight), strict=True):
             millionths[key] = millionths.get(key, 0.0) + share
-    return _best(millionths, limit)
+    return _best_ids(millionths, limit)
 
 
 def convex(
@@ -102,10 +102,10 @@ def convex(
         for key, score in ranking:
             gain = score * scale - shift
             millionths[key] = millionths[key] + gain if key in millionths else gain
-    return _best(millionths, limit, base)
+    return _best_ids(millionths, limit, base)
 
 
-def _best(
+def _best_ids(
     millionths: Mapping[str, float], limit: int | None, base: float = 0.0
 ) -> list[tuple[str, float]]:
     """Scores in millionths plus ``base`` as (id, score): rounded, best first, ties by id."""
@@ -116,10 +116,10 @@ def _best(
         least = sorted(millionths.values(), reverse=True)[limit - 1] - 1
     base += 0.5
     best = sorted((-int(score + base), key) for key, score in millionths.items() if score >= least)
-    return [(key, -whole / 1e6) for whole, key in best[:limit]]
+    return [(key, -millionth / 1e6) for millionth, key in best[:limit]]
 
 
 @lru_cache(maxsize=256)
-def _shares(length: int, k: int, weight: float) -> tuple[float, ...]:
+def _rank_shares(length: int, k: int, weight: float) -> tuple[float, ...]:
     """The score that each rank of a list adds, in millionths."""
     return tuple(weight * 1e6 / (k + rank) for rank in range(1, length + 1))

@@ -1,4 +1,4 @@
-"""Meanings of codes and terms, given in a file or mined from the corpus, and their use in queries.
+"""Meanings of codes and terms, from a file or mined from the corpus, and their use in queries.
 
 An embedding model has never seen ``APP_w304``; it has seen "accelerator pedal position sensor".
 A query with the meaning beside the code is understood by the dense channel.
@@ -84,7 +84,7 @@ class Glossary:
         for term in self.entries:
             parts = words(term)
             longest = max(longest, len(parts))
-            self._by_key.setdefault(_key(parts), term)
+            self._by_key.setdefault(_words_key(parts), term)
         object.__setattr__(self, "_longest", longest)
 
     def find(self, query: str, without: Container[str] = ()) -> tuple[str, ...]:
@@ -96,20 +96,20 @@ class Glossary:
         """
         parts = words(query)
         small = query == query.lower()
-        found: dict[str, None] = {}
+        terms: dict[str, None] = {}
         at = 0
         while at < len(parts):
             for size in range(min(self._longest, len(parts) - at), 0, -1):
                 piece = parts[at : at + size]
-                term = self._by_key.get(_key(piece))
+                term = self._by_key.get(_words_key(piece))
                 if term is None or term in without:
                     continue
-                if _meant(term, piece, small):
-                    found[term] = None
+                if _is_meant(term, piece, small):
+                    terms[term] = None
                     at += size - 1
                     break
             at += 1
-        return tuple(found)
+        return tuple(terms)
 
     def expand(self, query: str, most: int = 3, analyzer: TokenSource | None = None) -> Expansion:
         """The query with the meanings of its terms.
@@ -124,12 +124,14 @@ class Glossary:
         columns: list[Sequence[Meaning]] = []
         for term in self.find(query):
             every = self.entries[term]
-            fitting = _fitting(query, term, every, cut)
-            taken = fitting[:most]
-            if len(taken) < len(fitting):
-                notes.append(f"glossary: {term} has {len(fitting)} meanings, {len(taken)} used")
-            columns.append(taken)
-            used += [(term, meaning) for meaning in taken]
+            fitting = _fitting_meanings(query, term, every, cut)
+            used_meanings = fitting[:most]
+            if len(used_meanings) < len(fitting):
+                notes.append(
+                    f"glossary: {term} has {len(fitting)} meanings, {len(used_meanings)} used"
+                )
+            columns.append(used_meanings)
+            used += [(term, meaning) for meaning in used_meanings]
         texts = []
         for row in range(max((len(column) for column in columns), default=0)):
             meanings = [column[min(row, len(column) - 1)].text for column in columns]
@@ -138,8 +140,8 @@ class Glossary:
 
     def to_json(self) -> str:
         """The glossary as JSON text that :func:`load_glossary` reads, terms sorted."""
-        plain = {t: [asdict(m) for m in self.entries[t]] for t in sorted(self.entries)}
-        return json.dumps(plain, ensure_ascii=False, indent=1)
+        entries = {t: [asdict(m) for m in self.entries[t]] for t in sorted(self.entries)}
+        return json.dumps(entries, ensure_ascii=False, indent=1)
 
 
 def load_glossary(path: str | Path) -> Glossary:
@@ -174,69 +176,69 @@ def load_glossary(path: str | Path) -> Glossary:
 
 def _from_json(text: str, file: Path) -> Glossary:
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except ValueError as error:
         line = getattr(error, "lineno", 1)
         raise ConfigError(f"not JSON: {error}", where=f"{file}:{line}") from error
 
-    def where(*keys: str) -> str:
+    def place_of(*keys: str) -> str:
         at = text.find(json.dumps(keys[0], ensure_ascii=False)) if keys else -1
         return f"{file}:{text.count(chr(10), 0, at) + 1}" if at >= 0 else str(file)
 
-    return _from_mapping(found, where, file)
+    return _from_mapping(data, place_of, file)
 
 
-def _from_mapping(found: Any, where: Callable[..., str], file: Path) -> Glossary:
-    if not isinstance(found, dict) or not found:
+def _from_mapping(data: Any, where: Callable[..., str], file: Path) -> Glossary:
+    if not isinstance(data, dict) or not data:
         raise ConfigError("a glossary file must hold terms and their meanings", where=str(file))
     entries: dict[str, tuple[Meaning, ...]] = {}
-    for term, value in found.items():
-        listed = value if isinstance(value, list) else [value]
+    for term, value in data.items():
+        values = value if isinstance(value, list) else [value]
         # the position of a term is only searched for in an error
         place = partial(where, str(term))
-        made = tuple(_meaning(str(term), one, place) for one in listed)
-        if not made:
+        meanings = tuple(_read_meaning(str(term), meaning, place) for meaning in values)
+        if not meanings:
             raise ConfigError(f"{term!r} has no meaning", where=place())
-        entries[_term(str(term), place)] = made
+        entries[_checked_term(str(term), place)] = meanings
     return Glossary(entries)
 
 
-def _meaning(term: str, value: Any, where: Callable[[], str]) -> Meaning:
+def _read_meaning(term: str, value: Any, where: Callable[[], str]) -> Meaning:
     if isinstance(value, dict):
-        known = {f.name for f in fields(Meaning)}
-        wrong = sorted(set(value) - known)
-        if wrong or not isinstance(value.get("text"), str):
-            what = f"unknown key {wrong[0]!r}" if wrong else "no text"
-            raise ConfigError(f"{term!r}: {what}", where=where(), hint="give the meaning as text")
+        keys = {f.name for f in fields(Meaning)}
+        unknown = sorted(set(value) - keys)
+        if unknown or not isinstance(value.get("text"), str):
+            fault = f"unknown key {unknown[0]!r}" if unknown else "no text"
+            raise ConfigError(f"{term!r}: {fault}", where=where(), hint="give the meaning as text")
         also = tuple(value.get("also", ()))
-        return Meaning(**{**value, "text": _checked(term, value["text"], where), "also": also})
+        return Meaning(**{**value, "text": _checked_text(term, value["text"], where), "also": also})
     if not isinstance(value, str):
         raise ConfigError(
             f"the meaning of {term!r} must be text, not {type(value).__name__}",
             where=where(),
             hint="put it in quotes",
         )
-    return Meaning(_checked(term, value, where))
+    return Meaning(_checked_text(term, value, where))
 
 
-def _checked(term: str, text: str, where: Callable[[], str]) -> str:
-    plain = " ".join(text.split())
-    if not plain:
+def _checked_text(term: str, text: str, where: Callable[[], str]) -> str:
+    flat = " ".join(text.split())
+    if not flat:
         raise ConfigError(f"the meaning of {term!r} is empty", where=where())
-    if len(plain) > _LONGEST:
+    if len(flat) > _LONGEST:
         raise ConfigError(
-            f"the meaning of {term!r} has {len(plain)} characters, more than {_LONGEST}",
+            f"the meaning of {term!r} has {len(flat)} characters, more than {_LONGEST}",
             where=where(),
             hint="write one or two sentences",
         )
-    return plain
+    return flat
 
 
-def _term(term: str, where: Callable[[], str]) -> str:
-    plain = " ".join(term.split())
-    if not words(plain):
+def _checked_term(term: str, where: Callable[[], str]) -> str:
+    flat = " ".join(term.split())
+    if not words(flat):
         raise ConfigError(f"{term!r} contains no word to look for", where=where())
-    return plain
+    return flat
 
 
 def _from_csv(text: str, file: Path) -> Glossary:
@@ -257,8 +259,8 @@ def _from_csv(text: str, file: Path) -> Glossary:
                     hint="put a meaning that holds the separator in quotes",
                 )
             place = partial(str, where)
-            term = _term(cells[0], place)
-            meaning = Meaning(_checked(term, cells[1], place))
+            term = _checked_term(cells[0], place)
+            meaning = Meaning(_checked_text(term, cells[1], place))
             entries[term] = (*entries.get(term, ()), meaning)
     except csv.Error as error:
         raise ConfigError(f"not CSV: {error}", where=f"{file}:{reader.line_num}") from error
@@ -267,32 +269,32 @@ def _from_csv(text: str, file: Path) -> Glossary:
     return Glossary(entries)
 
 
-def _reliability(meaning: Meaning) -> int:
+def _rule_rank(meaning: Meaning) -> int:
     return RULES.index(meaning.rule) if meaning.rule in RULES else len(RULES)
 
 
-def _fitting(
+def _fitting_meanings(
     query: str, term: str, every: Sequence[Meaning], analyzer: TokenSource
 ) -> Sequence[Meaning]:
     """The meanings from the best kind of place whose documents the query points at."""
-    best = min(map(_reliability, every))
-    level = [meaning for meaning in every if _reliability(meaning) == best]
+    best = min(map(_rule_rank, every))
+    level = [meaning for meaning in every if _rule_rank(meaning) == best]
     if len(level) < 2:
         return level
-    asked = set(analyzer.tokens(query)) - set(analyzer.tokens(term))
+    query_tokens = set(analyzer.tokens(query)) - set(analyzer.tokens(term))
     # Words of the meaning itself are not evidence: many meanings contain "error".
     shared = [
-        len(asked.intersection(analyzer.tokens(m.about)).difference(analyzer.tokens(m.text)))
+        len(query_tokens.intersection(analyzer.tokens(m.about)).difference(analyzer.tokens(m.text)))
         for m in level
     ]
     return [m for m, count in zip(level, shared, strict=True) if count == max(shared)]
 
 
-def _key(parts: Sequence[str]) -> str:
+def _words_key(parts: Sequence[str]) -> str:
     return " ".join(parts).casefold()
 
 
-def _meant(term: str, piece: Sequence[str], small: bool) -> bool:
+def _is_meant(term: str, piece: Sequence[str], small: bool) -> bool:
     if not (term.isalpha() and term.isupper()):
         return True
     return small or list(piece) == [term]

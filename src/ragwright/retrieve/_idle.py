@@ -19,17 +19,19 @@ def idle_exclusions(
     as unknown. Ranges are not checked. Call it after a search under these filters succeeded, so
     that they have no other fault.
     """
-    hard = [(one, [*filters[:at], *filters[at + 1 :]]) for at, one in enumerate(filters)]
-    wished = [(one.condition, list(filters)) for one in soft]
+    hard = [
+        (condition, [*filters[:at], *filters[at + 1 :]]) for at, condition in enumerate(filters)
+    ]
+    soft_conditions = [(condition.condition, list(filters)) for condition in soft]
     notes = []
-    for one, others in (*hard, *wished):
-        if not (one.exclude and one.values):
+    for condition, others in (*hard, *soft_conditions):
+        if not (condition.exclude and condition.values):
             continue
-        asked = (*others, replace(one, exclude=False))
+        positive = (*others, replace(condition, exclude=False))
         try:
-            yield from send(Search(target.snapshot, "keyword", 0, filters=asked), SearchReply)
+            yield from send(Search(target.snapshot, "keyword", 0, filters=positive), SearchReply)
         except FilterError as error:
             among = " among the chunks that the other filters allow" if others else ""
             hint = f" ({error.hint})" if error.hint else ""
-            notes.append(f"{one} excludes nothing{among}: {error.what}{hint}")
+            notes.append(f"{condition} excludes nothing{among}: {error.what}{hint}")
     return tuple(notes)

@@ -62,9 +62,9 @@ def iterate(
     question = query.strip()[: max(len(first.query), _LEAST_READ)]
     state = _State(question, first, options, k)
     if options.method == "entities":
-        yield from _follow(state, target, once)
+        yield from _follow_names(state, target, once)
     else:
-        yield from _read(state, once)
+        yield from _read_rounds(state, once)
     return state.result()
 
 
@@ -89,7 +89,7 @@ class _State:
         self.size = max(self.size, len(hits))
         for rank, hit in enumerate(hits, 1):
             if hit.chunk_id not in self.hits:
-                self.hits[hit.chunk_id] = hit if hits is self.first.hits else _hopped(hit)
+                self.hits[hit.chunk_id] = hit if hits is self.first.hits else _renamed_channels(hit)
             gain = share(hit) / (_DAMPING + rank)
             self.scores[hit.chunk_id] = self.scores.get(hit.chunk_id, 0.0) + gain
 
@@ -125,85 +125,87 @@ class _State:
         notes = tuple(dict.fromkeys((*self.first.notes, *self.notes)))
         return replace(self.first, hits=tuple(hits), notes=notes)
 
-    def told(self, number: int, rounds: Sequence[Retrieved]) -> None:
+    def keep_notes(self, number: int, rounds: Sequence[Retrieved]) -> None:
         """Keep the notes of one round that no earlier round gave."""
-        known = set(self.first.notes)
-        fresh = dict.fromkeys(note for found in rounds for note in found.notes)
+        first_notes = set(self.first.notes)
+        fresh = dict.fromkeys(note for result in rounds for note in result.notes)
         for note in fresh:
-            if note not in known and not any(n.endswith(f": {note}") for n in self.notes):
+            if note not in first_notes and not any(n.endswith(f": {note}") for n in self.notes):
                 self.notes.append(f"round {number}: {note}")
 
 
-def _hopped(hit: Hit) -> Hit:
+def _renamed_channels(hit: Hit) -> Hit:
     """A hit of a later round: its channels are renamed, as they searched another query."""
-    return replace(hit, channels={f"hop {name}": said for name, said in hit.channels.items()})
+    return replace(
+        hit, channels={f"hop {name}": channel_score for name, channel_score in hit.channels.items()}
+    )
 
 
-def _follow(state: _State, target: Target, once: Once) -> Flow[None]:
+def _follow_names(state: _State, target: Target, once: Once) -> Flow[None]:
     """Rounds that follow names."""
     analyzer = target.analyzer or Analyzer()
     options = state.options
-    read = list(state.first.hits[: options.passages])
-    seen: set[tuple[str, ...]] = set()
-    known: set[str] = set()
+    passages = list(state.first.hits[: options.passages])
+    followed: set[tuple[str, ...]] = set()
+    read_ids: set[str] = set()
     for number in range(2, options.rounds + 1):
-        known |= {hit.chunk_id for hit in read}
-        chosen = yield from _chosen(state.query, target, read, options, seen)
+        read_ids |= {hit.chunk_id for hit in passages}
+        chosen = yield from _names_to_follow(state.query, target, passages, options, followed)
         if not chosen:
             state.notes.append(f"round {number}: the passages contain no further names to follow")
             return
-        seen |= {tuple(analyzer.tokens(lead.name)) for lead in chosen}
-        queries = [_hop(state.query, lead, read, analyzer) for lead in chosen]
-        found, faults = yield from _searched(queries, once)
+        followed |= {tuple(analyzer.tokens(lead.name)) for lead in chosen}
+        queries = [_hop_query(state.query, lead, passages, analyzer) for lead in chosen]
+        results, faults = yield from _search_each(queries, once)
         best = chosen[0].weight
-        for lead, result in zip(chosen, found, strict=True):
-            state.add(result.hits, _shares(lead, math.sqrt(lead.weight / best), analyzer))
+        for lead, result in zip(chosen, results, strict=True):
+            state.add(result.hits, _name_share(lead, math.sqrt(lead.weight / best), analyzer))
         names = ", ".join(lead.name for lead in chosen)
         state.notes.append(f"round {number} followed {len(chosen)} names: {names}")
         state.notes += faults
-        state.told(number, found)
-        fresh = [key for key in state.ranked() if key not in known]
-        read = [state.hits[key] for key in fresh[: options.passages]]
+        state.keep_notes(number, results)
+        fresh = [key for key in state.ranked() if key not in read_ids]
+        passages = [state.hits[key] for key in fresh[: options.passages]]
 
 
-def _chosen(
+def _names_to_follow(
     query: str,
     target: Target,
-    read: Sequence[Hit],
+    passages: Sequence[Hit],
     options: IterateOptions,
-    seen: set[tuple[str, ...]],
+    followed: set[tuple[str, ...]],
 ) -> Flow[tuple[Lead, ...]]:
     """The names to follow, by score and rarity."""
     analyzer = target.analyzer or Analyzer()
-    found = leads(query, read, analyzer, 4 * options.names + len(seen))
-    fresh = [lead for lead in found if tuple(analyzer.tokens(lead.name)) not in seen]
+    candidates = leads(query, passages, analyzer, 4 * options.names + len(followed))
+    fresh = [lead for lead in candidates if tuple(analyzer.tokens(lead.name)) not in followed]
     fresh = fresh[: 4 * options.names]
     replies = yield from gather(
-        [send(Search(target.snapshot, "keyword", 1, text=one.name), SearchReply) for one in fresh]
+        [send(Search(target.snapshot, "keyword", 1, text=lead.name), SearchReply) for lead in fresh]
     )
     weighed = [
-        replace(lead, weight=round(lead.weight * math.sqrt(_rarity(reply)), 6))
+        replace(lead, weight=round(lead.weight * math.sqrt(_name_rarity(reply)), 6))
         for lead, reply in zip(fresh, replies, strict=True)
     ]
     weighed.sort(key=lambda lead: -lead.weight)
     return tuple(lead for lead in weighed if lead.weight > 0)[: options.names]
 
 
-def _rarity(reply: SearchReply) -> float:
+def _name_rarity(reply: SearchReply) -> float:
     """Mean idf of a name's tokens, 1 if the index does not say."""
     if not reply.terms:
         return 1.0
     return max(0.0, sum(term.idf for term in reply.terms) / len(reply.terms))
 
 
-def _hop(query: str, lead: Lead, read: Sequence[Hit], analyzer: TokenSource) -> str:
+def _hop_query(query: str, lead: Lead, passages: Sequence[Hit], analyzer: TokenSource) -> str:
     """A name with the words of the question that its passage does not cover."""
-    source = read[lead.hits[0]]
+    source = passages[lead.hits[0]]
     rest = uncovered(query, (source.title, source.text), analyzer)
     return f"{lead.name} {rest}".strip()
 
 
-def _shares(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit], float]:
+def _name_share(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit], float]:
     """Weight of a hit found by a name: the share of the name that it holds.
 
     The share of the name's tokens in title and text, times one plus twice the overlap
@@ -213,25 +215,25 @@ def _shares(lead: Lead, weight: float, analyzer: TokenSource) -> Callable[[Hit],
 
     def share(hit: Hit) -> float:
         title = frozenset(analyzer.tokens(hit.title))
-        held = len(key & (title | frozenset(analyzer.tokens(hit.text)))) / len(key)
+        covered = len(key & (title | frozenset(analyzer.tokens(hit.text)))) / len(key)
         overlap = len(key & title) / len(key | title)
-        return weight * held * (1 + _TITLE * overlap)
+        return weight * covered * (1 + _TITLE * overlap)
 
     return share
 
 
-def _searched(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved], list[str]]]:
+def _search_each(queries: Sequence[str], once: Once) -> Flow[tuple[list[Retrieved], list[str]]]:
     """Results of follow-up searches run side by side, and a note for each failed one."""
     outcomes = yield from gather([once(query) for query in queries], settle=True)
-    found: list[Retrieved] = []
+    results: list[Retrieved] = []
     faults: list[str] = []
     for query, outcome in zip(queries, outcomes, strict=True):
         if isinstance(outcome, ModelError):
             faults.append(f"the search for {query!r} failed: {outcome.what}")
-            found.append(Retrieved(query, ()))
+            results.append(Retrieved(query, ()))
         else:
-            found.append(settled(outcome))
-    return found, faults
+            results.append(settled(outcome))
+    return results, faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,42 +255,42 @@ _SCHEMA = object_schema(
 )
 
 
-def _read(state: _State, once: Once) -> Flow[None]:
+def _read_rounds(state: _State, once: Once) -> Flow[None]:
     """Rounds in which a model answers and writes the next query."""
     more = state.options.rounds - 1
     planned = yield from branch(0, (more + 1) // 2, more)
     searched = [state.query]
     for number in range(2, more + 2):
-        told = yield from asked(_question(state, searched))
-        verdict = told.value
+        reply = yield from asked(_round_question(state, searched))
+        verdict = reply.value
         if verdict is None:
-            state.notes.append(f"round {number} left out, no usable reply: {told.why}")
+            state.notes.append(f"round {number} left out, no usable reply: {reply.why}")
             return
         if planned is not None and number - 2 >= planned:
             return
         if verdict.satisfied and planned is None:
             state.notes.append(f"the model is satisfied after {number - 1} rounds")
             return
-        text = _next(state, verdict)
+        text = _next_query(state, verdict)
         if text in searched:
             state.notes.append(f"round {number} left out: nothing new to search for")
             return
         searched.append(text)
-        found, faults = yield from _searched([text], once)
-        state.add(found[0].hits, lambda hit: 1.0)
+        results, faults = yield from _search_each([text], once)
+        state.add(results[0].hits, lambda hit: 1.0)
         state.notes += [f"round {number} searched: {text}", *faults]
-        state.told(number, found)
+        state.keep_notes(number, results)
 
 
-def _next(state: _State, verdict: _Verdict) -> str:
-    """What is searched next; where the model left that part empty, the other one serves."""
+def _next_query(state: _State, verdict: _Verdict) -> str:
+    """The next query; where the model left that part empty, the other one serves."""
     drafted = f"{state.query} {verdict.answer}".strip()
     if state.options.next_query == "written":
         return verdict.query or drafted
     return drafted if verdict.answer else verdict.query or drafted
 
 
-def _question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Verdict]:
+def _round_question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Verdict]:
     options = state.options
     hits = [state.hits[key] for key in state.order()[: options.passages]]
     passages: list[dict[str, Any]] = []
@@ -297,11 +299,11 @@ def _question(state: _State, searched: Sequence[str]) -> StructuredQuestion[_Ver
         passages.append(passage_values(number, short))
 
     def parse(text: str) -> _Verdict:
-        found = json_object(text, _KEYS)
-        answer, query = (" ".join(found[key].split()) for key in ("answer", "next_query"))
+        reply = json_object(text, _KEYS)
+        answer, query = (" ".join(reply[key].split()) for key in ("answer", "next_query"))
         if len(query) > options.max_query_chars:
             raise ValueError(f"'next_query' has more than {options.max_query_chars} characters")
-        return _Verdict(found["satisfied"], answer[: options.max_query_chars], query)
+        return _Verdict(reply["satisfied"], answer[: options.max_query_chars], query)
 
     return StructuredQuestion(
         options.model,

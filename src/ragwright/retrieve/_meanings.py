@@ -22,31 +22,33 @@ def visible_glossary(
     glossary = target.glossary
     if glossary is None or not filters:
         return glossary
-    kept: dict[str, tuple[Meaning, ...]] = {}
+    visible: dict[str, tuple[Meaning, ...]] = {}
     hidden: set[str] = set()
     while True:
         # a term that is hidden may have covered a shorter one
-        new = [term for term in glossary.find(query, hidden) if term not in kept]
+        new = [term for term in glossary.find(query, hidden) if term not in visible]
         if not new:
-            return Glossary(kept)
+            return Glossary(visible)
         for term in new:
             every = glossary.entries[term]
-            seen = yield from gather([_visible(one, target, filters) for one in every])
-            shown = [meaning for meaning in seen if meaning is not None]
-            if shown:
-                kept[term] = tuple(shown)
+            meanings = yield from gather([_if_visible(entry, target, filters) for entry in every])
+            allowed = [meaning for meaning in meanings if meaning is not None]
+            if allowed:
+                visible[term] = tuple(allowed)
             else:
                 hidden.add(term)
 
 
-def _visible(meaning: Meaning, target: Target, filters: Sequence[Filter]) -> Flow[Meaning | None]:
+def _if_visible(
+    meaning: Meaning, target: Target, filters: Sequence[Filter]
+) -> Flow[Meaning | None]:
     """The meaning, None if all of its documents are hidden."""
     if not meaning.document_id:
         return meaning
-    where = Filter("document_id", (meaning.document_id, *meaning.also))
-    request = Search(target.snapshot, "all", 1, filters=(*filters, where), untraced=True)
+    of_documents = Filter("document_id", (meaning.document_id, *meaning.also))
+    request = Search(target.snapshot, "all", 1, filters=(*filters, of_documents), untraced=True)
     try:
-        found = (yield from send(request, SearchReply)).candidates
+        candidates = (yield from send(request, SearchReply)).candidates
     except FilterError:  # like any filter on values that no chunk under the other filters has
         return None
-    return meaning if found else None
+    return meaning if candidates else None

@@ -1,4 +1,4 @@
-"""A glossary mined from documents without a model: it reads the places where texts define codes.
+"""Mine a glossary from documents without a model: it reads the places where texts define codes.
 
 Seven places, the most reliable first: a heading (or title) that holds one code, with the sentence
 below it; a row of a table whose first cell is a code, also where blanks alone part its columns; a
@@ -87,7 +87,7 @@ class _Line:
 
     @property
     def end(self) -> int:
-        """Where it ends in the document."""
+        """The end of the line in the document."""
         return self.start + len(self.text)
 
 
@@ -104,43 +104,43 @@ def mine_glossary(
     entries: dict[str, dict[str, Meaning]] = {}
     refused: set[str] = set()
     for document in documents:
-        for term, meaning in _of_document(document).items():
+        for term, meaning in _best_meanings(document).items():
             if term not in entries and len(entries) >= most_terms:
                 if len(refused) < _COUNTED:
                     refused.add(term)
                 continue
-            known = entries.setdefault(term, {})
-            same = " ".join(words(meaning.text)).casefold()
-            if same in known:
-                known[same] = _joined(known[same], meaning)
-            elif len(known) < most_meanings:
-                known[same] = meaning
+            meanings = entries.setdefault(term, {})
+            key = " ".join(words(meaning.text)).casefold()
+            if key in meanings:
+                meanings[key] = _merged_meaning(meanings[key], meaning)
+            elif len(meanings) < most_meanings:
+                meanings[key] = meaning
     return Glossary(
         {
-            term: tuple(sorted(known.values(), key=lambda m: RULES.index(m.rule)))
-            for term, known in entries.items()
+            term: tuple(sorted(meanings.values(), key=lambda m: RULES.index(m.rule)))
+            for term, meanings in entries.items()
         },
         len(refused),
     )
 
 
-def _of_document(document: Document) -> dict[str, Meaning]:
+def _best_meanings(document: Document) -> dict[str, Meaning]:
     """The best meaning of each term in one document."""
-    found: dict[str, Meaning] = {}
-    about = _about(document)
-    for term, text, rule, start, end in _definitions(document):
-        plain = _plain(text)
-        if not plain or plain.casefold() == term.casefold():
+    best: dict[str, Meaning] = {}
+    about = _title_and_metadata(document)
+    for term, text, rule, start, end in _definitions_of(document):
+        clean = _clean_text(text)
+        if not clean or clean.casefold() == term.casefold():
             continue
-        known = found.get(term)
-        if known is None or RULES.index(rule) < RULES.index(known.rule):
-            found[term] = Meaning(plain, rule, document.id, start, end, about)
-    return found
+        earlier = best.get(term)
+        if earlier is None or RULES.index(rule) < RULES.index(earlier.rule):
+            best[term] = Meaning(clean, rule, document.id, start, end, about)
+    return best
 
 
-def _definitions(document: Document) -> Iterator[_Definition]:
+def _definitions_of(document: Document) -> Iterator[_Definition]:
     """Every definition of a document, in the order of its lines."""
-    lines = _lines(document)
+    lines = _text_lines(document)
     yield from _under_title(document, lines)
     yield from _in_entries(document)
     for number, line in enumerate(lines):
@@ -153,21 +153,21 @@ def _definitions(document: Document) -> Iterator[_Definition]:
             yield from _in_row(cells, line)
             continue
         if code := _lone_code(line):
-            yield from _below(lines, number, code)
+            yield from _definition_below(lines, number, code)
             continue
         cells = _COLUMNS.split(line.text.strip()[:_READ])
-        if len(cells) > 1 and (found := list(_in_row(cells, line))):
-            yield from found
+        if len(cells) > 1 and (in_row := list(_in_row(cells, line))):
+            yield from in_row
             continue
         match = _LINE.match(line.text)
         if match and is_code(match["code"], written=True):
-            yield match["code"], match["meaning"], "line", *_span(line, match, "meaning")
-        for means in _MEANS.finditer(line.text):
-            if is_code(means["code"], written=True) or _is_acronym(means["code"]):
-                text = _sentence(means["meaning"])
-                start, _ = _span(line, means, "meaning")
-                yield means["code"], text, "sentence", start, start + len(text)
-        yield from _acronyms(line)
+            yield match["code"], match["meaning"], "line", *_group_span(line, match, "meaning")
+        for statement in _MEANS.finditer(line.text):
+            if is_code(statement["code"], written=True) or _is_acronym(statement["code"]):
+                text = _first_sentence(statement["meaning"])
+                start, _ = _group_span(line, statement, "meaning")
+                yield statement["code"], text, "sentence", start, start + len(text)
+        yield from _acronym_definitions(line)
 
 
 def _in_entries(document: Document) -> Iterator[_Definition]:
@@ -176,13 +176,15 @@ def _in_entries(document: Document) -> Iterator[_Definition]:
     Headings and lines with a separator are read where they stand.
     """
     entries = read_entries(document.text, least=_LISTED)
-    codes = {shape: {e.code for e in entries if e.shape == shape} for shape in _shapes(entries)}
+    codes = {
+        shape: {e.code for e in entries if e.shape == shape} for shape in _entry_shapes(entries)
+    }
     for entry in entries:
         weak = not is_code(entry.code, written=True)
         if entry.form in ("heading", "line") or (weak and len(codes[entry.shape]) < LEAST_ENTRIES):
             continue
         below = document.text[entry.body : entry.end]
-        text = entry.title or _sentence(below)
+        text = entry.title or _first_sentence(below)
         if not _is_worded(text):
             continue
         at = entry.body + max(0, below.find(text))
@@ -190,93 +192,97 @@ def _in_entries(document: Document) -> Iterator[_Definition]:
         yield entry.code, text, rule, at, at + len(text)
 
 
-def _shapes(entries: Iterable[Entry]) -> set[str]:
+def _entry_shapes(entries: Iterable[Entry]) -> set[str]:
     return {entry.shape for entry in entries}
 
 
-def _lines(document: Document) -> list[_Line]:
+def _text_lines(document: Document) -> list[_Line]:
     heads = {section.span.start for section in document.sections}
-    found: list[_Line] = []
+    lines: list[_Line] = []
     at, fenced = 0, False
     for text in document.text.split("\n"):
         if _FENCE.match(text):
             fenced = not fenced
         elif not fenced and text.strip():
             heading = at in heads or bool(_MARKED_HEADING.match(text))
-            found.append(_Line(text, at, heading))
+            lines.append(_Line(text, at, heading))
         at += len(text) + 1
-    return found
+    return lines
 
 
-def _span(line: _Line, match: re.Match[str], group: str) -> tuple[int, int]:
+def _group_span(line: _Line, match: re.Match[str], group: str) -> tuple[int, int]:
     return line.start + match.start(group), line.start + match.end(group)
 
 
 def _under_title(document: Document, lines: list[_Line]) -> Iterator[_Definition]:
     """The title's code, with the first sentence that is not a heading."""
-    codes = _named(document.title)
-    title = _plain(document.title)
-    body = next((line for line in lines if not line.heading and _plain(line.text) != title), None)
+    codes = _heading_codes(document.title)
+    title = _clean_text(document.title)
+    body = next(
+        (line for line in lines if not line.heading and _clean_text(line.text) != title), None
+    )
     if body is None:
         return
     for code in codes:
-        yield code, _worded(title, code, body.text), "heading", body.start, body.end
+        yield code, _heading_text(title, code, body.text), "heading", body.start, body.end
 
 
 def _under_heading(lines: list[_Line], number: int) -> Iterator[_Definition]:
     """A heading's code, with the rest of the heading and the sentence below it."""
     line = lines[number]
-    codes = _named(line.text)
+    codes = _heading_codes(line.text)
     if not codes:
         return
-    below = next((one for one in lines[number + 1 : number + 3] if not one.heading), None)
-    if below is not None and any(_named(one.text) for one in _stage_hooks(lines, number, below)):
+    below = next((later for later in lines[number + 1 : number + 3] if not later.heading), None)
+    if below is not None and any(
+        _heading_codes(later.text) for later in _headings_between(lines, number, below)
+    ):
         below = None
     for code in codes:
-        text = _worded(line.text, code, below.text if below else "")
+        text = _heading_text(line.text, code, below.text if below else "")
         yield code, text, "heading", line.start, below.end if below else line.end
 
 
-def _stage_hooks(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
+def _headings_between(lines: list[_Line], number: int, below: _Line) -> list[_Line]:
     """Headings between a heading and a line below it."""
     return [
-        one for one in lines[number + 1 : number + 3] if one.heading and one.start < below.start
+        line for line in lines[number + 1 : number + 3] if line.heading and line.start < below.start
     ]
 
 
-def _worded(heading: str, code: str, below: str) -> str:
+def _heading_text(heading: str, code: str, below: str) -> str:
     """The heading's text besides its code, and the first sentence below."""
-    rest = _plain(heading).replace(code, " ")
+    rest = _clean_text(heading).replace(code, " ")
     rest = " ".join(rest.split()).strip(" :–—-,.")
     rest = rest.replace("()", "").replace("[]", "").strip()
-    sentence = _sentence(_plain(below))
+    sentence = _first_sentence(_clean_text(below))
     return f"{rest}: {sentence}" if rest and sentence else rest or sentence
 
 
-def _named(heading: str) -> tuple[str, ...]:
+def _heading_codes(heading: str) -> tuple[str, ...]:
     """The codes of a heading: several if it lists them, none if it is a range."""
-    plain = _plain(heading)
-    if len(plain.split()) > _HEADING_WORDS:
+    clean = _clean_text(heading)
+    if len(clean.split()) > _HEADING_WORDS:
         return ()
-    found = [m for m in _TOKEN.finditer(plain) if is_code(m[0], written=True)]
+    codes = [m for m in _TOKEN.finditer(clean) if is_code(m[0], written=True)]
     # Beside a code with digits, a word in mixed case is a word.
-    found = [m for m in found if any(c.isdigit() for c in m[0])] or found
-    for one, other in pairwise(found):
-        if not _JOINED.fullmatch(plain[one.end() : other.start()]):
+    codes = [m for m in codes if any(c.isdigit() for c in m[0])] or codes
+    for first, second in pairwise(codes):
+        if not _JOINED.fullmatch(clean[first.end() : second.start()]):
             return ()
-    return tuple(dict.fromkeys(m[0] for m in found[:4]))
+    return tuple(dict.fromkeys(m[0] for m in codes[:4]))
 
 
 def _in_row(cells: list[str], line: _Line) -> Iterator[_Definition]:
     """A table row: the code of its first cell and its first cell in words."""
-    codes = _named(cells[0])
-    if len(codes) != 1 or len(_plain(cells[0]).split()) > 5:
+    codes = _heading_codes(cells[0])
+    if len(codes) != 1 or len(_clean_text(cells[0]).split()) > 5:
         return
     # Beside other columns one word may be a state or a part.
     least = 1 if sum(bool(cell.strip()) for cell in cells) == 2 else 2
     for cell in cells[1:]:
         text = cell.strip()
-        if len(words(_plain(text))) >= least and _is_worded(text):
+        if len(words(_clean_text(text))) >= least and _is_worded(text):
             at = line.start + line.text.find(text)
             yield codes[0], text, "row", at, at + len(text)
             return
@@ -286,20 +292,20 @@ def _is_worded(text: str) -> bool:
     """True for a text with a word of three letters or more that is no code."""
     return any(
         sum(map(str.isalpha, word)) > 2 and not is_code(word, written=True)
-        for word in words(_plain(text))
+        for word in words(_clean_text(text))
     )
 
 
 def _lone_code(line: _Line) -> str:
     """The code that a line is, such as ``E42`` or ``Error code E42:``; empty where it says more."""
-    plain = _plain(line.text).rstrip(":")
-    if line.heading or len(plain) > _ABOUT or len(plain.split()) > _LONE_WORDS:
+    clean = _clean_text(line.text).rstrip(":")
+    if line.heading or len(clean) > _ABOUT or len(clean.split()) > _LONE_WORDS:
         return ""
-    codes = _named(plain)
-    return codes[0] if len(codes) == 1 and plain.endswith(codes[0]) else ""
+    codes = _heading_codes(clean)
+    return codes[0] if len(codes) == 1 and clean.endswith(codes[0]) else ""
 
 
-def _below(lines: list[_Line], number: int, code: str) -> Iterator[_Definition]:
+def _definition_below(lines: list[_Line], number: int, code: str) -> Iterator[_Definition]:
     """A line that is a code, with the sentence below it.
 
     Not where codes follow each other, as in a column of them, and not where a text runs on: there
@@ -313,21 +319,21 @@ def _below(lines: list[_Line], number: int, code: str) -> Iterator[_Definition]:
         alternate = number > 1 and bool(_lone_code(lines[number - 2]))
         if not alternate and not _ENDED.search(before.text):
             return
-    taken: list[_Line] = []
-    for one in lines[number + 1 : number + 1 + _BELOW]:
-        if one.heading or _lone_code(one) or _ROW.match(one.text) or "\t" in one.text:
+    sentence_lines: list[_Line] = []
+    for later in lines[number + 1 : number + 1 + _BELOW]:
+        if later.heading or _lone_code(later) or _ROW.match(later.text) or "\t" in later.text:
             break
-        if taken and one.start - taken[-1].end > 1:
+        if sentence_lines and later.start - sentence_lines[-1].end > 1:
             break
-        taken.append(one)
-        if _ENDED.search(one.text) or _END.search(one.text):
+        sentence_lines.append(later)
+        if _ENDED.search(later.text) or _END.search(later.text):
             break
-    text = _sentence(" ".join(one.text.strip() for one in taken))
+    text = _first_sentence(" ".join(later.text.strip() for later in sentence_lines))
     if text and _is_worded(text):
-        yield code, text, "below", taken[0].start, taken[-1].end
+        yield code, text, "below", sentence_lines[0].start, sentence_lines[-1].end
 
 
-def _acronyms(line: _Line) -> Iterator[_Definition]:
+def _acronym_definitions(line: _Line) -> Iterator[_Definition]:
     """Short forms with the long form before or after them."""
     for match in _SHORT.finditer(line.text):
         short = match["short"]
@@ -344,7 +350,7 @@ def _acronyms(line: _Line) -> Iterator[_Definition]:
         if _is_acronym(match["short"]):
             long = best_long_form(match["short"], match["long"])
             if long == match["long"]:
-                yield match["short"], long, "acronym", *_span(line, match, "long")
+                yield match["short"], long, "acronym", *_group_span(line, match, "long")
 
 
 def best_long_form(short: str, text: str) -> str:
@@ -365,8 +371,8 @@ def best_long_form(short: str, text: str) -> str:
             at -= 1
         if at < 0:
             return ""
-    found = text[at:].strip()
-    return found if len(found) > len(short) and short not in found.split() else ""
+    long_form = text[at:].strip()
+    return long_form if len(long_form) > len(short) and short not in long_form.split() else ""
 
 
 def _is_acronym(word: str) -> bool:
@@ -379,12 +385,12 @@ def _is_acronym(word: str) -> bool:
     )
 
 
-def _sentence(text: str) -> str:
+def _first_sentence(text: str) -> str:
     """The first sentence."""
     return _END.split(text.strip(), maxsplit=1)[0]
 
 
-def _plain(text: str) -> str:
+def _clean_text(text: str) -> str:
     """Text without the marks of Markdown, on one line, at most 240 characters."""
     text = _TAG.sub(" ", _LINK.sub(r"\1", _MARKED_HEADING.sub("", text[:_READ])))
     text = re.sub(r"^[\s>]+|[`*]+|\\(?=\W)", "", text)
@@ -394,22 +400,22 @@ def _plain(text: str) -> str:
     return text[:_LONGEST].rpartition(" ")[0] or text[:_LONGEST]
 
 
-def _about(document: Document) -> str:
+def _title_and_metadata(document: Document) -> str:
     """Title and metadata as words, if they are short."""
     values: list[str] = [document.title]
     metadata: Mapping[str, object] = document.metadata
     for name in sorted(metadata):
         value = metadata[name]
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, str) and len(one) <= 60:
-                values.append(one)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, str) and len(item) <= 60:
+                values.append(item)
     return " ".join(" ".join(values).split())[:_ABOUT]
 
 
-def _joined(known: Meaning, other: Meaning) -> Meaning:
+def _merged_meaning(first: Meaning, second: Meaning) -> Meaning:
     """Merge two equal meanings: the first place, the documents of both."""
-    about = " ".join(dict.fromkeys(f"{known.about} {other.about}".split()))[:_ABOUT]
-    better = min(known, other, key=lambda m: RULES.index(m.rule))
-    every = dict.fromkeys((known.document_id, *known.also, other.document_id, *other.also))
+    about = " ".join(dict.fromkeys(f"{first.about} {second.about}".split()))[:_ABOUT]
+    better = min(first, second, key=lambda m: RULES.index(m.rule))
+    every = dict.fromkeys((first.document_id, *first.also, second.document_id, *second.also))
     also = tuple(name for name in every if name != better.document_id)[:_ALSO]
     return replace(better, about=about, also=also)

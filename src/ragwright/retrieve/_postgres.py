@@ -43,25 +43,27 @@ class PostgresReader(DatabaseReader):
     def schema(self) -> tuple[Table, ...]:
         """Tables and views that the role may read; only the named ones, if any are named."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
-        with self._reading() as cursor:
+        with self._read_cursor() as cursor:
             try:
                 cursor.execute(_COLUMNS)
-                return tuple(self._tables(cursor, cursor.fetchall()))
+                return tuple(self._tables_of(cursor, cursor.fetchall()))
             except psycopg.Error as error:
-                raise self._unreachable(error) from error
+                raise self._unreachable_error(error) from error
 
-    def _tables(self, cursor: Any, rows: Sequence[Any]) -> Iterator[Table]:
-        for (schema, table), found in groupby(rows, key=lambda row: (row[0], row[1])):
+    def _tables_of(self, cursor: Any, rows: Sequence[Any]) -> Iterator[Table]:
+        for (schema, table), column_rows in groupby(rows, key=lambda row: (row[0], row[1])):
             name = table if schema == "public" else f"{schema}.{table}"
             if self._options.tables and name not in self._options.tables:
                 continue
             columns = [
-                Column(row[2], row[3], self._examples(cursor, schema, table, row[2]))
-                for row in found
+                Column(row[2], row[3], self._column_examples(cursor, schema, table, row[2]))
+                for row in column_rows
             ]
             yield Table(name, tuple(columns))
 
-    def _examples(self, cursor: Any, schema: str, table: str, column: str) -> tuple[str, ...]:
+    def _column_examples(
+        self, cursor: Any, schema: str, table: str, column: str
+    ) -> tuple[str, ...]:
         if not self._options.examples:
             return ()
         sql = require("psycopg.sql", "pg", "reading PostgreSQL")
@@ -81,23 +83,24 @@ class PostgresReader(DatabaseReader):
         """Rows of one checked statement, within all limits."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
         buffer = RowBuffer(max_rows, self._options.max_characters)
-        with self._reading() as cursor:
+        with self._read_cursor() as cursor:
             try:
                 # Parameters, even none, make psycopg use the extended protocol.
                 shape = f"SELECT * FROM (\n{statement}\n) AS ragwright_rows LIMIT 0"  # noqa: S608
                 cursor.execute(shape, ())
                 columns = [(column.name, column.type_code) for column in cursor.description or ()]
                 for row in cursor.stream(
-                    _bounded(statement, [kind for _, kind in columns]), (CELL + 1, max_rows + 1)
+                    _bounded_statement(statement, [kind for _, kind in columns]),
+                    (CELL + 1, max_rows + 1),
                 ):
                     if not buffer.take(row):
                         break
             except psycopg.Error as error:
-                raise self._rejected(error) from error
+                raise self._rejected_error(error) from error
         return buffer.reply([name for name, _ in columns])
 
     @contextmanager
-    def _reading(self) -> Iterator[Any]:
+    def _read_cursor(self) -> Iterator[Any]:
         """A cursor in a read-only transaction with a time limit; always closed."""
         psycopg = require("psycopg", "pg", "reading PostgreSQL")
         limit = int(self._options.timeout * 1000)
@@ -118,7 +121,7 @@ class PostgresReader(DatabaseReader):
                 prepare_threshold=None,
             )
         except psycopg.Error as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable_error(error) from error
         try:
             connection.read_only = True
             cursor = connection.cursor()
@@ -127,7 +130,7 @@ class PostgresReader(DatabaseReader):
                     cursor.execute("SELECT pg_catalog.set_config($1, $2, true)", (name, str(value)))
                 self._give_up_rights(cursor)
             except psycopg.Error as error:
-                raise self._unreachable(error) from error
+                raise self._unreachable_error(error) from error
             yield cursor
         finally:
             connection.close()  # rolls back
@@ -149,15 +152,15 @@ class PostgresReader(DatabaseReader):
             )
         cursor.execute("SET LOCAL ROLE pg_read_all_data")
 
-    def _unreachable(self, error: Exception) -> DatabaseError:
+    def _unreachable_error(self, error: Exception) -> DatabaseError:
         # The driver's message may repeat the address.
-        said = without_secret(_first_line(error), self._address)
+        reason = without_secret(_first_line(error), self._address)
         return DatabaseError(
-            f"{self._options.name!r} cannot be opened: {said}",
+            f"{self._options.name!r} cannot be opened: {reason}",
             where=f"retrieve.databases: {self._options.name}",
         )
 
-    def _rejected(self, error: Exception) -> StatementError:
+    def _rejected_error(self, error: Exception) -> StatementError:
         reason = _first_line(error)
         if "statement timeout" in reason:
             reason = f"it took longer than {self._options.timeout:g} s and was stopped"
@@ -167,16 +170,16 @@ class PostgresReader(DatabaseReader):
         )
 
 
-def _bounded(statement: str, kinds: list[int]) -> str:
+def _bounded_statement(statement: str, kinds: list[int]) -> str:
     """The statement as a subquery whose long values the server cuts before it sends them."""
     names = [f"c{number}" for number in range(1, len(kinds) + 1)]
-    shown = [
+    expressions = [
         name if kind in _PLAIN else f"pg_catalog.left(CAST({name} AS pg_catalog.text), $1)"
         for name, kind in zip(names, kinds, strict=True)
     ]
     # $1 appears once more, so that its type is known if no column is cut.
     return (
-        f"SELECT {', '.join(shown)} FROM (\n{statement}\n) "  # noqa: S608
+        f"SELECT {', '.join(expressions)} FROM (\n{statement}\n) "  # noqa: S608
         f"AS ragwright_rows({', '.join(names)}) WHERE $1::integer > 0 LIMIT $2::bigint"
     )
 

@@ -1,4 +1,4 @@
-"""A query in other words: by a chat model, or by the meanings of the codes in it.
+"""Word a query differently: by a chat model, or by the meanings of the codes in it.
 
 The methods, in the order in which they are always applied:
 
@@ -69,94 +69,94 @@ def query_variants(
     chosen = set(options.methods)
     main = query
     if "rewrite" in chosen:
-        main = yield from _rewritten(query, options, notes)
-    made: list[Variant] = [] if main == query else [Variant(main, main)]
+        main = yield from _rewritten_query(query, options, notes)
+    variants: list[Variant] = [] if main == query else [Variant(main, main)]
     if "subqueries" in chosen:
-        parts = yield from _split(main, options, notes)
-        made += [Variant(part, part) for part in parts if part not in {query, main}]
+        parts = yield from _subqueries(main, options, notes)
+        variants += [Variant(part, part) for part in parts if part not in {query, main}]
     if "hyde" in chosen:
         if dense:
-            made += yield from _hypothetical(main, options, notes, limit)
+            variants += yield from _hyde_variants(main, options, notes, limit)
         else:
             notes.append("hyde left out: this index has no vectors")
     if "query2doc" in chosen:
-        made += yield from _expanded(main, options, notes, limit)
-    meant: list[str] = []
+        variants += yield from _query2doc_variants(main, options, notes, limit)
+    with_meanings: list[str] = []
     if "glossary" in chosen and dense:
-        meant = _meant(query, options, glossary, notes, limit)
+        with_meanings = _glossary_texts(query, options, glossary, notes, limit)
     if not dense and "glossary" in chosen:
         notes.append("glossary left out: this index has no vectors")
-    return tuple(_with_original(query, main, made, meant, options)), tuple(notes)
+    return tuple(_with_original(query, main, variants, with_meanings, options)), tuple(notes)
 
 
 def _with_original(
     query: str,
     main: str,
-    made: list[Variant],
-    meant: list[str],
+    variants: list[Variant],
+    with_meanings: list[str],
     options: QueryOptions,
 ) -> list[Variant]:
     """All wordings, the question as asked first; alone it has weight 1."""
-    weight = options.original if made else 1.0
+    weight = options.original if variants else 1.0
     first: list[Variant] = []
-    if weight > 0 and meant:
+    if weight > 0 and with_meanings:
         # One wording per meaning, so that its two channels are weighted against each other: with
         # ranks alone a meaning could beat the code that a chunk holds.
-        first = [Variant(query, text, weight / len(meant)) for text in meant]
+        first = [Variant(query, text, weight / len(with_meanings)) for text in with_meanings]
     elif weight > 0:
         first = [Variant(query, query, weight)]
     else:
-        if not any(variant.keyword for variant in made):
+        if not any(variant.keyword for variant in variants):
             first.append(Variant(main, ""))
-        first += [Variant("", text, 1 / len(meant)) for text in meant]
-    return [*first, *made]
+        first += [Variant("", text, 1 / len(with_meanings)) for text in with_meanings]
+    return [*first, *variants]
 
 
-def _rewritten(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]:
-    told = yield from asked(
+def _rewritten_query(query: str, options: QueryOptions, notes: list[str]) -> Flow[str]:
+    reply = yield from asked(
         StructuredQuestion(
             options.model,
             "rewrite",
             {"question": query, "most": options.max_chars},
-            partial(_one_query, asked_for=_codes(query), most=options.max_chars),
+            partial(_one_query, asked_for=_written_codes(query), most=options.max_chars),
             f"{query} (rewritten)",
             schema=_ONE,
         )
     )
-    if told.value is None:
-        notes.append(f"searched as asked, no usable rewrite: {told.why}")
+    if reply.value is None:
+        notes.append(f"searched as asked, no usable rewrite: {reply.why}")
         return query
-    if told.value != query:
-        notes.append(f"rewritten as: {told.value}")
-    return told.value
+    if reply.value != query:
+        notes.append(f"rewritten as: {reply.value}")
+    return reply.value
 
 
-def _split(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[str, ...]]:
-    told = yield from asked(
+def _subqueries(query: str, options: QueryOptions, notes: list[str]) -> Flow[tuple[str, ...]]:
+    reply = yield from asked(
         StructuredQuestion(
             options.model,
             "subqueries",
             {"question": query, "most": options.subqueries, "length": options.max_chars},
-            partial(_queries, asked_for=_codes(query), options=options),
+            partial(_several_queries, asked_for=_written_codes(query), options=options),
             tuple(f"{query} (part {n})" for n in range(1, min(2, options.subqueries) + 1)),
             schema=_SEVERAL,
         )
     )
-    if told.value is None:
-        notes.append(f"not split, no usable subqueries: {told.why}")
+    if reply.value is None:
+        notes.append(f"not split, no usable subqueries: {reply.why}")
         return ()
-    notes.append("subqueries: " + " | ".join(told.value))
-    return told.value
+    notes.append("subqueries: " + " | ".join(reply.value))
+    return reply.value
 
 
-def _passage(query: str, options: QueryOptions, sample: int) -> Flow[StructuredReply[str]]:
+def _passage_reply(query: str, options: QueryOptions, sample: int) -> Flow[StructuredReply[str]]:
     return (
         yield from asked(
             StructuredQuestion(
                 options.model,
                 "passage",
                 {"question": query, "words": options.words},
-                partial(_bounded, most=options.words * 12),
+                partial(_bounded_passage, most=options.words * 12),
                 f"{query} (passage {sample})",
                 max_tokens=options.words * 3,
                 sample=sample,
@@ -166,34 +166,34 @@ def _passage(query: str, options: QueryOptions, sample: int) -> Flow[StructuredR
     )
 
 
-def _hypothetical(
+def _hyde_variants(
     query: str, options: QueryOptions, notes: list[str], limit: int
 ) -> Flow[list[Variant]]:
     """Passages that might answer the query, for the dense channel."""
     count = options.passages
     outcomes = yield from gather(
-        [_passage(query, options, sample) for sample in range(count)], settle=True
+        [_passage_reply(query, options, sample) for sample in range(count)], settle=True
     )
-    told = [settled(outcome) for outcome in outcomes]
-    texts = list(dict.fromkeys(one.value[:limit] for one in told if one.value is not None))
-    failed = [one.why for one in told if one.value is None]
+    replies = [settled(outcome) for outcome in outcomes]
+    texts = list(dict.fromkeys(reply.value[:limit] for reply in replies if reply.value is not None))
+    failed = [reply.why for reply in replies if reply.value is None]
     if failed:
         notes.append(f"{len(failed)} of {count} hyde passages left out: {failed[0]}")
     notes += [f"hyde passage: {text}" for text in texts]
     return [Variant("", text, 1 / len(texts), passage=True) for text in texts]
 
 
-def _expanded(
+def _query2doc_variants(
     query: str, options: QueryOptions, notes: list[str], limit: int
 ) -> Flow[list[Variant]]:
     """The query and a passage in one text."""
-    told = yield from _passage(query, options, 0)
-    if told.value is None:
-        notes.append(f"no query2doc passage: {told.why}")
+    reply = yield from _passage_reply(query, options, 0)
+    if reply.value is None:
+        notes.append(f"no query2doc passage: {reply.why}")
         return []
-    passage = told.value[: limit // 2]
+    passage = reply.value[: limit // 2]
     notes.append(f"query2doc passage: {passage}")
-    short = _cut(query, (limit - len(passage)) // _REPEATS - 1)
+    short = _cut_at_word(query, (limit - len(passage)) // _REPEATS - 1)
     if short != query:
         notes.append(
             f"query2doc: the first {len(short)} of {len(query)} characters of the question are "
@@ -201,10 +201,10 @@ def _expanded(
         )
     keyword = " ".join([short] * _REPEATS + [passage])
     added = f"{options.separator}{passage}"
-    return [Variant(keyword, _cut(query, limit - len(added)) + added)]
+    return [Variant(keyword, _cut_at_word(query, limit - len(added)) + added)]
 
 
-def _cut(text: str, most: int) -> str:
+def _cut_at_word(text: str, most: int) -> str:
     """The beginning of a text, at most so many characters; words are not cut."""
     if len(text) <= most:
         return text
@@ -212,58 +212,60 @@ def _cut(text: str, most: int) -> str:
     return short[: short.rfind(" ")] if " " in short and not text[most].isspace() else short
 
 
-def _meant(
+def _glossary_texts(
     query: str, options: QueryOptions, glossary: Glossary | None, notes: list[str], limit: int
 ) -> list[str]:
     """The query with the meanings of its codes, for the dense channel."""
     if glossary is None or not glossary.entries:
         notes.append("glossary left out: it has no term of this question")
         return []
-    found = glossary.expand(query, options.meanings)
-    notes += [f"glossary: {term} = {meaning.text}" for term, meaning in found.used]
-    notes += found.notes
-    added = [text.removeprefix(query) for text in found.texts]
-    return [f"{_cut(query, limit - len(more))}{more}"[:limit] for more in added]
+    expansion = glossary.expand(query, options.meanings)
+    notes += [f"glossary: {term} = {meaning.text}" for term, meaning in expansion.used]
+    notes += expansion.notes
+    added = [text.removeprefix(query) for text in expansion.texts]
+    return [f"{_cut_at_word(query, limit - len(more))}{more}"[:limit] for more in added]
 
 
 _ONE = object_schema({"query": {"type": "string"}})
 _SEVERAL = object_schema({"queries": {"type": "array", "items": {"type": "string"}}})
 
 
-def _codes(query: str) -> tuple[str, ...]:
+def _written_codes(query: str) -> tuple[str, ...]:
     """Codes and identifiers of a query, which a rewording must keep."""
-    coded = (word for word in words(query) if is_code(word, written=True))
-    return tuple(dict.fromkeys(coded))
+    codes = (word for word in words(query) if is_code(word, written=True))
+    return tuple(dict.fromkeys(codes))
 
 
-def _kept(codes: tuple[str, ...], text: str) -> None:
+def _check_codes(codes: tuple[str, ...], text: str) -> None:
     lost = [code for code in codes if code.casefold() not in text.casefold()]
     if lost:
         raise ValueError(f"{lost[0]!r} of the question is missing")
 
 
 def _one_query(text: str, asked_for: tuple[str, ...], most: int) -> str:
-    found = one_line(json_object(text, {"query": str})["query"], most)
-    _kept(asked_for, found)
-    return found
+    query = one_line(json_object(text, {"query": str})["query"], most)
+    _check_codes(asked_for, query)
+    return query
 
 
-def _queries(text: str, asked_for: tuple[str, ...], options: QueryOptions) -> tuple[str, ...]:
-    found = json_object(text, {"queries": list})["queries"]
-    if not found:
+def _several_queries(
+    text: str, asked_for: tuple[str, ...], options: QueryOptions
+) -> tuple[str, ...]:
+    listed_queries = json_object(text, {"queries": list})["queries"]
+    if not listed_queries:
         raise ValueError("'queries' is empty")
-    if len(found) > options.subqueries:
-        raise ValueError(f"'queries' holds {len(found)}, more than {options.subqueries}")
-    if any(not isinstance(item, str) for item in found):
+    if len(listed_queries) > options.subqueries:
+        raise ValueError(f"'queries' holds {len(listed_queries)}, more than {options.subqueries}")
+    if any(not isinstance(item, str) for item in listed_queries):
         raise ValueError("'queries' must hold strings")
-    made = tuple(dict.fromkeys(one_line(item, options.max_chars) for item in found))
-    _kept(asked_for, " ".join(made))
-    return made
+    queries = tuple(dict.fromkeys(one_line(item, options.max_chars) for item in listed_queries))
+    _check_codes(asked_for, " ".join(queries))
+    return queries
 
 
-def _bounded(text: str, most: int) -> str:
+def _bounded_passage(text: str, most: int) -> str:
     """A passage on one line, cut if it is too long, since only its gist matters for the search."""
-    found = " ".join(text.split())
-    if not found:
+    line = " ".join(text.split())
+    if not line:
         raise ValueError("the passage is empty")
-    return found[:most]
+    return line[:most]

@@ -60,12 +60,12 @@ class Trees:
         return np.asarray(self.value[nodes].sum(axis=1), np.float64)
 
     def shares(self, table: Table) -> Table:
-        """What each feature adds to the score of each line, same shape as the table.
+        """Return what each feature adds to the score of each line, same shape as the table.
 
         The change of the mean score at each split counts for the feature that is split on
         (Saabas 2014). Together they are the score minus a constant.
         """
-        found = np.zeros_like(table)
+        shares_found = np.zeros_like(table)
         for at, line in enumerate(table):
             nodes = self.roots
             while (inner := self.feature[nodes] >= 0).any():
@@ -73,11 +73,11 @@ class Trees:
                 reads = self.feature[nodes]
                 goes = line[reads] <= self.threshold[nodes]
                 after = np.where(goes, self.left[nodes], self.right[nodes])
-                found[at] += np.bincount(
+                shares_found[at] += np.bincount(
                     reads, self.value[after] - self.value[nodes], minlength=table.shape[1]
                 )
                 nodes = after
-        return found
+        return shares_found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,10 +125,12 @@ class Ranker:
             return hits, {}
         table = features(first, asked, None if vectors is None else vectors[: len(first)])
         ordered = self.ordered(hits, table)
-        shown = ordered[: min(_EXPLAINED, len(first))]
+        explained = ordered[: min(_EXPLAINED, len(first))]
         places = {hit.chunk_id: at for at, hit in enumerate(first)}
-        why = self.explained(table[[places[hit.chunk_id] for hit in shown]])
-        return ordered, {hit.chunk_id: one for hit, one in zip(shown, why, strict=True)}
+        shares = self.explained(table[[places[hit.chunk_id] for hit in explained]])
+        return ordered, {
+            hit.chunk_id: reasons for hit, reasons in zip(explained, shares, strict=True)
+        }
 
     def ordered(self, hits: Sequence[Hit], table: Table) -> tuple[Hit, ...]:
         """The first ``depth`` hits in the ranker's order, then the others in theirs.
@@ -150,7 +152,7 @@ class Ranker:
             rung = hits[at].rung
             return -rung.weight if rung is not None else 0.0
 
-        found = []
+        reordered = []
         for rank, at in enumerate(sorted(places, key=lambda at: (level(at), places[at])), 1):
             hit = hits[at]
             channels = {
@@ -158,9 +160,9 @@ class Ranker:
                 "search": ChannelScore(hit.rank, hit.score),
                 "ranker": ChannelScore(places[at], scores[at]),
             }
-            found.append(replace(hit, rank=rank, score=scores[at], channels=channels))
+            reordered.append(replace(hit, rank=rank, score=scores[at], channels=channels))
         least = min(scores, default=0.0)
-        return (*found, *(replace(hit, score=least) for hit in hits[len(scores) :]))
+        return (*reordered, *(replace(hit, score=least) for hit in hits[len(scores) :]))
 
     def explained(self, table: Table) -> list[Shares]:
         """For each line: feature -> its value, and what it adds to the score."""
@@ -203,7 +205,7 @@ class Ranker:
             raise ConfigError("no such ranker", where=str(path), hint=_MAKE) from error
         except OSError as error:
             raise ConfigError(f"not readable: {error}", where=str(path), hint=_MAKE) from error
-        return _parsed(content, str(path))
+        return _parse_ranker(content, str(path))
 
     def check(self, embedder: str, where: str) -> None:
         """Refuse a ranker that was made for another embedding model.
@@ -221,7 +223,7 @@ class Ranker:
 
 
 @lru_cache(maxsize=8)
-def _parsed(content: bytes, where: str) -> Ranker:
+def _parse_ranker(content: bytes, where: str) -> Ranker:
     """The ranker in the bytes of a file; kept, since a server asks for it with every question."""
     try:
         document = json.loads(content)
@@ -236,22 +238,22 @@ def _parsed(content: bytes, where: str) -> Ranker:
             hint="make it again: ragwright tune ranker",
         )
     try:
-        made = _ranker_of(document, text_hash(content.hex()))
+        ranker = _ranker_of(document, text_hash(content.hex()))
     except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise ConfigError(f"not a ranker: {error!r}", where=where, hint=_MAKE) from error
-    fault = _fault(made)
+    fault = _ranker_fault(ranker)
     if fault:
         raise ConfigError(f"not a ranker: {fault}", where=where, hint=_MAKE)
-    return made
+    return ranker
 
 
 def _ranker_of(document: Mapping[str, Any], digest: str) -> Ranker:
     """A ranker from the parsed content of its file."""
-    given = document["trees"]
+    trees = document["trees"]
     roots, feature, left, right = (
-        np.array(given[name], np.int64) for name in ("roots", "feature", "left", "right")
+        np.array(trees[name], np.int64) for name in ("roots", "feature", "left", "right")
     )
-    threshold, value = (np.array(given[name], np.float64) for name in ("threshold", "value"))
+    threshold, value = (np.array(trees[name], np.float64) for name in ("threshold", "value"))
     return Ranker(
         Trees(roots, feature, threshold, left, right, value),
         int(document["depth"]),
@@ -262,12 +264,12 @@ def _ranker_of(document: Mapping[str, Any], digest: str) -> Ranker:
     )
 
 
-def _fault(ranker: Ranker) -> str:
-    """What is wrong with a ranker that was read; empty if nothing is."""
+def _ranker_fault(ranker: Ranker) -> str:
+    """The fault of a ranker that was read; empty if there is none."""
     trees = ranker.trees
     nodes = len(trees.feature)
     parts = (trees.feature, trees.threshold, trees.left, trees.right, trees.value)
-    if any(one.shape != (nodes,) for one in parts) or not 0 < nodes <= _MOST_NODES:
+    if any(part.shape != (nodes,) for part in parts) or not 0 < nodes <= _MOST_NODES:
         return "its trees have no nodes, or parts of different lengths"
     if not np.isfinite(trees.value).all() or not np.isfinite(trees.threshold).all():
         return "a score or threshold is not a finite number"

@@ -46,7 +46,7 @@ _SUPPORT = 5
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The words of a query.
+    """The words of a query, with their rarity.
 
     Attributes:
         analyzer: Cuts texts into tokens; without one no words are compared.
@@ -64,8 +64,8 @@ class Asked:
     def of(cls, query: str, terms: Sequence[Term], analyzer: TokenSource | None) -> Asked:
         """From the query and the terms of the keyword search; without these all are as rare."""
         tokens = tuple(analyzer.query_tokens(query)) if analyzer is not None else ()
-        known = {term.token: term.idf for term in terms if term.chunks}
-        idf = known if terms else dict.fromkeys(tokens, 1.0)
+        known_idf = {term.token: term.idf for term in terms if term.chunks}
+        idf = known_idf if terms else dict.fromkeys(tokens, 1.0)
         return cls(analyzer, tokens, idf, sum(term.most for term in terms))
 
 
@@ -91,9 +91,9 @@ def features(hits: Sequence[Hit], asked: Asked, vectors: Vector | None) -> Table
     columns["first"][:] = [hit.start == 0 for hit in hits]
     if vectors is not None:
         alike = (vectors @ vectors[:_SUPPORT].T).astype(np.float64)
-        own = np.arange(len(hits))[:, None] == np.arange(alike.shape[1])
-        others = np.maximum((~own).sum(axis=1), 1)
-        columns["support"][:] = np.where(own, 0.0, alike).sum(axis=1) / others
+        is_self = np.arange(len(hits))[:, None] == np.arange(alike.shape[1])
+        others = np.maximum((~is_self).sum(axis=1), 1)
+        columns["support"][:] = np.where(is_self, 0.0, alike).sum(axis=1) / others
     return np.stack(list(columns.values()), axis=1)
 
 
@@ -101,14 +101,18 @@ def _of_channels(hits: Sequence[Hit], asked: Asked, columns: Mapping[str, Table]
     scores = np.array([hit.score for hit in hits])
     spread = scores.max() - scores.min()
     columns["search"][:] = (scores - scores.min()) / spread if spread > 0 else 1.0
-    columns["search_rank"][:] = _discount(np.arange(1, len(hits) + 1))
+    columns["search_rank"][:] = _rank_discount(np.arange(1, len(hits) + 1))
     for name in ("keyword", "dense"):
-        found = [(at, hit.channels[name]) for at, hit in enumerate(hits) if name in hit.channels]
-        if not found:
+        places_and_scores = [
+            (at, hit.channels[name]) for at, hit in enumerate(hits) if name in hit.channels
+        ]
+        if not places_and_scores:
             continue
-        at = [place for place, _ in found]
-        raw = np.array([one.score for _, one in found])
-        columns[f"{name}_rank"][at] = _discount(np.array([one.rank for _, one in found]))
+        at = [place for place, _ in places_and_scores]
+        raw = np.array([channel.score for _, channel in places_and_scores])
+        columns[f"{name}_rank"][at] = _rank_discount(
+            np.array([channel.rank for _, channel in places_and_scores])
+        )
         if name == "keyword":
             columns[name][at] = raw / max(float(raw.max()), 1e-9)
             if asked.most > 0:
@@ -119,7 +123,7 @@ def _of_channels(hits: Sequence[Hit], asked: Asked, columns: Mapping[str, Table]
     columns["both"][:] = [{"keyword", "dense"} <= hit.channels.keys() for hit in hits]
 
 
-def _discount(ranks: NDArray[np.int64]) -> Table:
+def _rank_discount(ranks: NDArray[np.int64]) -> Table:
     return np.asarray(1.0 / np.log2(1.0 + ranks), np.float64)
 
 
@@ -129,19 +133,19 @@ def _of_words(
     asked: Asked,
     columns: Mapping[str, Table],
 ) -> None:
-    whole = sum(asked.idf.values()) or 1.0
+    total_idf = sum(asked.idf.values()) or 1.0
     codes = {token for token in asked.tokens if is_code(token)}
     pairs = set(pairwise(asked.tokens))
     for at, (text, head) in enumerate(zip(texts, heads, strict=True)):
-        held, named = set(text), set(head)
+        text_tokens, head_tokens = set(text), set(head)
         for name, tokens in (
-            ("title", named),
-            ("text", held),
+            ("title", head_tokens),
+            ("text", text_tokens),
             ("beginning", set(text[:_BEGINNING])),
         ):
-            columns[name][at] = sum(v for t, v in asked.idf.items() if t in tokens) / whole
+            columns[name][at] = sum(v for t, v in asked.idf.items() if t in tokens) / total_idf
         if codes:
-            columns["codes"][at] = len(codes & (held | named)) / len(codes)
+            columns["codes"][at] = len(codes & (text_tokens | head_tokens)) / len(codes)
         if pairs:
             near = {*pairwise(text), *pairwise(head)}
             columns["together"][at] = len(pairs & near) / len(pairs)

@@ -75,55 +75,55 @@ def rerank_hits(query: str, hits: Sequence[Hit], options: RerankOptions) -> Flow
     """
     if not options.model or not hits:
         return tuple(hits), ()
-    shown, cut = _shown(hits, options)
+    readable, cut = _readable_hits(hits, options)
     try:
-        scores, notes = yield from _scored(query, shown, options)
+        scores, notes = yield from _model_scores(query, readable, options)
     except (MissingKeyError, ModelRefusedError):
         raise
     except ModelError as error:
-        why = f"{type(error).__name__}: {error.what}"
-        return tuple(hits), (f"not reranked, the order of the search is kept: {why}",)
-    checked = _checked(scores, hits, options.model)
-    return _reordered(hits, checked, options.search_weight), (*cut, *notes)
+        problem = f"{type(error).__name__}: {error.what}"
+        return tuple(hits), (f"not reranked, the order of the search is kept: {problem}",)
+    rounded = _checked_scores(scores, hits, options.model)
+    return _reordered_hits(hits, rounded, options.search_weight), (*cut, *notes)
 
 
-def _scored(
+def _model_scores(
     query: str, hits: Sequence[Hit], options: RerankOptions
 ) -> Flow[tuple[Sequence[float], tuple[str, ...]]]:
     """One score per hit by the model's method, and notes."""
     method = rerank_method(options)
     if method == "listwise":
-        return (yield from _listwise(query, hits, options))
+        return (yield from _listwise_scores(query, hits, options))
     if method == "embed":
         model = options.model.removeprefix(EMBED_PREFIX)
         return (yield from _by_vectors(query, hits, model)), ()
     if options.model == ExtractiveReranker.name:
         return (yield from _by_sentences(query, hits)), ()
-    texts = [_passage(hit) for hit in hits]
-    reply = yield from rerank(options.model, query, texts, sources=_documents(hits))
+    texts = [_passage_text(hit) for hit in hits]
+    reply = yield from rerank(options.model, query, texts, sources=_document_ids(hits))
     return reply.scores, ()
 
 
-def _shown(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
+def _readable_hits(hits: Sequence[Hit], options: RerankOptions) -> Reordered:
     """Hits with the text that the model will read, and a note if it was cut."""
     limit = options.max_words
     if limit is None and rerank_method(options) == "listwise":
         limit = _LISTWISE_WORDS
     if limit is None:
         return tuple(hits), ()
-    shown, cut = [], 0
+    cut_hits, cut = [], 0
     for hit in hits:
         ends = [word.end() for word in re.finditer(r"\S+", hit.text)]
         long = len(ends) > limit
         cut += long
-        shown.append(replace(hit, text=hit.text[: ends[limit - 1]]) if long else hit)
+        cut_hits.append(replace(hit, text=hit.text[: ends[limit - 1]]) if long else hit)
     if not cut:
         return tuple(hits), ()
-    named = counted(cut, "passage was", "passages were")
-    return tuple(shown), (f"{named} reranked by the first {limit} words only",)
+    count_text = counted(cut, "passage was", "passages were")
+    return tuple(cut_hits), (f"{count_text} reranked by the first {limit} words only",)
 
 
-def _passage(hit: Hit) -> str:
+def _passage_text(hit: Hit) -> str:
     """The text of a hit that a model reads: the title, then the text, as embedded."""
     title = hit.title.strip()
     if title and not hit.text.lstrip().startswith(title):
@@ -131,11 +131,11 @@ def _passage(hit: Hit) -> str:
     return hit.text
 
 
-def _documents(hits: Sequence[Hit]) -> list[str]:
+def _document_ids(hits: Sequence[Hit]) -> list[str]:
     return list(dict.fromkeys(hit.document_id for hit in hits))
 
 
-def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[float]:
+def _checked_scores(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[float]:
     """Scores rounded to 6 digits, one per hit, all finite."""
     if len(scores) != len(hits) or not np.isfinite(scores).all():
         raise RetrieveError(
@@ -146,7 +146,7 @@ def _checked(scores: Sequence[float], hits: Sequence[Hit], model: str) -> list[f
     return [round(float(score), 6) for score in scores]
 
 
-def _reordered(
+def _reordered_hits(
     hits: Sequence[Hit], scores: Sequence[float], search_weight: float
 ) -> tuple[Hit, ...]:
     """Hits by relaxation level, score and position, with their ranks."""
@@ -162,7 +162,7 @@ def _reordered(
         rung = hits[at].rung
         return -rung.weight if rung is not None else 0.0
 
-    found = []
+    reordered = []
     order = sorted(final, key=lambda at: (weight(at), -final[at], at))
     for rank, at in enumerate(order, 1):
         hit = hits[at]
@@ -171,8 +171,8 @@ def _reordered(
             "search": ChannelScore(hit.rank, hit.score),
             "rerank": ChannelScore(model_rank[at], scores[at]),
         }
-        found.append(replace(hit, rank=rank, score=final[at], channels=channels))
-    return tuple(found)
+        reordered.append(replace(hit, rank=rank, score=final[at], channels=channels))
+    return tuple(reordered)
 
 
 def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[float]]:
@@ -182,11 +182,11 @@ def _by_vectors(query: str, hits: Sequence[Hit], model: str) -> Flow[Sequence[fl
     this query only and not stored.
     """
     outcomes = yield from gather(
-        [embed(model, (query,)), embed(model, [_passage(hit) for hit in hits], "passage")],
+        [embed(model, (query,)), embed(model, [_passage_text(hit) for hit in hits], "passage")],
         settle=True,
     )
-    asked, found = map(settled, outcomes)
-    scores: list[float] = (found @ asked[0]).tolist()
+    query_vectors, passage_vectors = map(settled, outcomes)
+    scores: list[float] = (passage_vectors @ query_vectors[0]).tolist()
     return scores
 
 
@@ -199,12 +199,12 @@ def _by_sentences(query: str, hits: Sequence[Hit]) -> Flow[Sequence[float]]:
         texts = texts or [hit.text]
         passages += [pack_sentence(text, heading=heading, chunk=hit.chunk_id) for text in texts]
         counts.append(len(texts))
-    reply = yield from rerank(ExtractiveReranker.name, query, passages, sources=_documents(hits))
+    reply = yield from rerank(ExtractiveReranker.name, query, passages, sources=_document_ids(hits))
     ends = np.cumsum(counts).tolist()
     return [max(reply.scores[end - n : end]) for end, n in zip(ends, counts, strict=True)]
 
 
-def _listwise(
+def _listwise_scores(
     query: str, hits: Sequence[Hit], options: RerankOptions
 ) -> Flow[tuple[Sequence[float], tuple[str, ...]]]:
     """A chat model's order as scores n/n … 1/n, by windows that slide to the front.
@@ -216,10 +216,10 @@ def _listwise(
     failed: list[str] = []
     for start, end in rerank_windows(len(hits), options):
         inside = [hits[at] for at in order[start:end]]
-        found, problem = yield from _ordered(query, inside, options)
+        window_order, problem = yield from _window_order(query, inside, options)
         if problem:
             failed.append(f"passages {start + 1} to {end} keep their order: {problem}")
-        order[start:end] = [order[start + at] for at in found]
+        order[start:end] = [order[start + at] for at in window_order]
     scores = [0.0] * len(hits)
     for place, at in enumerate(order):
         scores[at] = (len(hits) - place) / len(hits)
@@ -230,16 +230,16 @@ def rerank_windows(count: int, options: RerankOptions) -> list[tuple[int, int]]:
     """Windows (start, end) from the back to the front; the last one starts at 0."""
     if count < 2:
         return []
-    found, end = [], count
+    windows, end = [], count
     while True:
         start = max(0, end - options.window)
-        found.append((start, end))
+        windows.append((start, end))
         if start == 0:
-            return found
+            return windows
         end -= options.step
 
 
-def _ordered(
+def _window_order(
     query: str, hits: Sequence[Hit], options: RerankOptions
 ) -> Flow[tuple[Sequence[int], str]]:
     """Places of some hits in a chat model's order, or as they are and what was wrong."""
@@ -247,22 +247,22 @@ def _ordered(
     # On one line, so that only the prompt's own numbers begin a line.
     passages = [{**values, "text": " ".join(values["text"].split())} for values in passages]
     values = {"question": query, "passages": passages, "count": len(hits)}
-    messages = [Message("user", render(_templates().text("rank"), values))]
-    reply = yield from _ask(messages, hits, options)
+    messages = [Message("user", render(_rerank_templates().text("rank"), values))]
+    reply = yield from _send_listwise(messages, hits, options)
     order, problem = read_order(reply, len(hits))
-    asked = yield from branch(0, 0, 1)
-    if (not problem and asked is None) or asked == 0:
+    retries = yield from branch(0, 0, 1)
+    if (not problem and retries is None) or retries == 0:
         return order, problem
-    again = render(_templates().text("again"), {"problem": problem, "count": len(hits)})
+    again = render(_rerank_templates().text("again"), {"problem": problem, "count": len(hits)})
     messages += [Message("assistant", reply.text or "(nothing)"), Message("user", again)]
-    return read_order((yield from _ask(messages, hits, options)), len(hits))
+    return read_order((yield from _send_listwise(messages, hits, options)), len(hits))
 
 
-def _ask(
+def _send_listwise(
     messages: Sequence[Message], hits: Sequence[Hit], options: RerankOptions
 ) -> Flow[ChatReply]:
     params = {"temperature": 0.0, "max_tokens": options.max_tokens}
-    return (yield from chat(options.model, messages, params, sources=_documents(hits)))
+    return (yield from chat(options.model, messages, params, sources=_document_ids(hits)))
 
 
 _CHAIN = re.compile(r"(?:[^\[\]>]*:)?\s*(\[\d{1,6}\](?:\s*>\s*\[\d{1,6}\])*)")
@@ -285,13 +285,13 @@ def read_order(reply: ChatReply, count: int) -> tuple[tuple[int, ...], str]:
     chain = _CHAIN.fullmatch(text) or _CHAIN.fullmatch(lines[-1])
     if chain is None:
         return old, "the reply is not a chain like [2] > [1] > [3]"
-    named = [int(number) for number in re.findall(r"\d+", chain[1])]
-    unknown = [number for number in named if not 1 <= number <= count]
+    numbers = [int(number) for number in re.findall(r"\d+", chain[1])]
+    unknown = [number for number in numbers if not 1 <= number <= count]
     if unknown:
         return old, f"the reply names [{unknown[0]}], but there are only passages 1 to {count}"
-    return tuple(dict.fromkeys([*(number - 1 for number in named), *old])), ""
+    return tuple(dict.fromkeys([*(number - 1 for number in numbers), *old])), ""
 
 
 @cache
-def _templates() -> Mapped:
+def _rerank_templates() -> Mapped:
     return shipped_mapping("retrieve", "rerank.yaml")

@@ -1,4 +1,4 @@
-"""Routing: where the answer is looked for: index, database, whole corpus, or nowhere."""
+"""Routing: the place where the answer is looked for: index, database, whole corpus, or nowhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RouteKind: TypeAlias = Literal["index", "sql", "corpus", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a question goes and why.
+    """The route of a question and the reason for it.
 
     Attributes:
         kind: ``index``, ``sql``, ``corpus`` or ``none``.
@@ -67,27 +67,27 @@ def route(question: str, options: RouteOptions, scene: RouteScene | None = None)
     rules, and at most every route that the model may choose (their sum, since the most expensive is
     not known here), with rewriting and splitting.
     """
-    shown = scene or RouteScene()
+    scene_used = scene or RouteScene()
     if options.method in ("auto", "index"):
         return Route("index", "routing is off: the index answers")
-    ruled = route_by_rules(question, shown)
+    ruled = route_by_rules(question, scene_used)
     if options.method == "rules":
         return ruled
-    model = options.model or shown.model
+    model = options.model or scene_used.model
     if model in {"", ExtractiveReranker.name}:
         note = "no chat model is set for routing: the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
-    told = yield from asked(_question_for(model, question, shown, ruled))
+    reply = yield from asked(_question_for(model, question, scene_used, ruled))
     planned = yield from branch(0, 1, 2)
     if planned is not None:
-        return (Route("index", ruled.reason), ruled, _dearest(ruled, shown))[planned]
-    if told.value is None:
-        note = f"the router's reply could not be used ({told.why}): the rules decided"
+        return (Route("index", ruled.reason), ruled, _upper_bound(ruled, scene_used))[planned]
+    if reply.value is None:
+        note = f"the router's reply could not be used ({reply.why}): the rules decided"
         return replace(ruled, notes=(*ruled.notes, note))
-    return replace(told.value, reason=f"{told.value.reason} ({model})")
+    return replace(reply.value, reason=f"{reply.value.reason} ({model})")
 
 
-def _dearest(ruled: Route, scene: RouteScene) -> Route:
+def _upper_bound(ruled: Route, scene: RouteScene) -> Route:
     """The upper bound of a routed question: the index, every chunk, and a failing database."""
     usable = [d for d in scene.databases if not d.problem and scene.chats]
     if not usable:
@@ -112,8 +112,8 @@ def courtesy(message: str) -> Route | None:
     rest = text[greeted.end() :] if greeted else text
     if greeted and not words(rest):
         return Route("none", f"it is a greeting: {text[:60]!r}")
-    found = rules.matched(rules.CHAT, rest)
-    return Route("none", _because(found)) if found and found[0] in _COURTESIES else None
+    match = rules.matched(rules.CHAT, rest)
+    return Route("none", _reason_text(match)) if match and match[0] in _COURTESIES else None
 
 
 def route_by_rules(question: str, scene: RouteScene) -> Route:
@@ -123,89 +123,92 @@ def route_by_rules(question: str, scene: RouteScene) -> Route:
     table, a keyword or, with a word of counting, a column of a database; one whose answer is
     spread over everything; else the index. Of a long question the first 1,000 characters count.
     """
-    whole = " ".join(question.replace("’", "'").split())
-    text = whole[: rules.LONGEST]
+    full = " ".join(question.replace("’", "'").split())
+    text = full[: rules.LONGEST]
     greeted = rules.GREETING.match(text)
     rest = text[greeted.end() :] if greeted else text
-    if greeted and text == whole and len(words(rest)) < 2:
+    if greeted and text == full and len(words(rest)) < 2:
         return Route("none", f"it is a greeting: {text[:60]!r}")
-    found = rules.matched(rules.CHAT, rest) if text == whole else None
-    if found:
-        return Route("none", _because(found))
-    made = _looked_up(rest, scene)
+    match = rules.matched(rules.CHAT, rest) if text == full else None
+    if match:
+        return Route("none", _reason_text(match))
+    route_found = _look_up_route(rest, scene)
     broken = tuple(
         f"the database {d.options.name} cannot be queried: {d.problem}"
         for d in scene.databases
         if d.problem
     )
-    made = replace(made, notes=(*made.notes, *broken))
+    route_found = replace(route_found, notes=(*route_found.notes, *broken))
     wordy = bool(rules.WORDY.search(rest)) or len(words(rest)) > rules.MANY_WORDS
-    return replace(made, rewrite=wordy, split=bool(rules.SPLIT.search(rest)))
+    return replace(route_found, rewrite=wordy, split=bool(rules.SPLIT.search(rest)))
 
 
-def _looked_up(text: str, scene: RouteScene) -> Route:
-    found = rules.matched(rules.UNITS, text)
-    if found:
-        return Route("corpus", _because(found))
-    asked = read_units(text)
-    if asked is not None:
-        what = "counts documents or passages" if asked.counts else "asks for documents or passages"
-        return Route("corpus", f"it {what}")
-    named = next(_named(text, scene.databases), None)
-    if named is not None and scene.chats:
-        database, why = named
-        return Route("sql", why, database=database)
-    found = rules.matched(rules.CORPUS, text)
-    made = (
-        Route("corpus", _because(found))
-        if found
+def _look_up_route(text: str, scene: RouteScene) -> Route:
+    match = rules.matched(rules.UNITS, text)
+    if match:
+        return Route("corpus", _reason_text(match))
+    units = read_units(text)
+    if units is not None:
+        wish = "counts documents or passages" if units.counts else "asks for documents or passages"
+        return Route("corpus", f"it {wish}")
+    database_named = next(_named_databases(text, scene.databases), None)
+    if database_named is not None and scene.chats:
+        database, reason = database_named
+        return Route("sql", reason, database=database)
+    match = rules.matched(rules.CORPUS, text)
+    route_found = (
+        Route("corpus", _reason_text(match))
+        if match
         else Route("index", "no rule for another route applies")
     )
-    if named is None:
-        return made
-    instead = f"{named[1]}, but no chat model is set to write a statement"
-    return replace(made, reason=f"{made.reason}; {instead}", notes=(instead,))
+    if database_named is None:
+        return route_found
+    instead = f"{database_named[1]}, but no chat model is set to write a statement"
+    return replace(route_found, reason=f"{route_found.reason}; {instead}", notes=(instead,))
 
 
-def _because(found: tuple[str, str]) -> str:
-    return f"{found[0]}: {found[1]!r}"
+def _reason_text(match: tuple[str, str]) -> str:
+    return f"{match[0]}: {match[1]!r}"
 
 
-def _named(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]]:
+def _named_databases(text: str, databases: Sequence[Database]) -> Iterator[tuple[str, str]]:
     """Databases of which a question names something, with the reason."""
     usable = [database for database in databases if not database.problem]
     if not usable:
         return
-    analyzer = _analyzer(detect_language([text], least=2))
+    analyzer = _cached_analyzer(detect_language([text], least=2))
     tokens = set(analyzer.tokens(text))
     counts = rules.AGGREGATE.search(text)
     for database in usable:
         name = database.options.name
         for keyword in database.options.keywords:
-            if _holds(analyzer, tokens, keyword):
+            if _names_all_words(analyzer, tokens, keyword):
                 yield name, f"it holds the keyword {keyword!r} of the database {name}"
         for table in database.tables:
-            bare = table.name.rpartition(".")[2]
-            if _holds(analyzer, tokens, bare):
+            table_name = table.name.rpartition(".")[2]
+            if _names_all_words(analyzer, tokens, table_name):
                 yield name, f"it names the table {table.name!r} of the database {name}"
         for table in database.tables if counts else ():
             for column in table.columns:
-                if _holds(analyzer, tokens, column.name):
-                    seen = f"it contains {counts[0]!r}" if counts else ""
-                    yield name, f"{seen} and names the column {table.name}.{column.name} of {name}"
+                if _names_all_words(analyzer, tokens, column.name):
+                    counting = f"it contains {counts[0]!r}" if counts else ""
+                    yield (
+                        name,
+                        f"{counting} and names the column {table.name}.{column.name} of {name}",
+                    )
 
 
 @cache
-def _analyzer(language: str) -> Analyzer:
+def _cached_analyzer(language: str) -> Analyzer:
     """Kept, since it analyses each word once: names of tables and columns recur."""
     return Analyzer(AnalyzerOptions(language=language))
 
 
-def _holds(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
+def _names_all_words(analyzer: Analyzer, tokens: set[str], name: str) -> bool:
     """True where a question holds every word of a name (``customer_id``, ``placedOn``)."""
-    apart = re.sub(r"([a-z])([A-Z])", r"\1 \2", name.replace("_", " ").replace("-", " "))
-    wanted = set(analyzer.tokens(apart))
-    return bool(wanted) and max(map(len, wanted)) > 1 and wanted <= tokens
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", name.replace("_", " ").replace("-", " "))
+    name_tokens = set(analyzer.tokens(spaced))
+    return bool(name_tokens) and max(map(len, name_tokens)) > 1 and name_tokens <= tokens
 
 
 def _question_for(
@@ -217,16 +220,16 @@ def _question_for(
     kinds = ["index", "corpus", "none", *(["sql"] if usable else [])]
 
     def parse(text: str) -> Route:
-        found = json_object(text, _KEYS)
-        if found["route"] not in kinds:
-            raise ValueError(f"the route {found['route']!r} is not one of {', '.join(kinds)}")
-        chosen = found["database"] if found["route"] == "sql" else ""
-        if found["route"] == "sql" and chosen not in names:
+        reply = json_object(text, _KEYS)
+        if reply["route"] not in kinds:
+            raise ValueError(f"the route {reply['route']!r} is not one of {', '.join(kinds)}")
+        chosen = reply["database"] if reply["route"] == "sql" else ""
+        if reply["route"] == "sql" and chosen not in names:
             raise ValueError(f"the database {chosen!r} is not one of {', '.join(names)}")
-        reason = one_line(found["reason"], 500)
-        return Route(found["route"], reason, found["rewrite"], found["split"], chosen)
+        reason = one_line(reply["reason"], 500)
+        return Route(reply["route"], reason, reply["rewrite"], reply["split"], chosen)
 
-    shown = [
+    described = [
         {
             "name": d.options.name,
             "description": d.options.description,
@@ -243,7 +246,7 @@ def _question_for(
             "split": {"type": "boolean"},
         }
     )
-    values = {"question": question, "databases": shown}
+    values = {"question": question, "databases": described}
     return StructuredQuestion(model, "route", values, parse, ruled, schema=schema)
 
 

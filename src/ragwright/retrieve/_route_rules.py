@@ -48,7 +48,7 @@ class Rule:
     reason: str
 
 
-def _rule(pattern: str, reason: str) -> Rule:
+def _rule_of(pattern: str, reason: str) -> Rule:
     return Rule(late_pattern(pattern, re.IGNORECASE), reason)
 
 
@@ -63,7 +63,7 @@ GREETING = late_pattern(
 """A greeting at the beginning; a question may follow it."""
 
 CHAT: tuple[Rule, ...] = (
-    _rule(
+    _rule_of(
         r"^\W*(?:(?:many |ok |okay |great |perfect |super ){0,3}(?:thanks?|thank you|thx|cheers)"
         r"(?:[\s,]+(?:a lot|very much|so much|again)){0,3}(?:[\s,]+for [^?!.;:]{0,40})?"
         r"(?:[\s,.!]+(?:that|this|it)(?: (?:is|was)|'s)? (?:helps|helped|works|worked|all"
@@ -73,22 +73,22 @@ CHAT: tuple[Rule, ...] = (
         r"|(?:muchas |mil )?gracias(?: por [^?!.;:]{0,40})?)\W*$",
         "it is a thank-you",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:good ?bye|bye(?: bye)?|see you(?: \w+)?|have a nice \w+|au revoir|à bientôt"
         r"|bonne (?:journée|soirée)|tschüss|auf wiedersehen|adiós|hasta luego)\W*$",
         "it is a farewell",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:ok|okay|yes|no|great|nice|cool|perfect|good job|well done|d'accord|oui|non"
         r"|parfait|super|très bien|gut|prima|vale|sí)\W*$",
         "it is a remark",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:how are you|how's it going|what's up|ça va|comment (?:ça va|allez-vous|vas-tu)"
         r"|wie geht(?:'s| es (?:dir|ihnen))|qué tal|cómo est[áa]s?)\b[^?]{0,15}\W*$",
         "it is small talk",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:who are you|what are you|what can you (?:do|help)|how (?:do|can) you (?:work|help)"
         r"|what is your name|what's your name|are you (?:an? )?(?:bot|robot|human|ai|machine)"
         r"|can you help me\W*$|who (?:made|built|created|trained) you"
@@ -103,13 +103,13 @@ CHAT: tuple[Rule, ...] = (
 """Messages with nothing to look up; each matches the whole message, or its beginning if noted."""
 
 UNITS: tuple[Rule, ...] = (
-    _rule(
+    _rule_of(
         rf"\b(?:how many|number of|count (?:all |of )?(?:the )?|combien d[e']\s?|le nombre d[e']\s?"
         rf"|wie viele|anzahl der|cuánt[oa]s|número de)\s*(?:\w+ )?{_UNITS}\b"
         rf"(?=.*\b(?:{_MENTIONS}|there|in (?:the|this)|y a-t-il|dans|gibt es|hay)\b|\W*$)",
         "it counts documents or passages",
     ),
-    _rule(
+    _rule_of(
         rf"\b(?:list|name|show(?: me)?|give(?: me)?|find|which|what|liste[rz]?|donne[rz]?(?:-moi)?"
         rf"|montre[rz]?(?:-moi)?|quel(?:le)?s(?: sont)?|nenne|liste|zeige|welche|lista|enumera"
         rf"|qué|cuáles son)\b(?: me)?(?: (?:all|every|the|of|toutes|tous|les|alle|die|todos|todas"
@@ -117,7 +117,7 @@ UNITS: tuple[Rule, ...] = (
         rf"(?:\w+ )?{_MENTIONS}\b",
         "it asks for the documents or passages on something",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:please )?(?:list|enumerate|name|show|give)(?: me)?"
         r"(?: (?:a list of|all|every|the|of|your)){0,3}"
         r" (?:documents?|docs|files?|sources?|pages)\W*$"
@@ -125,7 +125,7 @@ UNITS: tuple[Rule, ...] = (
         r"(?:are there|are indexed|do you (?:have|know))\W*$",
         "it asks for the documents",
     ),
-    _rule(
+    _rule_of(
         r"\b(?:how (?:often|many times)|combien de fois|à quelle fréquence|wie (?:oft|häufig)"
         r"|cuántas veces)\b.*\b(?:mention\w*|appear\w*|occur\w*|cited?|named?|used"
         r"|appara\w+|cité\w*|utilisé\w*|erwähnt|genannt|vorkommt|kommt|aparece\w*|menciona\w*"
@@ -136,7 +136,7 @@ UNITS: tuple[Rule, ...] = (
 """Questions about documents as such: before anything else, also before a database."""
 
 CORPUS: tuple[Rule, ...] = (
-    _rule(
+    _rule_of(
         r"^\W*(?:please )?(?:(?:can|could|would) you )?(?:please )?(?:give me |make |provide )?"
         r"(?:list|enumerate|compile|a (?:full |complete )?list of"
         r"|name (?:all|every|each|everybody|everyone))\b"
@@ -146,7 +146,7 @@ CORPUS: tuple[Rule, ...] = (
         r"\bauf\b|nenne? (?:mir )?alle\b)|^\W*(?:enumera|lista|haz una lista|nombra todos)\b",
         "it asks for a list",
     ),
-    _rule(
+    _rule_of(
         r"\b(?:what|which|who|where|show(?: me)?|give(?: me)?|find|tell me) (?:are |were |is )?"
         r"(?:all|every|each)(?![\w-])"
         r"|\b(?:quel(?:le)?s?|qui|montre[rz]?(?:-moi)?|donne[rz]?(?:-moi)?|trouve[rz]?) "
@@ -154,7 +154,7 @@ CORPUS: tuple[Rule, ...] = (
         r"|\b(?:welche|was|wer) sind alle\b|\bcuáles son tod[oa]s\b|\bquiénes son todos\b",
         "it asks for all of something",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:who|what) (?:are|were) (?:all )?(?:the|its|their) (?:characters|roles|speakers)\b"
         r"|^\W*quel(?:le)?s sont (?:tou(?:s|tes) )?les (?:personnages|acteurs|rôles)\b"
         r"|^\W*wer (?:tritt auf|spielt mit)\b|^\W*welche (?:figuren|personen|rollen) "
@@ -165,20 +165,20 @@ CORPUS: tuple[Rule, ...] = (
         r"|^\W*wer (?:sind|waren) (?:alle |die)\b|^\W*quiénes (?:son|eran|fueron) (?:todos )?los\b",
         "it asks who belongs to a group",
     ),
-    _rule(
+    _rule_of(
         rf"^\W*who (?:all )?{_SPEAK}(?: (?:in|at|during|to) .{{1,60}})?\W*$"
         rf"|^\W*(?:which|what) (?:people|persons|speakers) {_SPEAK}\b"
         rf"|^\W*qui {_PARLE}(?: (?:dans|à|au|pendant|lors) .{{1,60}})?\W*$",
         "it asks who speaks",
     ),
-    _rule(
+    _rule_of(
         r"\bhow many (?:different |distinct )?(?:people|persons|speakers?|contributors?"
         rf"|participants?|characters?) (?:(?:are|were) there|{_SPEAK}|appear)\b"
         r"|\bcombien (?:de |d')(?:personnes|personnages|orateurs|intervenants|participants) "
         rf"(?:y a-t-il|{_PARLE}|apparaissent)(?!\w)",
         "it counts who speaks",
     ),
-    _rule(
+    _rule_of(
         r"\b(?:how many|combien d\w*|wie viele|cuánt[oa]s)\b.*\b(?:in total|in all|altogether"
         r"|overall|are (?:mentioned|named|listed|described|cited)"
         r"|(?:mention|name|cite|describe|list)\b|au total|en tout"
@@ -187,7 +187,7 @@ CORPUS: tuple[Rule, ...] = (
         r"|se (?:mencionan|citan|nombran))",
         "it counts over everything",
     ),
-    _rule(
+    _rule_of(
         r"\b(?:in|across|over|throughout|from|of|among|through) (?:all|the (?:whole|entire|full)"
         r"|the complete|every) (?:\w+ )?(?:"
         + _UNITS
@@ -197,7 +197,7 @@ CORPUS: tuple[Rule, ...] = (
         r"|\bin (?:allen|der gesamten|dem gesamten)\b|\ben todos los\b|\ben toda la\b",
         "it is about all documents",
     ),
-    _rule(
+    _rule_of(
         r"^\W*(?:please |can you |could you )?(?:summari[sz]e|give (?:me )?(?:a |an )?(?:summary"
         r"|overview)|what (?:are|is) the (?:main|key|overall|general|central|recurring|common)"
         r" (?:theme|topic|point|idea|argument|message|subject)s?)\b"
@@ -207,7 +207,7 @@ CORPUS: tuple[Rule, ...] = (
         r" die (?:haupt|wichtigsten themen)|^\W*(?:resume|resuma|haz un resumen)\b",
         "it asks for an overview",
     ),
-    _rule(
+    _rule_of(
         r"\b(?:most|least) (?:often|frequent(?:ly)?|common(?:ly)?|cited|mentioned|discussed|used)\b"
         r"|\ble (?:plus|moins) (?:souvent|fréquent\w*|cité|mentionné|utilisé)\b"
         r"|\bam (?:häufigsten|meisten|öftesten)\b|\bcon más frecuencia\b|\bmás (?:citad|mencionad)",
@@ -254,8 +254,8 @@ MANY_WORDS = 30
 def matched(rules: Sequence[Rule], question: str) -> tuple[str, str] | None:
     """The reason of the first rule that applies and the words that match, None without one."""
     for rule in rules:
-        found = rule.pattern.search(question)
-        if found:
-            seen = " ".join(found[0].split()).strip(" ,.;:!?")
-            return rule.reason, seen[:60]
+        match = rule.pattern.search(question)
+        if match:
+            words_matched = " ".join(match[0].split()).strip(" ,.;:!?")
+            return rule.reason, words_matched[:60]
     return None

@@ -24,7 +24,7 @@ _TOPIC = r"(?P<topic>\S.*?)"
 
 @dataclass(frozen=True, slots=True)
 class UnitPhrase:
-    """What a question about documents as such asks for.
+    """The units that a question about documents as such asks for.
 
     Attributes:
         unit: What is counted or listed.
@@ -164,16 +164,16 @@ _PATTERNS = {
 
 
 def read_units(question: str) -> UnitPhrase | None:
-    """What a question about documents as such asks for; None for any other question.
+    """Read which units a question about documents as such asks for; None for any other question.
 
     Always None for more than 1,000 characters.
     """
-    plain = " ".join(question.split())
-    if len(plain) > LONGEST_UNITS:
+    flat = " ".join(question.split())
+    if len(flat) > LONGEST_UNITS:
         return None
     for language, patterns in _PATTERNS.items():
         for pattern in patterns:
-            if match := pattern.search(plain):
+            if match := pattern.search(flat):
                 groups = match.groupdict()
                 unit: Unit = (
                     "page"

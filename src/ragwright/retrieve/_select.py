@@ -35,13 +35,13 @@ def diversify(
     Hits are compared by the text that was indexed, so select before expanding them.
     """
     vectors: Vector | None = None
-    told: tuple[str, ...] = ()
+    lookup_notes: tuple[str, ...] = ()
     if options.method and target.model and hits:
         request = Lookup(target.snapshot, tuple(hit.chunk_id for hit in hits), vectors=True)
         reply = yield from send(request, LookupReply)
-        vectors, told = reply.vectors, reply.notes
-    found, notes = select_hits(hits, k, options, vectors, target.analyzer)
-    return found, (*told, *notes)
+        vectors, lookup_notes = reply.vectors, reply.notes
+    selected, notes = select_hits(hits, k, options, vectors, target.analyzer)
+    return selected, (*lookup_notes, *notes)
 
 
 def select_hits(
@@ -68,28 +68,28 @@ def select_hits(
     """
     notes: list[str] = []
     caps = _Caps(hits, options.max_per)
-    wanted = len(hits) if options.balance else k
+    most = len(hits) if options.balance else k
     if options.method and hits:
-        similarity, compared = _compared(hits, vectors, analyzer)
-        notes += [f"{options.method} compared the hits by {compared}"] if compared else []
-        chosen = _by_method(hits, similarity, wanted, options, caps)
+        similarity, comparison = _compare_hits(hits, vectors, analyzer)
+        notes += [f"{options.method} compared the hits by {comparison}"] if comparison else []
+        chosen = _by_method(hits, similarity, most, options, caps)
     else:
-        chosen = [(at, hits[at].score) for at in range(len(hits)) if caps.take(at)][:wanted]
+        chosen = [(at, hits[at].score) for at in range(len(hits)) if caps.take(at)][:most]
     if len(chosen) < min(k, len(hits)):
-        named = ", ".join(f"{name}: {most}" for name, most in options.max_per.items())
-        notes.append(f"{len(chosen)} of {k} hits: max_per ({named}) excludes the others")
+        caps_text = ", ".join(f"{name}: {most}" for name, most in options.max_per.items())
+        notes.append(f"{len(chosen)} of {k} hits: max_per ({caps_text}) excludes the others")
     if options.balance:
         chosen = _in_turn(hits, chosen, options.balance)
-    found = []
+    selected = []
     for rank, (at, value) in enumerate(chosen[:k], 1):
         hit = hits[at]
         if options.active:
             channels = {**hit.channels, "select": ChannelScore(rank, round(value, 6))}
             hit = replace(hit, rank=rank, channels=channels)
-        found.append(hit)
+        selected.append(hit)
     watched = dict.fromkeys((*options.watch, options.balance))
-    notes += [told for name in watched if name and (told := one_sided(found, hits, name))]
-    return tuple(found), tuple(notes)
+    notes += [note for name in watched if name and (note := one_sided(selected, hits, name))]
+    return tuple(selected), tuple(notes)
 
 
 def mmr(
@@ -108,7 +108,7 @@ def mmr(
         share: Lambda, 0 to 1; 1 ranks by relevance alone.
     """
     base = share * np.asarray(relevance, dtype=np.float64)
-    return _greedy(base, similarity, k, 1 - share, _Caps((), {}))
+    return _greedy_choice(base, similarity, k, 1 - share, _Caps((), {}))
 
 
 def dissimilar(similarity: Matrix, k: int, seed: int = 0) -> list[int]:
@@ -118,7 +118,7 @@ def dissimilar(similarity: Matrix, k: int, seed: int = 0) -> list[int]:
     greatest similarity to those taken is smallest (farthest-first traversal; Gonzalez 1985).
     Another seed gives another set.
     """
-    return [at for at, _ in _dissimilar(similarity, k, seed, _Caps((), {}))]
+    return [at for at, _ in _most_dissimilar(similarity, k, seed, _Caps((), {}))]
 
 
 def similarities(vectors: Vector | Matrix) -> Matrix:
@@ -126,8 +126,8 @@ def similarities(vectors: Vector | Matrix) -> Matrix:
     rows = np.nan_to_num(np.asarray(vectors, dtype=np.float64), posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     rows = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
-    found: Matrix = rows @ rows.T
-    return found
+    cosines: Matrix = rows @ rows.T
+    return cosines
 
 
 def word_similarities(texts: Sequence[str], analyzer: TokenSource) -> Matrix:
@@ -167,18 +167,18 @@ def _by_method(
     hits: Sequence[Hit], similarity: Matrix, k: int, options: SelectOptions, caps: _Caps
 ) -> list[tuple[int, float]]:
     if options.method == "dissimilar":
-        return _dissimilar(similarity, k, options.seed, caps)
-    base = options.relevance * _relevance(hits)
-    return _greedy(base, similarity, k, 1 - options.relevance, caps)
+        return _most_dissimilar(similarity, k, options.seed, caps)
+    base = options.relevance * _scaled_relevance(hits)
+    return _greedy_choice(base, similarity, k, 1 - options.relevance, caps)
 
 
-def _dissimilar(similarity: Matrix, k: int, seed: int, caps: _Caps) -> list[tuple[int, float]]:
+def _most_dissimilar(similarity: Matrix, k: int, seed: int, caps: _Caps) -> list[tuple[int, float]]:
     order = list(range(len(similarity)))
     random.Random(seed).shuffle(order)  # noqa: S311 - a sample, not a secret
-    return _greedy(np.zeros(len(order)), similarity, k, 1.0, caps, order)
+    return _greedy_choice(np.zeros(len(order)), similarity, k, 1.0, caps, order)
 
 
-def _greedy(
+def _greedy_choice(
     base: Matrix,
     similarity: Matrix,
     k: int,
@@ -190,30 +190,30 @@ def _greedy(
 
     ``nearest`` is the greatest similarity to the items taken; ties go to the first in order.
     """
-    left = list(range(len(base)) if order is None else order)
+    remaining = list(range(len(base)) if order is None else order)
     nearest = np.zeros(len(base))
     chosen: list[tuple[int, float]] = []
-    while len(chosen) < k and (left := [at for at in left if caps.open(at)]):
-        values = np.round(base[left] - penalty * nearest[left], 6)
+    while len(chosen) < k and (remaining := [at for at in remaining if caps.open(at)]):
+        values = np.round(base[remaining] - penalty * nearest[remaining], 6)
         place = int(np.argmax(values))
-        best = left.pop(place)
+        best = remaining.pop(place)
         caps.take(best)
         nearest = np.maximum(nearest, similarity[best]) if chosen else similarity[best]
         chosen.append((best, float(values[place])))
     return chosen
 
 
-def _relevance(hits: Sequence[Hit]) -> Matrix:
+def _scaled_relevance(hits: Sequence[Hit]) -> Matrix:
     """Scores between 0 and 1; with relaxation levels the position, since levels come first."""
     scores = np.array([hit.score for hit in hits], dtype=np.float64)
     if any(hit.rung is not None for hit in hits):
         scores = np.arange(len(hits), 0, -1, dtype=np.float64) / len(hits)
     low, high = scores.min(), scores.max()
-    found: Matrix = (scores - low) / (high - low) if high > low else np.ones(len(hits))
-    return found
+    scaled: Matrix = (scores - low) / (high - low) if high > low else np.ones(len(hits))
+    return scaled
 
 
-def _compared(
+def _compare_hits(
     hits: Sequence[Hit], vectors: Vector | None, analyzer: TokenSource | None
 ) -> tuple[Matrix, str]:
     """Similarities of the hits, and how they were compared if not by vectors."""

@@ -1,4 +1,4 @@
-"""How hits are distributed over documents, sections or the values of a field.
+"""The distribution of hits over documents, sections or the values of a field.
 
 The right words from the wrong section, or only one side of a debate, look like a good answer.
 Without a model ragwright can show where the hits come from.
@@ -68,8 +68,8 @@ def values_of(hit: Hit, field: str) -> tuple[str, ...]:
         path = hit.headings[: int(level)]
         return (" › ".join(path),) if path else ()
     if field in ("document_id", "source", "title", "page"):
-        own = getattr(hit, field)
-        return () if own is None or own == "" else (str(own),)
+        value_of_hit = getattr(hit, field)
+        return () if value_of_hit is None or value_of_hit == "" else (str(value_of_hit),)
     value = hit.metadata.get(field)
     if value is None or value == "":
         return ()
@@ -78,10 +78,10 @@ def values_of(hit: Hit, field: str) -> tuple[str, ...]:
 
 def spread(hits: Sequence[Hit], field: str) -> Spread:
     """Distribution of hits over the values of a field (see :func:`values_of`)."""
-    held = [values_of(hit, field) for hit in hits]
-    counts = Counter(value for values in held for value in values)
+    values_by_hit = [values_of(hit, field) for hit in hits]
+    counts = Counter(value for values in values_by_hit for value in values)
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    return Spread(field, tuple(ordered), sum(not values for values in held), len(hits))
+    return Spread(field, tuple(ordered), sum(not values for values in values_by_hit), len(hits))
 
 
 def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
@@ -94,21 +94,23 @@ def one_sided(hits: Sequence[Hit], pool: Sequence[Hit], field: str) -> str:
     """
     if len(hits) < 2:
         return ""
-    held = [set(values_of(hit, field)) for hit in hits]
+    value_sets = [set(values_of(hit, field)) for hit in hits]
     around = [values for hit in pool if (values := values_of(hit, field))]
     # For a field with several values, such as section, only values that others lack count.
     sides = sorted(
-        value for value in set.intersection(*held) if any(value not in values for values in around)
+        value
+        for value in set.intersection(*value_sets)
+        if any(value not in values for values in around)
     )
     if not sides:
         return ""
-    apart = [values for values in around if not set(sides) & set(values)]
-    known = set.union(*held)
-    counts = Counter(value for values in apart for value in values if value not in known)
+    elsewhere = [values for values in around if not set(sides) & set(values)]
+    present = set.union(*value_sets)
+    counts = Counter(value for values in elsewhere for value in values if value not in present)
     others = [value for value, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
-    named = ", ".join(repr(value) for value in others[:3]) or "hits without it"
+    examples = ", ".join(repr(value) for value in others[:3]) or "hits without it"
     more = f" and {len(others) - 3} more" if len(others) > 3 else ""
     return (
         f"one-sided: all {len(hits)} hits have {field} {' and '.join(map(repr, sides))}, while "
-        f"the search also found {named}{more} (balance {field}, or set a filter)"
+        f"the search also found {examples}{more} (balance {field}, or set a filter)"
     )

@@ -86,12 +86,12 @@ class RowBuffer:
 
     def take(self, row: Sequence[Any]) -> bool:
         """Add a row; False if there is no room for it."""
-        plain = tuple(map(self._plain, row))
-        self._used += sum(len(str(value)) for value in plain)
+        converted = tuple(map(self._plain_value, row))
+        self._used += sum(len(str(value)) for value in converted)
         if len(self.rows) >= self.max_rows or self._used > self.max_characters:
             self.truncated = True
             return False
-        self.rows.append(plain)
+        self.rows.append(converted)
         return True
 
     def reply(self, columns: Sequence[str]) -> SqlReply:
@@ -109,7 +109,7 @@ class RowBuffer:
             notes.append(f"values longer than {CELL} characters were cut")
         return SqlReply(tuple(columns), tuple(self.rows), self.truncated, tuple(notes))
 
-    def _plain(self, value: Any) -> Any:
+    def _plain_value(self, value: Any) -> Any:
         if value is None or isinstance(value, bool | int | float):
             return value
         if isinstance(value, bytes | memoryview):

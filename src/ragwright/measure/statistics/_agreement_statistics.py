@@ -55,16 +55,18 @@ class Ratings:
 
     def summed(self, values: Values) -> Values:
         """Values of the labels (one line each) summed by row, with their shares."""
-        found = np.zeros((self.rows, values.shape[1]))
-        np.add.at(found, self.row, values * self.share[:, None])
-        return found
+        sums = np.zeros((self.rows, values.shape[1]))
+        np.add.at(sums, self.row, values * self.share[:, None])
+        return sums
 
 
 def ratings_of(labels: Sequence[Sequence[float]], scores: Values) -> Ratings:
     """The labels of each row with its score."""
-    counts = np.array([len(given) for given in labels])
+    counts = np.array([len(row_labels) for row_labels in labels])
     row = np.repeat(np.arange(len(labels)), counts)
-    label: Values = np.array([one for given in labels for one in given], dtype=np.float64)
+    label: Values = np.array(
+        [single for row_labels in labels for single in row_labels], dtype=np.float64
+    )
     return Ratings(row, label, scores[row], 1.0 / counts[row], len(labels))
 
 
@@ -78,13 +80,13 @@ def resampled(statistic: Statistic, rows: int, seed: int) -> Estimate:
         return Estimate()
     generator = np.random.default_rng(seed)
     block = max(1, _BLOCK // rows)
-    found = []
+    statistics = []
     for start in range(0, RESAMPLES, block):
         size = min(block, RESAMPLES - start)
         drawn = generator.integers(0, rows, (size, rows)) + np.arange(size)[:, None] * rows
         times = np.bincount(drawn.ravel(), minlength=size * rows).astype(np.float64)
-        found.append(statistic(times.reshape(size, rows)))
-    values = np.concatenate(found)
+        statistics.append(statistic(times.reshape(size, rows)))
+    values = np.concatenate(statistics)
     values = values[~np.isnan(values)]
     if len(values) < 0.95 * RESAMPLES:
         return Estimate(value)
@@ -109,7 +111,7 @@ def kappa(ratings: Ratings, levels: Sequence[float], *, quadratic: bool = False)
         table = (of_rows @ cells).reshape(-1, size, size)
         observed = (table * cost).sum(axis=(1, 2)) * table.sum(axis=(1, 2))
         chance = np.einsum("ri,ij,rj->r", table.sum(axis=2), cost, table.sum(axis=1))
-        return 1 - _ratio(observed, chance)
+        return 1 - _safe_ratio(observed, chance)
 
     return statistic
 
@@ -122,7 +124,7 @@ def pearson(ratings: Ratings) -> Statistic:
 
     def statistic(of_rows: Values) -> Values:
         n, a, b, aa, bb, ab = (of_rows @ moments).T
-        return _correlation(n, aa - a * a / n, bb - b * b / n, ab - a * b / n, largest)
+        return _correlation_of(n, aa - a * a / n, bb - b * b / n, ab - a * b / n, largest)
 
     return statistic
 
@@ -136,7 +138,7 @@ def spearman(ratings: Ratings) -> Statistic:
         n, a, b = weights.sum(axis=1), x.ranks(weights), y.ranks(weights)
         largest = len(ratings.row) ** 2, len(ratings.row) ** 2
         aa, bb, ab = ((weights * one * two).sum(axis=1) for one, two in ((a, a), (b, b), (a, b)))
-        return _correlation(n, aa, bb, ab, largest)
+        return _correlation_of(n, aa, bb, ab, largest)
 
     return statistic
 
@@ -154,7 +156,7 @@ def auc(ratings: Ratings) -> Statistic:
         weights = ratings.weights(of_rows)
         ones, zeros = order.counts(weights * positive), order.counts(weights * ~positive)
         below = zeros.cumsum(axis=1) - zeros / 2
-        return _ratio((ones * below).sum(axis=1), ones.sum(axis=1) * zeros.sum(axis=1))
+        return _safe_ratio((ones * below).sum(axis=1), ones.sum(axis=1) * zeros.sum(axis=1))
 
     return statistic
 
@@ -173,20 +175,20 @@ def krippendorff(units: Sequence[Sequence[float]], level: AlphaLevel) -> Statist
     unit = np.repeat(np.arange(len(units)), sizes)
     if level == "interval":
         return _interval_alpha(values[code], unit, sizes)
-    held = np.zeros((len(units), len(values)))
-    np.add.at(held, (unit, code), 1.0)
-    pairs = held[:, :, None] * held[:, None, :]
+    label_counts = np.zeros((len(units), len(values)))
+    np.add.at(label_counts, (unit, code), 1.0)
+    pairs = label_counts[:, :, None] * label_counts[:, None, :]
     at = np.arange(len(values))
-    pairs[:, at, at] -= held
+    pairs[:, at, at] -= label_counts
     pairs = (pairs / (sizes - 1)[:, None, None]).reshape(len(units), -1)
 
     def statistic(of_rows: Values) -> Values:
-        counts = of_rows @ held
+        counts = of_rows @ label_counts
         cost = _ranks_between(counts) if level == "ordinal" else (1.0 - np.eye(len(values)))[None]
         coincided = (of_rows @ pairs).reshape(-1, len(values), len(values))
         observed = (coincided * cost).sum(axis=(1, 2)) * (counts.sum(axis=1) - 1)
         chance = (counts[:, :, None] * counts[:, None, :] * cost).sum(axis=(1, 2))
-        return 1 - _ratio(observed, chance)
+        return 1 - _safe_ratio(observed, chance)
 
     return statistic
 
@@ -198,18 +200,18 @@ def _ranks_between(counts: Values) -> Values:
     return squares
 
 
-def _interval_alpha(given: Values, unit: NDArray[np.int64], sizes: NDArray[np.int64]) -> Statistic:
+def _interval_alpha(values: Values, unit: NDArray[np.int64], sizes: NDArray[np.int64]) -> Statistic:
     """Alpha of the interval level by sums, for any number of different values."""
-    given = given - given.mean()
-    sums = np.bincount(unit, weights=given)
-    squares = np.bincount(unit, weights=given * given)
+    values = values - values.mean()
+    sums = np.bincount(unit, weights=values)
+    squares = np.bincount(unit, weights=values * values)
     within = (sizes * squares - sums * sums) / (sizes - 1)
 
     def statistic(of_rows: Values) -> Values:
         n = of_rows @ sizes.astype(np.float64)
         spread = n * (of_rows @ squares) - (of_rows @ sums) ** 2
         spread = np.where(spread > _ROUNDING * n * (of_rows @ squares), spread, 0.0)
-        return 1 - _ratio((of_rows @ within) * (n - 1), spread)
+        return 1 - _safe_ratio((of_rows @ within) * (n - 1), spread)
 
     return statistic
 
@@ -226,8 +228,8 @@ class _Ranking:
 
     def counts(self, weights: Values) -> Values:
         """Weight of each different value, ascending."""
-        found: Values = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
-        return found
+        totals: Values = np.add.reduceat(weights[:, self._order], self._starts, axis=1)
+        return totals
 
     def ranks(self, weights: Values) -> Values:
         """Rank of every value, equal ones sharing their mean rank, around 0."""
@@ -237,7 +239,7 @@ class _Ranking:
         return ranks
 
 
-def _correlation(
+def _correlation_of(
     n: Values, xx: Values, yy: Values, xy: Values, largest: tuple[float, float]
 ) -> Values:
     """Correlation from sums of squares and products about the mean.
@@ -246,12 +248,12 @@ def _correlation(
     as no variance.
     """
     flat = (xx <= _ROUNDING * n * largest[0]) | (yy <= _ROUNDING * n * largest[1])
-    both = np.sqrt(np.maximum(xx, 0.0)) * np.sqrt(np.maximum(yy, 0.0))
-    return np.clip(_ratio(xy, np.where(flat, 0.0, both)), -1, 1)
+    spread = np.sqrt(np.maximum(xx, 0.0)) * np.sqrt(np.maximum(yy, 0.0))
+    return np.clip(_safe_ratio(xy, np.where(flat, 0.0, spread)), -1, 1)
 
 
-def _ratio(above: Values, below: Values) -> Values:
+def _safe_ratio(above: Values, below: Values) -> Values:
     """A quotient, NaN if the divisor is 0."""
-    known = below > 0
-    found: Values = np.where(known, above / np.where(known, below, 1.0), np.nan)
-    return found
+    is_defined = below > 0
+    ratio: Values = np.where(is_defined, above / np.where(is_defined, below, 1.0), np.nan)
+    return ratio

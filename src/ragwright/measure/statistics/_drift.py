@@ -39,7 +39,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How the values of now compare with those of a reference period.
+    """The comparison of the latest values with those of a reference period.
 
     Attributes:
         verdict: ``worse`` or ``better`` where the two intervals were apart at a look, else
@@ -79,17 +79,17 @@ def confidence_sequence(
     Raises:
         ValueError: A value is out of range.
     """
-    given = np.asarray(values, np.float64)
-    if given.size and (given.min() < low or given.max() > high):
+    data = np.asarray(values, np.float64)
+    if data.size and (data.min() < low or data.max() > high):
         raise ValueError(f"values must be from {low:g} to {high:g}")
-    x = (given - low) / (high - low)
+    x = (data - low) / (high - low)
     count = np.arange(1, len(x) + 1)
     means = (0.5 + np.cumsum(x)) / (count + 1)
     before = np.concatenate(([0.5], means[:-1]))
     spread = (0.25 + np.cumsum((x - means) ** 2)) / (count + 1)
-    known = np.concatenate(([0.25], spread[:-1]))
+    variance_before = np.concatenate(([0.25], spread[:-1]))
     bets = np.minimum(
-        np.sqrt(2 * math.log(2 / alpha) / (known * count * np.log1p(count))), _LARGEST_BET
+        np.sqrt(2 * math.log(2 / alpha) / (variance_before * count * np.log1p(count))), _LARGEST_BET
     )
     penalty = 4 * (x - before) ** 2 * (-np.log1p(-bets) - bets) / 4
     total = np.cumsum(bets)
@@ -125,16 +125,16 @@ def drift(
     """
     number = max(1, len(windows))
     newest = windows[-1] if windows else ()
-    known = _watched(reference, scale, period_alpha(0, alpha))
-    current = _watched(newest, scale, period_alpha(number, alpha))
+    baseline = _watched_mean(reference, scale, period_alpha(0, alpha))
+    current = _watched_mean(newest, scale, period_alpha(number, alpha))
     verdict: DriftVerdict = "unproven"
-    if known.low is not None and known.high is not None and len(newest):
+    if baseline.low is not None and baseline.high is not None and len(newest):
         lows, highs = confidence_sequence(newest, *scale, period_alpha(number, alpha))
-        if highs[-1] < known.low:  # at any look of this window: it stays proven
+        if highs[-1] < baseline.low:  # at any look of this window: it stays proven
             verdict = "better" if lower_is_better else "worse"
-        elif lows[-1] > known.high:
+        elif lows[-1] > baseline.high:
             verdict = "worse" if lower_is_better else "better"
-    return Drift(verdict, known, current, number)
+    return Drift(verdict, baseline, current, number)
 
 
 def period_alpha(number: int, alpha: float = 0.05) -> float:
@@ -145,7 +145,7 @@ def period_alpha(number: int, alpha: float = 0.05) -> float:
     return alpha / 2 if not number else alpha / 2 / (number * (number + 1))
 
 
-def _watched(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:
+def _watched_mean(values: Sequence[float], scale: tuple[float, float], alpha: float) -> Watched:
     if not len(values):
         return Watched(0, None, None, None)
     lows, highs = confidence_sequence(values, *scale, alpha, running=False)

@@ -46,7 +46,7 @@ def mean_interval(
     scale: Scale | None = None,
     clusters: NDArray[np.int64] | None = None,
 ) -> tuple[Interval | None, Method]:
-    """The 95 % interval of a mean and how it was made; None below two values or clusters.
+    """The 95 % interval of a mean and the method that gave it; None below two values or clusters.
 
     Args:
         values: One per row.
@@ -132,8 +132,8 @@ def unseen_share(count: int, tail: float = TAIL) -> float:
 
 def numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     """Number of each key's cluster, in order of first appearance."""
-    seen: dict[Hashable, int] = {}
-    return np.array([seen.setdefault(key, len(seen)) for key in keys], dtype=np.int64)
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
 def standard_error(values: Values, clusters: NDArray[np.int64] | None = None) -> float | None:
@@ -159,8 +159,10 @@ def bootstrap(sums: Values, sizes: Values, seed: int) -> Interval:
     for at in range(0, RESAMPLES, rows):
         drawn = generator.integers(0, count, (min(rows, RESAMPLES - at), count))
         means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    found = np.concatenate(means)
-    return bca(found, math.fsum(sums) / math.fsum(sizes), _acceleration(sums, sizes), count)
+    resampled = np.concatenate(means)
+    return bca(
+        resampled, math.fsum(sums) / math.fsum(sizes), _jackknife_acceleration(sums, sizes), count
+    )
 
 
 def bca(resampled: Values, observed: float, acceleration: float, count: int) -> Interval:
@@ -222,15 +224,15 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
         math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
     )
     if x < (a + 1) / (a + b + 2):
-        return front * _fraction(a, b, x) / a
-    return 1 - front * _fraction(b, a, 1 - x) / b
+        return front * _continued_fraction(a, b, x) / a
+    return 1 - front * _continued_fraction(b, a, 1 - x) / b
 
 
-def _fraction(a: float, b: float, x: float) -> float:
+def _continued_fraction(a: float, b: float, x: float) -> float:
     tiny = 1e-300
     c, d = 1.0, 1 - (a + b) * x / (a + 1)
     d = 1 / (d if abs(d) > tiny else tiny)
-    found = d
+    value = d
     for m in range(1, 10_000):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
@@ -239,10 +241,10 @@ def _fraction(a: float, b: float, x: float) -> float:
             d = 1 / (d if abs(d) > tiny else tiny)
             c = c if abs(c) > tiny else tiny
             step = c * d
-            found *= step
+            value *= step
         if abs(step - 1) < 1e-15:
             break
-    return found
+    return value
 
 
 def _on_scale(low: float, high: float, scale: Scale | None) -> Interval:
@@ -261,7 +263,7 @@ def _by_cluster(values: Values, clusters: NDArray[np.int64] | None) -> tuple[Val
     return sums[sizes > 0], sizes[sizes > 0]
 
 
-def _acceleration(sums: Values, sizes: Values) -> float:
+def _jackknife_acceleration(sums: Values, sizes: Values) -> float:
     left_out = (sums.sum() - sums) / (sizes.sum() - sizes)
     away = left_out.mean() - left_out
     largest = float(np.abs(away).max())

@@ -1,4 +1,4 @@
-"""How many rows would prove a difference: power, estimated from the sample."""
+"""The number of rows that would prove a difference: power, estimated from the sample."""
 
 from __future__ import annotations
 

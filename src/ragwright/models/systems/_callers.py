@@ -1,4 +1,4 @@
-"""How a system is asked: functions, and objects of other libraries by their methods."""
+"""How a system is called: functions, and objects of other libraries by their methods."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _HISTORIES = frozenset({"chat_history", "history"})
 _QUESTIONS = ("input", "question", "query", "user_input", "text", "prompt")
 
 
-def caller_of(found: Any, how: SystemOptions) -> Caller:
-    """How an object is asked.
+def caller_of(target: Any, options: SystemOptions) -> Caller:
+    """Return the function that asks an object a question.
 
     A class is made, and a function without parameters called, for the object that they give.
     Then: ``invoke`` (LangChain, LangGraph), ``query``, ``chat`` or ``retrieve`` (LlamaIndex),
@@ -32,119 +32,121 @@ def caller_of(found: Any, how: SystemOptions) -> Caller:
     Raises:
         ConfigError: It cannot be called with a question, or making it fails.
     """
-    if isinstance(found, type) or (inspect.isfunction(found) and not _parameters(found)):
+    if isinstance(target, type) or (
+        inspect.isfunction(target) and not _question_parameters(target)
+    ):
         try:
-            found = found()
+            target = target()
         except (Exception, SystemExit) as error:
             raise ConfigError(
-                f"the system cannot be made: {type(error).__name__}: {error}", where=how.title
+                f"the system cannot be made: {type(error).__name__}: {error}", where=options.title
             ) from error
-    if callable(getattr(found, "invoke", None)):
-        return _invoked(found, how)
+    if callable(getattr(target, "invoke", None)):
+        return _runnable_caller(target, options)
     for method in ("query", "chat", "retrieve"):
-        ask = getattr(found, method, None)
+        ask = getattr(target, method, None)
         if callable(ask):
             return _whole_response(ask)
-    if callable(getattr(found, "run", None)) and callable(getattr(found, "inputs", None)):
-        return _haystack(found, how)
-    if callable(found):
-        return _function(found, how)
+    if callable(getattr(target, "run", None)) and callable(getattr(target, "inputs", None)):
+        return _haystack_caller(target, options)
+    if callable(target):
+        return _function_caller(target, options)
     raise ConfigError(
-        f"{shown(found)} cannot be asked a question",
-        where=how.title,
+        f"{shown(target)} cannot be asked a question",
+        where=options.title,
         hint="name a function of the question, or an object with invoke, query, retrieve or run",
     )
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+def _question_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     """Parameters that a question could go to; none where it takes none."""
     try:
-        given = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return [inspect.Parameter("question", inspect.Parameter.POSITIONAL_ONLY)]
-    return [p for p in given if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    return [p for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
 
 
-def _function(function: Callable[..., Any], how: SystemOptions) -> Caller:
+def _function_caller(function: Callable[..., Any], options: SystemOptions) -> Caller:
     """A function of the question; one of a mapping (``inputs``) gets ``{"question": …}``."""
-    parameters = _parameters(function)
-    needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    named = {p.name: p for p in needed}
-    if len(needed) > 1 and how.question not in named:
+    parameters = _question_parameters(function)
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    by_name = {p.name: p for p in required}
+    if len(required) > 1 and options.question not in by_name:
         raise ConfigError(
-            f"the system needs {len(needed)} arguments: {', '.join(named)}",
-            where=how.title,
+            f"the system needs {len(required)} arguments: {', '.join(by_name)}",
+            where=options.title,
             hint="name a function of the question alone; lambda or functools.partial bind the rest",
         )
     first = parameters[0] if parameters else None
     if first is not None and first.kind is first.KEYWORD_ONLY:
         return lambda question: function(**{first.name: question})
     if first is not None and (first.name == "inputs" or "dict" in str(first.annotation).lower()):
-        return lambda question: function({how.question or "question": question})
+        return lambda question: function({options.question or "question": question})
     return function
 
 
-def _invoked(runnable: Any, how: SystemOptions) -> Caller:
+def _runnable_caller(runnable: Any, options: SystemOptions) -> Caller:
     """A LangChain Runnable or a LangGraph graph.
 
     Its input schema says what it takes; where it does not, the first question is tried as a text,
     then as ``{"question": …}``, then under the key that was missing, and what works is kept.
     """
-    forms = _Forms(runnable, how)
+    forms = _QuestionForm(runnable, options)
 
     def ask(question: str) -> Any:
-        return forms.asked(question, lambda given: _invoke(runnable, given, how))
+        return forms.invoke_with(question, lambda value: _invoke_once(runnable, value, options))
 
     return ask
 
 
-def _invoke(runnable: Any, given: Any, how: SystemOptions) -> Any:
+def _invoke_once(runnable: Any, value: Any, options: SystemOptions) -> Any:
     """One call, with the passages that the retrievers within found where it returns none."""
-    seen = _retrievals(runnable)
-    if seen is None:
-        return runnable.invoke(given)
-    made = reply_of(runnable.invoke(given, config={"callbacks": [seen]}), how.ids)
-    if made.contexts or made.context_ids is not None or not seen.searches:
-        return made
-    found = reply_of(list(seen.documents), how.ids)
-    return replace(made, contexts=found.contexts, context_ids=found.context_ids)
+    callback = _retrieval_callback(runnable)
+    if callback is None:
+        return runnable.invoke(value)
+    reply = reply_of(runnable.invoke(value, config={"callbacks": [callback]}), options.ids)
+    if reply.contexts or reply.context_ids is not None or not callback.searches:
+        return reply
+    passages = reply_of(list(callback.documents), options.ids)
+    return replace(reply, contexts=passages.contexts, context_ids=passages.context_ids)
 
 
-class _Forms:
+class _QuestionForm:
     """The form in which a Runnable takes the question.
 
     Args:
-        runnable: What is asked.
+        runnable: The chain or graph.
         how: ``question`` names its key.
 
     Raises:
         ConfigError: It takes several inputs, and none of them is known to be the question.
     """
 
-    def __init__(self, runnable: Any, how: SystemOptions) -> None:
-        self._name = how.title
+    def __init__(self, runnable: Any, options: SystemOptions) -> None:
+        self._name = options.title
         keys = _input_keys(runnable)
         self._history: dict[str, Any] = {key: [] for key in keys or () if key in _HISTORIES}
-        own = [key for key in keys or () if key not in _HISTORIES]
-        known = next((name for name in (*_QUESTIONS, "messages") if name in own), "")
-        self._key = how.question or known or (own[0] if len(own) == 1 else "")
-        if len(own) > 1 and not self._key:
+        own_keys = [key for key in keys or () if key not in _HISTORIES]
+        usual = next((name for name in (*_QUESTIONS, "messages") if name in own_keys), "")
+        self._key = options.question or usual or (own_keys[0] if len(own_keys) == 1 else "")
+        if len(own_keys) > 1 and not self._key:
             raise ConfigError(
-                f"the chain takes {len(own)} inputs: {', '.join(own)}",
-                where=how.title,
-                hint=f"name that of the question: `question: {own[0]}` in the system's file, or "
-                "SystemOptions(question=…) in Python",
+                f"the chain takes {len(own_keys)} inputs: {', '.join(own_keys)}",
+                where=options.title,
+                hint=f"name that of the question: `question: {own_keys[0]}` in the system's file, "
+                "or SystemOptions(question=…) in Python",
             )
         self._known = bool(self._key) or keys == ()
 
-    def asked(self, question: str, invoke: Callable[[Any], Any]) -> Any:
-        """The reply to a question in the form that is known, or that is found by it."""
+    def invoke_with(self, question: str, invoke: Callable[[Any], Any]) -> Any:
+        """Ask in the known form, or try the forms until one works."""
         if self._known:
-            return invoke(self._of(self._key, question))
+            return invoke(self._input_for(self._key, question))
         first: Exception | None = None
         for _ in range(3):
             try:
-                found = invoke(self._of(self._key, question))
+                reply = invoke(self._input_for(self._key, question))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 first = first or error
                 missing = error.args[0] if isinstance(error, KeyError) and error.args else ""
@@ -154,7 +156,7 @@ class _Forms:
                 self._key = following
             else:
                 self._known = True
-                return found
+                return reply
         self._key = ""
         raise SystemCallError(
             f"the chain took the question neither as a text nor as a key: {type(first).__name__}: "
@@ -164,7 +166,7 @@ class _Forms:
             "SystemOptions(question=NAME) in Python",
         ) from first
 
-    def _of(self, key: str, question: str) -> Any:
+    def _input_for(self, key: str, question: str) -> Any:
         if not key:
             return question
         if key == "messages":
@@ -172,7 +174,7 @@ class _Forms:
         return {**self._history, key: question}
 
 
-def _retrievals(runnable: Any) -> Any:
+def _retrieval_callback(runnable: Any) -> Any:
     """A callback that sees what the retrievers within a chain find; None outside of LangChain.
 
     A chain that ends in a text hands its passages to nobody else.
@@ -211,21 +213,21 @@ def _input_keys(runnable: Any) -> tuple[str, ...] | None:
 def _whole_response(ask: Caller) -> Caller:
     """A LlamaIndex engine; a reply that is streamed is read to its end."""
 
-    def whole(question: str) -> Any:
-        said = ask(question)
-        read = getattr(said, "get_response", None)
-        return read() if callable(read) else said
+    def respond(question: str) -> Any:
+        response = ask(question)
+        get_response = getattr(response, "get_response", None)
+        return get_response() if callable(get_response) else response
 
-    return whole
+    return respond
 
 
-def _haystack(pipeline: Any, how: SystemOptions) -> Caller:
+def _haystack_caller(pipeline: Any, options: SystemOptions) -> Caller:
     """A Haystack pipeline: the question goes to every text input that must be given."""
-    places = _text_inputs(pipeline, how.question)
+    places = _text_inputs(pipeline, options.question)
     if not places:
         raise ConfigError(
             "the pipeline has no open input for a question",
-            where=how.title,
+            where=options.title,
             hint="name it: `question: COMPONENT.INPUT` in the system's file",
         )
     names = {name for name, _ in getattr(getattr(pipeline, "graph", None), "nodes", {}).items()}
@@ -235,27 +237,27 @@ def _haystack(pipeline: Any, how: SystemOptions) -> Caller:
         for component, name in places:
             data.setdefault(component, {})[name] = question
         outputs = pipeline.run(data, include_outputs_from=names or None)
-        return _of_components(outputs, how.ids)
+        return _of_components(outputs, options.ids)
 
     return ask
 
 
-def _text_inputs(pipeline: Any, named: str) -> list[tuple[str, str]]:
+def _text_inputs(pipeline: Any, wanted_input: str) -> list[tuple[str, str]]:
     """(component, input) that take the question: those named, else the mandatory texts."""
-    found = []
+    places = []
     for component, sockets in pipeline.inputs().items():
         for name, socket in sockets.items():
-            if named:
-                wanted = named in (name, f"{component}.{name}")
+            if wanted_input:
+                takes_question = wanted_input in (name, f"{component}.{name}")
             else:
                 due = socket.get("is_mandatory", True)
                 kind = str(socket.get("type", "str"))
-                wanted = (due and kind.endswith("Any")) or (
+                takes_question = (due and kind.endswith("Any")) or (
                     "str" in kind and (due or name in _QUESTIONS)
                 )
-            if wanted:
-                found.append((component, name))
-    return found
+            if takes_question:
+                places.append((component, name))
+    return places
 
 
 def _of_components(outputs: Mapping[str, Any], ids: str) -> SystemReply:
@@ -267,10 +269,11 @@ def _of_components(outputs: Mapping[str, Any], ids: str) -> SystemReply:
         if output.get("documents"):
             documents = output["documents"]
     for output in outputs.values():
-        held = output.get("answers") if isinstance(output, Mapping) else None
-        if held:  # built answers carry the documents they were made from
+        answers = output.get("answers") if isinstance(output, Mapping) else None
+        if answers:  # built answers carry the documents they were made from
             return reply_of(
-                (text_of(held[0]), getattr(held[0], "documents", None) or documents or []), ids
+                (text_of(answers[0]), getattr(answers[0], "documents", None) or documents or []),
+                ids,
             )
     for output in outputs.values():
         if isinstance(output, Mapping) and output.get("replies"):

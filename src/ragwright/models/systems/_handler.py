@@ -56,23 +56,23 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
     async def send(self, request: AskSystem, on_delta: OnDelta | None = None) -> SystemReply:
         """Ask once; errors of the system come back typed, with what it raised or returned."""
-        found = self.systems.find(request.system)
-        how, name = found.options, found.name
-        if self._late[name] >= how.concurrency:
+        system = self.systems.find(request.system)
+        options, name = system.options, system.name
+        if self._late[name] >= options.concurrency:
             raise SystemCallError(
                 f"not asked: {self._late[name]} earlier questions still run after their "
-                f"{how.timeout:g} s",
+                f"{options.timeout:g} s",
                 where=name,
                 hint="see where the system hangs, or raise `timeout` in its file",
             )
-        future = self._threads.submit(lambda: self._asked(found, request.question))
+        future = self._threads.submit(lambda: self._ask_system(system, request.question))
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(future), how.timeout)
+            return await asyncio.wait_for(asyncio.wrap_future(future), options.timeout)
         except TimeoutError as error:
             if not future.done() or future.cancelled():
                 self._left_behind(name, future)
                 raise SystemCallError(
-                    f"no answer within {how.timeout:g} s",
+                    f"no answer within {options.timeout:g} s",
                     where=name,
                     hint="raise `timeout` in the system's file, or lower -j",
                 ) from error
@@ -90,30 +90,30 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
 
         future.add_done_callback(ended)
 
-    def _asked(self, found: UnderTest, question: str) -> SystemReply:
+    def _ask_system(self, system: UnderTest, question: str) -> SystemReply:
         """In a thread: call, read pieces to their end, read what came back."""
         try:
-            said = found.ask(question)
-            if inspect.isawaitable(said):
-                said = self._awaited(_result_of(said), found.options.timeout)
-            if inspect.isasyncgen(said):
-                said = self._awaited(_collected(said), found.options.timeout)
-            if inspect.isgenerator(said):
-                said = _joined(list(said))
-            return reply_of(said, found.options.ids if found.options.call else "")
+            reply = system.ask(question)
+            if inspect.isawaitable(reply):
+                reply = self._await_on_loop(_result_of(reply), system.options.timeout)
+            if inspect.isasyncgen(reply):
+                reply = self._await_on_loop(_joined_async(reply), system.options.timeout)
+            if inspect.isgenerator(reply):
+                reply = _joined_pieces(list(reply))
+            return reply_of(reply, system.options.ids if system.options.call else "")
         except RagwrightError as error:
-            error.where = error.where or found.name
+            error.where = error.where or system.name
             raise
         except BaseException as error:
-            raise SystemCallError(f"{type(error).__name__}: {error}", where=found.name) from error
+            raise SystemCallError(f"{type(error).__name__}: {error}", where=system.name) from error
 
-    def _awaited(self, work: Coroutine[Any, Any, Any], timeout: float) -> Any:
+    def _await_on_loop(self, work: Coroutine[Any, Any, Any], timeout: float) -> Any:
         """One loop for all coroutines: clients of the system belong to the loop they began on."""
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(
-                    target=_run, args=(self._loop,), name="system-loop", daemon=True
+                    target=_run_loop, args=(self._loop,), name="system-loop", daemon=True
                 ).start()
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
@@ -129,22 +129,22 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
             self._loop = None
 
 
-def _run(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
     try:
         loop.run_forever()
     finally:
         loop.close()
 
 
-async def _result_of(said: Any) -> Any:
-    return await said
+async def _result_of(awaitable: Any) -> Any:
+    return await awaitable
 
 
-async def _collected(pieces: Any) -> Any:
-    return _joined([piece async for piece in pieces])
+async def _joined_async(pieces: Any) -> Any:
+    return _joined_pieces([piece async for piece in pieces])
 
 
-def _joined(pieces: list[Any]) -> Any:
+def _joined_pieces(pieces: list[Any]) -> Any:
     """Pieces of a text as the text; where the last one is no piece of a text, it is the reply."""
     if pieces and not isinstance(pieces[-1], str) and not hasattr(pieces[-1], "content"):
         return pieces[-1]
@@ -168,7 +168,7 @@ class _Threads:
             else:
                 self._made += 1
                 name = f"system-{self._made}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
+                threading.Thread(target=self._work_until_closed, name=name, daemon=True).start()
         self._tasks.put((future, work))
         return future
 
@@ -177,15 +177,15 @@ class _Threads:
         for _ in range(self._made):
             self._tasks.put(None)
 
-    def _serve(self) -> None:
+    def _work_until_closed(self) -> None:
         while (task := self._tasks.get()) is not None:
             future, work = task
             if future.set_running_or_notify_cancel():
                 try:
-                    found = work()
+                    result = work()
                 except BaseException as error:
                     future.set_exception(error)
                 else:
-                    future.set_result(found)
+                    future.set_result(result)
             with self._lock:
                 self._idle += 1

@@ -22,65 +22,65 @@ _MARK = "{question}"
 _AGAIN = frozenset({429, 503})
 
 
-def endpoint(how: SystemOptions) -> Callable[[str], SystemReply]:
+def endpoint(options: SystemOptions) -> Callable[[str], SystemReply]:
     """The system at an address; a blocking function, safe to call from several threads.
 
     Raises:
         ConfigError: The address is not a web address, the body has no place for the question, or
             the environment lacks the token.
     """
-    if not how.url.startswith(("http://", "https://")):
-        raise ConfigError(f"{how.url!r} is not a web address", hint="begin with https://")
-    body = how.body or {"question": _MARK}
+    if not options.url.startswith(("http://", "https://")):
+        raise ConfigError(f"{options.url!r} is not a web address", hint="begin with https://")
+    body = options.body or {"question": _MARK}
     if filled(body, "a") == filled(body, "b"):
         raise ConfigError(
             "the body has no place for the question",
-            where=how.url,
+            where=options.url,
             hint=f"write {_MARK} where the question goes",
         )
     headers = {"accept": "application/json"}
-    if how.token:
-        if not os.environ.get(how.token):
+    if options.token:
+        if not os.environ.get(options.token):
             raise ConfigError(
-                f"the environment variable {how.token} is not set", hint="export it first"
+                f"the environment variable {options.token} is not set", hint="export it first"
             )
-        headers["authorization"] = f"Bearer {os.environ[how.token]}"
+        headers["authorization"] = f"Bearer {os.environ[options.token]}"
     import httpx2
 
-    client = httpx2.Client(headers=headers, timeout=how.timeout, follow_redirects=False)
+    client = httpx2.Client(headers=headers, timeout=options.timeout, follow_redirects=False)
 
     def ask(question: str) -> SystemReply:
         try:
-            with client.stream("POST", how.url, json=filled(body, question)) as reply:
+            with client.stream("POST", options.url, json=filled(body, question)) as reply:
                 data = b""
                 for part in reply.iter_bytes():
                     data += part
                     if len(data) > _LARGEST:
                         raise SystemCallError(
-                            f"the reply is over {_LARGEST:,} bytes", where=how.url
+                            f"the reply is over {_LARGEST:,} bytes", where=options.url
                         )
                 status, wait = reply.status_code, reply.headers.get("retry-after", "")
         except httpx2.HTTPError as error:
             raise SystemCallError(
                 f"the endpoint does not answer: {type(error).__name__} {error}",
-                where=how.url,
+                where=options.url,
                 hint="start it, or check the address",
             ) from error
         if status != 200:
-            said = data[:200].decode("utf-8", "replace")
+            excerpt = data[:200].decode("utf-8", "replace")
             raise SystemCallError(
-                f"the endpoint answers with status {status}: {said}",
-                where=how.url,
+                f"the endpoint answers with status {status}: {excerpt}",
+                where=options.url,
                 status=status,
                 retry_after=float(wait) if wait.isdigit() else None,
                 retryable=status in _AGAIN,
             )
-        return read_reply(how, data)
+        return read_reply(options, data)
 
     return ask
 
 
-def read_reply(how: SystemOptions, data: bytes) -> SystemReply:
+def read_reply(options: SystemOptions, data: bytes) -> SystemReply:
     """The answer, passages and ids in the body of a reply.
 
     Raises:
@@ -89,24 +89,28 @@ def read_reply(how: SystemOptions, data: bytes) -> SystemReply:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:
-        said = data[:200].decode("utf-8", "replace")
+        excerpt = data[:200].decode("utf-8", "replace")
         raise SystemCallError(
-            f"the reply is not JSON: {said!r}",
-            where=how.url,
+            f"the reply is not JSON: {excerpt!r}",
+            where=options.url,
             hint='answer with JSON, such as {"answer": "…", "contexts": ["…"]}',
         ) from error
-    if how.answer:
-        answer = at(value, how.answer, how.url)
+    if options.answer:
+        answer = at(value, options.answer, options.url)
         if not isinstance(answer, str):
-            raise SystemCallError(f"{how.answer} is {shown(answer)}, not a text", where=how.url)
-        found = SystemReply(answer)
+            raise SystemCallError(
+                f"{options.answer} is {shown(answer)}, not a text", where=options.url
+            )
+        reply = SystemReply(answer)
     else:
-        found = reply_of(value)
-    if how.contexts:
-        found = reply_of((found.response or "", _list(value, how.contexts, how.url)))
-    if how.ids:
-        found = replace(found, context_ids=tuple(map(str, _list(value, how.ids, how.url))))
-    return found
+        reply = reply_of(value)
+    if options.contexts:
+        reply = reply_of((reply.response or "", _list_at(value, options.contexts, options.url)))
+    if options.ids:
+        reply = replace(
+            reply, context_ids=tuple(map(str, _list_at(value, options.ids, options.url)))
+        )
+    return reply
 
 
 def filled(body: Any, question: str) -> Any:
@@ -121,7 +125,7 @@ def filled(body: Any, question: str) -> Any:
 
 
 def at(value: Any, path: str, where: str) -> Any:
-    """What a dotted path leads to; ``*`` gives a list of what is below every entry.
+    """The value at a dotted path; ``*`` gives a list of the values below every entry.
 
     Raises:
         SystemCallError: There is nothing.
@@ -130,18 +134,18 @@ def at(value: Any, path: str, where: str) -> Any:
     if step == "*" and isinstance(value, list):
         return [at(entry, rest, where) if rest else entry for entry in value]
     try:
-        found = value[int(step)] if isinstance(value, list) else value[step]
+        inner = value[int(step)] if isinstance(value, list) else value[step]
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise SystemCallError(
             f"the reply holds no {step!r}, it is {shown(value)}",
             where=where,
             hint="name the place with dots, such as choices.0.text",
         ) from error
-    return at(found, rest, where) if rest else found
+    return at(inner, rest, where) if rest else inner
 
 
-def _list(value: Any, path: str, where: str) -> list[Any]:
-    found = at(value, path, where)
-    if not isinstance(found, list):
-        raise SystemCallError(f"{path} is {shown(found)}, not a list", where=where)
-    return found
+def _list_at(value: Any, path: str, where: str) -> list[Any]:
+    entries = at(value, path, where)
+    if not isinstance(entries, list):
+        raise SystemCallError(f"{path} is {shown(entries)}, not a list", where=where)
+    return entries

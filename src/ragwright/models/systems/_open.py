@@ -51,19 +51,21 @@ class UnderTest:
 
     @property
     def identity(self) -> str:
-        """What decides replies: the version, and how the system is asked and read."""
+        """Everything that determines replies: the version, how the system is called and read."""
         settings = changed_options(replace(self.options, concurrency=8, timeout=120.0, price=None))
         return canonical_json([self.round, settings])
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What a run pins of it."""
+        """The parts of a run's manifest that describe the system."""
         settings = changed_options(replace(self.options, concurrency=8, timeout=120.0, price=None))
-        kept = {k: v for k, v in settings.items() if k not in ("call", "url", "name", "version")}
+        settings_left = {
+            k: v for k, v in settings.items() if k not in ("call", "url", "name", "version")
+        }
         return {
             "system": self.name,
             "system_version": self.options.version,
-            **({"system_settings": kept} if kept else {}),
+            **({"system_settings": settings_left} if settings_left else {}),
         }
 
 
@@ -83,16 +85,17 @@ class Systems:
         Raises:
             ConfigError: None was opened under it.
         """
-        found = self._open.get(name)
-        if found is None:
+        system = self._open.get(name)
+        if system is None:
             raise ConfigError(
                 f"no system {name!r} is open", hint=f"open are: {', '.join(self._open) or 'none'}"
             )
-        return found
+        return system
 
 
 def read_system(address: str, version: str = "") -> SystemOptions:
-    """What ``--system`` describes: a YAML file, an address, a model, or a Python object.
+    """Read the system that ``--system`` names: a YAML file, an address, a model, or a Python
+    object.
 
     Args:
         address: ``system.yaml``; ``module:object`` or ``file.py:object``; ``http(s)://…``, where
@@ -140,14 +143,14 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
     if isinstance(system, str | Path):
         system = read_system(str(system))
     if not isinstance(system, SystemOptions):
-        given = options or SystemOptions()
-        named = replace(given, call=given.call or _name_of(system), url="", model="")
-        return UnderTest(named, caller_of(system, named))
+        described = options or SystemOptions()
+        options_of = replace(described, call=described.call or _name_of(system), url="", model="")
+        return UnderTest(options_of, caller_of(system, options_of))
     if system.model:
         return UnderTest(system, _not_asked)
     if system.url:
         return UnderTest(system, endpoint(system))
-    return UnderTest(system, caller_of(_loaded(system.call), system))
+    return UnderTest(system, caller_of(_load_system(system.call), system))
 
 
 def _not_asked(question: str) -> Any:
@@ -156,11 +159,13 @@ def _not_asked(question: str) -> Any:
 
 def _name_of(system: Any) -> str:
     """Name of an object in runs: where it is defined."""
-    named: Callable[..., Any] | type = system if hasattr(system, "__qualname__") else type(system)
-    return f"{named.__module__}:{named.__qualname__}"
+    definition: Callable[..., Any] | type = (
+        system if hasattr(system, "__qualname__") else type(system)
+    )
+    return f"{definition.__module__}:{definition.__qualname__}"
 
 
-def _loaded(address: str) -> Any:
+def _load_system(address: str) -> Any:
     """The object at ``module:object`` or ``file.py:object``.
 
     Raises:

@@ -47,10 +47,10 @@ class SystemOptions:
         Raises:
             ConfigError: So it does.
         """
-        named = [key for key in ("call", "url", "model") if getattr(self, key)]
-        if len(named) > 1:
+        keys = [key for key in ("call", "url", "model") if getattr(self, key)]
+        if len(keys) > 1:
             raise ConfigError(
-                f"the system has both {named[0]} and {named[1]}", hint="name it by one of them"
+                f"the system has both {keys[0]} and {keys[1]}", hint="name it by one of them"
             )
 
     @property

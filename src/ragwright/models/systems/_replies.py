@@ -54,7 +54,7 @@ HINT = (
 
 
 def reply_of(said: Any, ids: str = "") -> SystemReply:
-    """What a system returned, as its answer and passages.
+    """Read the answer and the passages from the value that a system returned.
 
     Read are: a text; a message (``content``); (answer, passages); an object or mapping of
     ``response`` (``answer``, ``result``, ``output``, …), passages (``retrieved_contexts``,
@@ -71,46 +71,50 @@ def reply_of(said: Any, ids: str = "") -> SystemReply:
     Raises:
         SystemCallError: It is none of these; says what it is.
     """
-    found = _reply_in(said, ids)
-    return replace(found, abstained=True) if _value(said, "abstained") is True else found
+    reply = _reply_in(said, ids)
+    return replace(reply, abstained=True) if _value_under(said, "abstained") is True else reply
 
 
-def _reply_in(said: Any, ids: str) -> SystemReply:
+def _reply_in(returned: Any, ids: str) -> SystemReply:
     """The answer and the passages, without what is said of abstaining."""
-    if isinstance(said, SystemReply):
-        return said
-    if isinstance(said, Row):
-        return _of_row(said)
-    if _is_passages(said):
-        return _with_passages(None, said, ids)
-    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], list | tuple):
-        return _with_passages(text_of(said[0]), said[1], ids)
-    if isinstance(said, Mapping) and isinstance(said.get("choices"), list) and said["choices"]:
-        first = said["choices"][0]
+    if isinstance(returned, SystemReply):
+        return returned
+    if isinstance(returned, Row):
+        return _reply_of_row(returned)
+    if _is_passages(returned):
+        return _with_passages(None, returned, ids)
+    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], list | tuple):
+        return _with_passages(text_of(returned[0]), returned[1], ids)
+    if (
+        isinstance(returned, Mapping)
+        and isinstance(returned.get("choices"), list)
+        and returned["choices"]
+    ):
+        first = returned["choices"][0]
         return SystemReply(
             text_of(first.get("message", first) if isinstance(first, Mapping) else 0)
         )
-    messages = said.get("messages") if isinstance(said, Mapping) else None
-    found = _answer_in(said)
-    passages, named = _first(said, _PASSAGES), _first(said, _IDS)
-    if found is _MISSING and isinstance(messages, Sequence) and messages:
-        found = messages[-1]
-    if found is _MISSING:
-        text = _plain(said)
+    messages = returned.get("messages") if isinstance(returned, Mapping) else None
+    answer_value = _answer_in(returned)
+    passages, ids_named = _first_value(returned, _PASSAGES), _first_value(returned, _IDS)
+    if answer_value is _MISSING and isinstance(messages, Sequence) and messages:
+        answer_value = messages[-1]
+    if answer_value is _MISSING:
+        text = _plain_text(returned)
         if text is not None:
             return SystemReply(text)
-        silent = any(_value(said, name) is None for name in _ANSWERS)
-        if _is_passages(passages) and not silent:
+        answer_is_none = any(_value_under(returned, name) is None for name in _ANSWERS)
+        if _is_passages(passages) and not answer_is_none:
             return _with_passages(None, passages, ids)
-        raise SystemCallError(f"the system returned {shown(said)}", hint=HINT)
-    answer = text_of(found)
+        raise SystemCallError(f"the system returned {shown(returned)}", hint=HINT)
+    answer = text_of(answer_value)
     if passages is _MISSING or passages is None:
-        given = None if named in _EMPTY else tuple(map(str, named))
-        return SystemReply(answer, (), given)
-    made = _with_passages(answer, passages, ids)
-    if named in _EMPTY:
-        return made
-    return SystemReply(answer, made.contexts, tuple(map(str, named)))
+        context_ids = None if ids_named in _EMPTY else tuple(map(str, ids_named))
+        return SystemReply(answer, (), context_ids)
+    reply = _with_passages(answer, passages, ids)
+    if ids_named in _EMPTY:
+        return reply
+    return SystemReply(answer, reply.contexts, tuple(map(str, ids_named)))
 
 
 def text_of(said: Any) -> str:
@@ -119,96 +123,103 @@ def text_of(said: Any) -> str:
     Raises:
         SystemCallError: There is none.
     """
-    text = _plain(said)
+    text = _plain_text(said)
     if text is not None:
         return text
     if isinstance(said, list | tuple) and said:  # replies, answers
         return text_of(said[0])
     for name in ("response", "data", "output", "message"):
-        inner = _value(said, name)
+        inner = _value_under(said, name)
         if inner is not _MISSING and inner is not None:
             return text_of(inner)
     raise SystemCallError(f"the answer is {shown(said)}, not a text", hint=HINT)
 
 
-def shown(said: Any) -> str:
+def shown(value: Any) -> str:
     """A value as an error names it: its type, and how it begins."""
     try:
-        text = repr(said)
+        text = repr(value)
     except Exception:
         text = "…"
-    kind = type(said).__name__
+    kind = type(value).__name__
     return f"{kind}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' …'}"
 
 
-def _of_row(said: Row) -> SystemReply:
-    if said.response is None:
+def _reply_of_row(row: Row) -> SystemReply:
+    if row.response is None:
         raise SystemCallError(
             "the system returned a row without a response", hint="for an empty answer, return ''"
         )
-    ids = said.retrieved_context_ids
-    told = bool(ids) or said.metadata.get("retrieved") is True
-    return SystemReply(said.response, said.retrieved_contexts, ids if told else None)
+    ids = row.retrieved_context_ids
+    has_ids = bool(ids) or row.metadata.get("retrieved") is True
+    return SystemReply(row.response, row.retrieved_contexts, ids if has_ids else None)
 
 
-def _plain(said: Any) -> str | None:
+def _plain_text(value: Any) -> str | None:
     """A text or that of a message, whose content may be a list of blocks; None where it is none."""
-    if isinstance(said, str):
-        return said
+    if isinstance(value, str):
+        return value
     for name in ("content", "text"):
-        inner = _value(said, name)
+        inner = _value_under(value, name)
         if isinstance(inner, str):
             return inner
         if isinstance(inner, list) and inner and isinstance(inner[0], str | Mapping):
-            return "".join(_plain(block) or "" for block in inner)
+            return "".join(_plain_text(block) or "" for block in inner)
     return None
 
 
-def _answer_in(said: Any) -> Any:
+def _answer_in(returned: Any) -> Any:
     """The answer that an object holds under one of its names.
 
     Raises:
         SystemCallError: Two names of an answer hold two values.
     """
-    held = [(name, value) for name in _ANSWERS if (value := _value(said, name)) not in _EMPTY]
-    if len(held) > 1 and isinstance(said, Mapping):
+    answers = [
+        (name, value) for name in _ANSWERS if (value := _value_under(returned, name)) not in _EMPTY
+    ]
+    if len(answers) > 1 and isinstance(returned, Mapping):
         raise SystemCallError(
-            f"the system returned both {held[0][0]!r} and {held[1][0]!r}",
+            f"the system returned both {answers[0][0]!r} and {answers[1][0]!r}",
             hint="return one of them, or name its place: answer",
         )
-    if held:
-        return held[0][1]
-    if isinstance(said, Mapping):
-        return _first(said, _LATER)
+    if answers:
+        return answers[0][1]
+    if isinstance(returned, Mapping):
+        return _first_value(returned, _LATER)
     return _MISSING
 
 
-def _first(said: Any, names: Sequence[str]) -> Any:
+def _first_value(holder: Any, names: Sequence[str]) -> Any:
     """The value under the first of these names that is there and not None."""
-    found = (_value(said, name) for name in names)
-    return next((value for value in found if value is not _MISSING and value is not None), _MISSING)
+    values = (_value_under(holder, name) for name in names)
+    return next(
+        (value for value in values if value is not _MISSING and value is not None), _MISSING
+    )
 
 
-def _value(said: Any, name: str) -> Any:
-    """What an object holds under a name; methods and properties that fail are not there."""
-    if isinstance(said, Mapping):
-        if name in said:
-            return said[name]
-        plain = name.replace("_", "")
+def _value_under(holder: Any, name: str) -> Any:
+    """The value that an object holds under a name; methods and properties that fail count as
+    absent.
+    """
+    if isinstance(holder, Mapping):
+        if name in holder:
+            return holder[name]
+        squeezed = name.replace("_", "")
         return next(
-            (v for k, v in said.items() if re.sub(r"\W|_", "", str(k)).lower() == plain), _MISSING
+            (v for k, v in holder.items() if re.sub(r"\W|_", "", str(k)).lower() == squeezed),
+            _MISSING,
         )
-    if isinstance(said, str | bytes | int | float | list | tuple) or said is None:
+    if isinstance(holder, str | bytes | int | float | list | tuple) or holder is None:
         return _MISSING
     try:
-        value = getattr(said, name)
+        value = getattr(holder, name)
     except Exception:
         return _MISSING
     return _MISSING if callable(value) and not isinstance(value, str) else value
 
 
 class _Nothing:
-    """What counts as no value at all: absent or None, compared by identity."""
+    """Values that count as none: absent or None, compared by identity."""
 
     def __contains__(self, value: object) -> bool:
         return value is None or value is _MISSING
@@ -217,13 +228,13 @@ class _Nothing:
 _EMPTY = _Nothing()
 
 
-def _is_passages(said: Any) -> bool:
+def _is_passages(value: Any) -> bool:
     """True for a list of passages alone, as retrievers return them."""
-    if not isinstance(said, list | tuple):
+    if not isinstance(value, list | tuple):
         return False
-    return all(isinstance(one, str) or _passage_text(one) is not None for one in said) and not (
-        isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], list | tuple)
-    )
+    return all(
+        isinstance(passage, str) or _passage_text(passage) is not None for passage in value
+    ) and not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], list | tuple))
 
 
 def _with_passages(answer: str | None, passages: Any, ids: str) -> SystemReply:
@@ -241,24 +252,24 @@ def _with_passages(answer: str | None, passages: Any, ids: str) -> SystemReply:
             raise SystemCallError(f"a passage is {shown(passage)}, without a text", hint=HINT)
         texts.append(text)
         names.append(_passage_id(passage, ids))
-    whole = all(name is not None for name in names)  # with holes it would be another ranking
-    return SystemReply(answer, tuple(texts), tuple(map(str, names)) if whole else None)
+    all_named = all(name is not None for name in names)  # with holes it would be another ranking
+    return SystemReply(answer, tuple(texts), tuple(map(str, names)) if all_named else None)
 
 
-def _inner(passage: Any) -> Any:
+def _document_in(passage: Any) -> Any:
     """The document in a (document, score) pair or in a scored node."""
     if isinstance(passage, tuple) and passage:
         return passage[0]
-    node = _value(passage, "node")
+    node = _value_under(passage, "node")
     return passage if node in _EMPTY else node
 
 
 def _passage_text(passage: Any) -> str | None:
     if isinstance(passage, str):
         return passage
-    inner = _inner(passage)
+    inner = _document_in(passage)
     for name in _TEXTS:
-        text = _value(inner, name)
+        text = _value_under(inner, name)
         if isinstance(text, str):
             return text
     get = getattr(inner, "get_content", None)
@@ -269,21 +280,26 @@ def _passage_text(passage: Any) -> str | None:
 
 
 def _passage_id(passage: Any, ids: str) -> Any:
-    inner = _inner(passage)
-    about = _first(inner, ("metadata", "meta"))
-    about = about if isinstance(about, Mapping) else {}
+    inner = _document_in(passage)
+    metadata = _first_value(inner, ("metadata", "meta"))
+    metadata = metadata if isinstance(metadata, Mapping) else {}
     if ids:
-        found = about.get(ids)
-        return _value(inner, ids) if found is None and _value(inner, ids) not in _EMPTY else found
-    own = list(_candidates(inner, _OWN_IDS))
-    kept = [name for name in own if not _MADE_UP.match(str(name))]
+        stated = metadata.get(ids)
+        return (
+            _value_under(inner, ids)
+            if stated is None and _value_under(inner, ids) not in _EMPTY
+            else stated
+        )
+    own_ids = list(_ids_under(inner, _OWN_IDS))
+    chosen_ids = [name for name in own_ids if not _MADE_UP.match(str(name))]
     return next(
-        iter([*kept, *_candidates(about, _PLACES), *_candidates(inner, _PLACES), *own]), None
+        iter([*chosen_ids, *_ids_under(metadata, _PLACES), *_ids_under(inner, _PLACES), *own_ids]),
+        None,
     )
 
 
-def _candidates(held: Any, names: Sequence[str]) -> Iterator[Any]:
+def _ids_under(holder: Any, names: Sequence[str]) -> Iterator[Any]:
     for name in names:
-        value = _value(held, name)
+        value = _value_under(holder, name)
         if isinstance(value, str | int) and not isinstance(value, bool) and value != "":
             yield value
