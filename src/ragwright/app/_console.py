@@ -32,7 +32,7 @@ from ..core import (
 from ._main import ctrl_c
 
 if TYPE_CHECKING:
-    from ..flow import Progress
+    from ..flow import Progress, RunSummary
 
 P = ParamSpec("P")
 
@@ -137,11 +137,15 @@ class Console:
     Args:
         quiet: Print no progress and no remarks.
         output: File that takes the result instead of standard output.
+        as_json: Print the result as JSON in :meth:`show`.
     """
 
-    def __init__(self, quiet: bool = False, output: Path | None = None) -> None:
+    def __init__(
+        self, quiet: bool = False, output: Path | None = None, as_json: bool = False
+    ) -> None:
         self.quiet = quiet
         self._output = output
+        self._as_json = as_json
         self._lock = threading.Lock()
         self._drawn = False
 
@@ -180,10 +184,24 @@ class Console:
         """The result as one JSON document."""
         self.result(json.dumps(value, ensure_ascii=False, indent=2, default=list))
 
+    def show(self, document: Callable[[], Any], text: Callable[[], str]) -> None:
+        """The result as JSON or as text, whichever was requested."""
+        if self._as_json:
+            self.json(document())
+        else:
+            self.result(text())
+
     def remark(self, text: str) -> None:
         """A remark besides the result."""
         if not self.quiet:
             write(sys.stderr, visible(text) + "\n")
+
+    def ended(self, run: RunSummary, scored: bool) -> int:
+        """Print why a run was stopped; returns the exit code of its command."""
+        if run.reason is not None:
+            fail(run.reason)
+            self.remark("run it again with --resume to go on")
+        return 0 if run.complete and scored else EXIT_UNTRUSTED
 
     def piece(self, text: str) -> None:
         """A piece of a streamed answer; a line of progress before it is cleared."""

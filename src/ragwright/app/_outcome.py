@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..flow import Forecast
     from ..measure import Summary
     from ._console import Console
-    from ._flags import ScoringFlags
+    from ._flags import Flags, ScoringFlags
 
 Sliced: TypeAlias = "Mapping[str, Mapping[str, Sequence[Summary]]]"
 
@@ -47,7 +47,7 @@ def _kind(output: Path | None) -> str:
 
 
 def show_evaluation(
-    flags: ScoringFlags,
+    flags: ScoringFlags | Flags,
     evaluation: Evaluation,
     run: str,
     *,
@@ -90,7 +90,7 @@ def show_evaluation(
         console.result("\n\n".join(blocks))
 
 
-def rows_shown(flags: ScoringFlags) -> bool:
+def rows_shown(flags: ScoringFlags | Flags) -> bool:
     """True if :func:`show_evaluation` needs the results of rows, not only summaries."""
     rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
     return bool(flags.by) or rowwise or flags.with_rows
@@ -116,7 +116,7 @@ class FewRows:
         """The rows where they are few; none where there are more."""
         return self._rows if self._count <= self.most else ()
 
-    def each(self, flags: ScoringFlags) -> Callable[[RowResult], None] | None:
+    def each(self, flags: ScoringFlags | Flags) -> Callable[[RowResult], None] | None:
         """What gets each row: nothing, so that all are held, where all are shown."""
         return None if rows_shown(flags) else self.take
 

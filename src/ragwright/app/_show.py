@@ -272,12 +272,12 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def show_forecast(console: Console, forecast: Forecast, as_json: bool) -> None:
+def show_forecast(console: Console, forecast: Forecast, as_json: bool = False) -> None:
     """A dry run, as text or as JSON."""
     if as_json:
         console.json(asdict(forecast))
     else:
-        console.result(forecast_text(forecast))
+        console.show(lambda: asdict(forecast), lambda: forecast_text(forecast))
 
 
 def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
@@ -350,11 +350,15 @@ def _tail(name: str, most: int = 36) -> str:
 
 
 def show_progress(
-    console: Console, bench: Workbench, counted: Callable[[], Counted] | None = None
+    console: Console,
+    bench: Workbench,
+    counted: Callable[[], Counted] | None = None,
+    line: Callable[[], str | Step] | None = None,
 ) -> AbstractContextManager[None]:
     """Show the progress of a project's runner while a block runs, with its warnings.
 
-    ``counted`` returns the finished amount, the total and the unit, if not the run's rows.
+    ``counted`` returns the finished amount, the total and the unit, if not the run's rows;
+    ``line`` the whole line, if it is another one.
     """
     started = time.monotonic()
 
@@ -363,7 +367,7 @@ def show_progress(
             return runner_step(bench.progress)
         return _counted_step(bench.progress, *counted(), time.monotonic() - started)
 
-    return console.progress(step, lambda: bench.progress.warnings, lambda: bench.progress)
+    return console.progress(line or step, lambda: bench.progress.warnings, lambda: bench.progress)
 
 
 def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds: float) -> Step:
@@ -461,7 +465,7 @@ def _range(value: Range, digits: int = 0) -> str:
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
 
 
-def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool) -> None:
+def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool = False) -> None:
     """Calls and cost of a sweep."""
     if as_json:
         console.json(asdict(forecast))
@@ -470,4 +474,5 @@ def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool
     if forecast.invalid:
         head += f"; {forecast.invalid} combinations of values are invalid"
     notes = [f"note: {note}" for note in forecast.notes]
-    console.result("\n".join([head, forecast_text(forecast.forecast), *notes]))
+    text = "\n".join([head, forecast_text(forecast.forecast), *notes])
+    console.show(lambda: asdict(forecast), lambda: text)
