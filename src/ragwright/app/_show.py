@@ -272,12 +272,9 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def show_forecast(console: Console, forecast: Forecast, as_json: bool = False) -> None:
-    """A dry run, as text or as JSON."""
-    if as_json:
-        console.json(asdict(forecast))
-    else:
-        console.show(lambda: asdict(forecast), lambda: forecast_text(forecast))
+def show_forecast(console: Console, forecast: Forecast) -> None:
+    """Print a dry run, as text or as JSON."""
+    console.show(lambda: asdict(forecast), lambda: forecast_text(forecast))
 
 
 def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
@@ -465,11 +462,8 @@ def _range(value: Range, digits: int = 0) -> str:
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
 
 
-def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool = False) -> None:
-    """Calls and cost of a sweep."""
-    if as_json:
-        console.json(asdict(forecast))
-        return
+def show_sweep_forecast(console: Console, forecast: SweepForecast) -> None:
+    """Print the calls and the cost of a sweep, as text or as JSON."""
     head = f"trials: {forecast.trials} on {counted(forecast.rows, 'row')}"
     if forecast.invalid:
         head += f"; {forecast.invalid} combinations of values are invalid"
