@@ -100,7 +100,6 @@ LATE = {
     "openai",
     "optuna",
     "pydantic",
-    "rich",
     "sqlite3",
     "Stemmer",
     "urllib",

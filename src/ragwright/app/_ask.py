@@ -13,7 +13,7 @@ from ..core import ConfigError, Hit, RagwrightError
 from ..flow import Message, TraceEntry
 from ..report import answer_json
 from ..workbench import Asking, Workbench
-from ._console import Console, fail, given_text
+from ._console import Console, fail, question_text
 from ._flags import Flags, names_of, takes
 from ._show import answer_text, runner_step, show_forecast, trace_json, trace_text
 
@@ -30,7 +30,7 @@ def command(
     """Answer a question from the index, with citations, for one or several personas."""
     if question is None:
         _refuse_in_conversation(trace or flags.dry_run)
-    question = given_text(question, "ask") if question else question
+    question = question_text(question, "ask") if question else question
     console, session = flags.console, flags.session
     names = list(names_of(personas)) or [""]
     plain = not flags.as_json and flags.output is None and len(names) == 1 and not trace
@@ -91,7 +91,7 @@ class _Streamed:
 
     def waiting(self, bench: Workbench) -> str:
         """The line of progress until the answer begins."""
-        return "" if self.any else runner_step(bench.progress).line()
+        return "" if self.any else str(runner_step(bench.progress))
 
     def end(self) -> None:
         """Print what still waits, and end the line."""

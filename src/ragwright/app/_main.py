@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 
 SIGNALS = {
-    getattr(signal, name): said
-    for name, said in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
+    getattr(signal, name): label
+    for name, label in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
     if hasattr(signal, name)
 }
 """Signals that end a command, and their names."""

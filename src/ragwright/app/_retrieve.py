@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typer import Argument, Option
 
 from ..report import hit_json
-from ._console import given_text
+from ._console import question_text
 from ._flags import Flags, takes
 from ._show import hits_text, show_forecast
 
@@ -24,7 +24,7 @@ def command(
     ),
 ) -> None:
     """Show the chunks that answer a query best, with their scores per channel."""
-    query = given_text(query, "retrieve")
+    query = question_text(query, "retrieve")
     with flags.open() as bench:
         if flags.dry_run:
             show_forecast(flags.console, bench.forecast_retrieve(query, k))

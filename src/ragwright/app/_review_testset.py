@@ -59,8 +59,7 @@ def review_testset(
     Returns:
         The exit code: 1 if lines of a sheet could not be applied.
     """
-    who = by or current_user()
-    review = TestsetReview(path, who)
+    review = TestsetReview(path, by or current_user())
     if sheet is not None:
         write_review_sheet(review.rows, sheet)
         console.result(f"{counted(len(review.rows), 'row')} on {sheet}")
@@ -72,7 +71,7 @@ def review_testset(
         lines += [f"not applied: {conflict}" for conflict in outcome.conflicts]
         console.result("\n".join(lines))
         return EXIT_ERROR if outcome.conflicts else 0
-    _one_by_one(review, ask or _asked)
+    _one_by_one(review, ask or _read_line)
     console.result(_counts(review.counts()))
     return 0
 
@@ -89,7 +88,7 @@ def _one_by_one(review: TestsetReview, ask: Ask) -> None:
             if row is None:
                 return
             total = len(review.rows)
-            _say(_shown(row, total - len(review.open) + 1, total))
+            _print(_shown(row, total - len(review.open) + 1, total))
             key = ask(f"{_KEYS} > ").strip().casefold()[:1]
             if key == "q":
                 return
@@ -98,7 +97,7 @@ def _one_by_one(review: TestsetReview, ask: Ask) -> None:
             elif key == "s":
                 skipped.add(row.id)
             elif not _decided(review, row, key, ask):
-                _say("a, e, r, s, u or q")
+                _print("a, e, r, s, u or q")
                 again = row
     except EOFError:
         return
@@ -110,7 +109,7 @@ def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
     elif key == "r":
         review.decide(row, "rejected")
     elif key == "e":
-        _say("press Enter to keep the text as it is")
+        _print("press Enter to keep the text as it is")
         question = ask("question > ")
         review.decide(row, "accepted", question=question, answer=ask("answer   > "))
     else:
@@ -121,19 +120,19 @@ def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
     row = review.undo()
     if row is None:
-        _say("nothing to undo: you have not decided on a question in this session")
+        _print("nothing to undo: you have not decided on a question in this session")
         return None
     skipped.discard(row.id)
     return row
 
 
 def _shown(row: Row, number: int, total: int) -> str:
-    told = [
+    facts = [
         str(row.metadata[name]) for name in ("kind", "level", "split") if row.metadata.get(name)
     ]
     if "leak" in row.metadata:
-        told.append(f"leak {row.metadata['leak']}")
-    lines = [f"\n{number}/{total}  {row.id}  {', '.join(told)}", f"question: {row.user_input}"]
+        facts.append(f"leak {row.metadata['leak']}")
+    lines = [f"\n{number}/{total}  {row.id}  {', '.join(facts)}", f"question: {row.user_input}"]
     if row.reference:
         persona = f" for {row.persona_name}" if row.persona_name else ""
         lines.append(f"answer{persona}: {row.reference}")
@@ -151,11 +150,11 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     write(sys.stderr, visible(text) + "\n")
 
 
-def _asked(prompt: str) -> str:
+def _read_line(prompt: str) -> str:
     write(sys.stderr, visible(prompt))
     line = sys.stdin.readline()
     if not line:

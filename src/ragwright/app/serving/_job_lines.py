@@ -27,6 +27,5 @@ def line_problem(words: Sequence[str]) -> str:
     try:
         command.make_context(called, rest)
     except Exception as error:
-        told = getattr(error, "format_message", None)
-        return str(told() if told is not None else error)
+        return str(getattr(error, "format_message", error.__str__)())
     return ""
