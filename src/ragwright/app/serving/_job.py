@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 from typer import Argument, Option
 
-from ...jobs import JobCall, JobRun, Jobs, ListedJob, run_lines, told_time
+from ...jobs import JobCall, JobRun, Jobs, ListedJob, NoticeSent, run_lines, told_time
 from .._console import EXIT_ERROR, table
 from .._flags import Flags, takes
 from ._job_lines import line_problem
@@ -93,7 +93,7 @@ def _runs_text(runs: Sequence[JobRun], in_full: bool) -> str:
         return table(_table(runs), right=(0,))
     (run,) = runs
     lines = [f"job      {run.start.job}", *run_lines(run)]
-    notices = [f"  {_notice(n.address, n.sent, n.reason)}" for n in run.notices]
+    notices = [f"  {_notice(notice)}" for notice in run.notices]
     return "\n".join([*lines, *(["", "notices", *notices] if notices else [])])
 
 
@@ -104,7 +104,7 @@ def job_test_notice(flags: Flags, name: str = _NAME) -> int:
     notices = Jobs(flags.project, line_problem).test_notice(name)
     flags.console.show(
         lambda: {"notices": [asdict(notice) for notice in notices]},
-        lambda: "\n".join(_notice(n.address, n.sent, n.reason) for n in notices),
+        lambda: "\n".join(map(_notice, notices)),
     )
     return 0 if all(notice.sent for notice in notices) else EXIT_ERROR
 
@@ -125,8 +125,8 @@ def _started(run: JobRun) -> str:
     return told_time(run.start.started, run.start.timezone)
 
 
-def _notice(address: str, sent: bool, reason: str) -> str:
-    return f"{address}: sent" if sent else f"{address}: not sent: {reason}"
+def _notice(notice: NoticeSent) -> str:
+    return f"{notice.address}: {'sent' if notice.sent else f'not sent: {notice.reason}'}"
 
 
 def _listed(job: ListedJob) -> dict[str, Any]:
