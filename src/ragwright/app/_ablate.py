@@ -24,17 +24,21 @@ def _refuse(value: bool | str) -> None:
 @takes(f"measures cluster limit retry_errors {WORK} output name")
 def command(
     flags: Flags,
-    testset: str = Option(help="Rows; effects are measured on the tune split.", show_default=False),
-    presets: str = Option("", help="all, a8 (the sixteen), or names separated by commas."),
+    testset: str = Option(
+        help="Testset; effects are measured on its tune split.", show_default=False
+    ),
+    presets: str = Option(
+        "", help="Presets: all, a8 (the sixteen published ones), or names separated by commas."
+    ),
     leave_one_out: bool = Option(
         False, "--leave-one-out", help="Leave out each part alone (the default)."
     ),
     add_one: bool = Option(False, "--add-one", hidden=True, callback=_refuse),
     factorial: str = Option("", hidden=True, callback=_refuse),
     parts: str = Option("", help="Leave out only these parts; all by default."),
-    personas: str = Option("", help="Ask every question for these; by default the rows' own."),
+    personas: str = Option("", help="Personas for every question; by default those of the rows."),
     margin: float = Option(
-        0.05, help="Most that a deletion may cost, as a share of a measure's scale."
+        0.05, help="Largest loss that a deletion may cause, as a share of a measure's scale."
     ),
     confirm: bool = Option(
         False, "--confirm", help="Confirm what is safe to delete on the held-out split, once."

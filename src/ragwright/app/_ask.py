@@ -24,7 +24,7 @@ def command(
     question: str | None = Argument(
         None, help="The question; - reads standard input; none starts a conversation."
     ),
-    personas: str = Option("", "--personas", "--persona", help="Names, separated by commas."),
+    personas: str = Option("", "--personas", "--persona", help="Comma-separated personas."),
     trace: bool = Option(False, "--trace", help="Show every request, prompt, hit, token and cost."),
 ) -> None:
     """Answer a question from the index, with citations, for one or several personas."""

@@ -25,8 +25,8 @@ def command(
         0.1,
         min=0.0,
         max=1.0,
-        help="Change that counts as equal: share of the way from the pairs' own answers to "
-        "shuffled ones.",
+        help="Largest change that counts as equal: a share of the way from the pairs' own answers "
+        "to shuffled ones.",
     ),
 ) -> int:
     """Compare distances of questions and answers with those of given pairs: smaller, equal or

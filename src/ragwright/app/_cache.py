@@ -15,7 +15,7 @@ group = typer.Typer(
 @group.command("show")
 @takes("project as_json")
 def cache_show(flags: Flags) -> None:
-    """Replies that are stored, by kind and model, with what they cost."""
+    """Show the stored replies by kind and model, with their cost."""
     with flags.open() as bench:
         rows = [list(row) for row in bench.project.replies.statistics()]
         size = bench.project.replies.size()

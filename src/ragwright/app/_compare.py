@@ -36,7 +36,7 @@ def command(
     flags: Flags,
     options: TableFlags,
     a: str = Argument("", help=f"{RUN_HELP} Without one, the runs are listed."),
-    b: str = Argument("latest", help="The run that the verdicts are about; named like A."),
+    b: str = Argument("latest", help="The run that is judged against A; named in the same way."),
 ) -> None:
     """Compare two runs row by row: difference, interval, test, and rows needed to be sure.
 

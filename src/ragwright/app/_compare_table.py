@@ -25,17 +25,21 @@ class TableFlags:
         "--table",
         help="tutorial: measure base, tuned, and both with reranking, in place of two runs.",
     )
-    testset: str = Option("", help="For --table: its confirm split; by default generated.")
+    testset: str = Option(
+        "", help="For --table: testset whose confirm split is used; by default one is generated."
+    )
     tuned: list[str] | None = Option(
         None,
         metavar="KEY=VALUE",
         help="For --table: settings of the tuned rows; by default the configured adapter and "
         "ranker.",
     )
-    rerank: str = Option("", help="For --table: reranking model; by default that configured.")
-    candidates: int = Option(20, min=1, help="For --table: hits that are reranked.")
-    keep: int = Option(2, min=1, help="For --table: passages for an answer after reranking.")
-    questions: int = Option(50, min=2, help="For --table: questions to generate.")
+    rerank: str = Option("", help="For --table: reranking model; by default the configured one.")
+    candidates: int = Option(20, min=1, help="For --table: number of hits to rerank.")
+    keep: int = Option(
+        2, min=1, help="For --table: number of passages for an answer after reranking."
+    )
+    questions: int = Option(50, min=2, help="For --table: number of questions to generate.")
 
 
 def show_table(flags: Flags, own: TableFlags) -> None:

@@ -106,7 +106,7 @@ def _rate(rate: float, unit: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration as text: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    """Format a duration: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -138,7 +138,7 @@ class Console:
         self._drawn = False
 
     def result(self, text: str) -> None:
-        """The result of a command; with ``quiet`` a text without its notes."""
+        """Print the result of a command; with ``quiet`` without its notes."""
         if self.quiet:
             text = _NOTE.sub("", text).rstrip("\n")
         if self._output is not None:
@@ -149,7 +149,7 @@ class Console:
         write(sys.stdout, _coloured(visible(text), sys.stdout) + "\n")
 
     def data(self, data: bytes) -> None:
-        """The result of a command as the bytes of its output file."""
+        """Write the result of a command as bytes to its output file."""
         assert self._output is not None
         self.make_folder_of(self._output)
         with replacing(self._output) as file:
@@ -170,18 +170,18 @@ class Console:
         return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns))
 
     def json(self, value: Any) -> None:
-        """The result as one JSON document."""
+        """Print the result as one JSON document."""
         self.result(json.dumps(value, ensure_ascii=False, indent=2, default=list))
 
     def show(self, document: Callable[[], Any], text: Callable[[], str]) -> None:
-        """The result as JSON or as text, whichever was requested."""
+        """Print the result as JSON or as text, whichever was requested."""
         if self._as_json:
             self.json(document())
         else:
             self.result(text())
 
     def remark(self, text: str) -> None:
-        """A remark besides the result."""
+        """Print a remark on standard error."""
         if not self.quiet:
             write(sys.stderr, visible(text) + "\n")
 
@@ -193,7 +193,7 @@ class Console:
         return 0 if run.complete and scored else EXIT_UNTRUSTED
 
     def piece(self, text: str) -> None:
-        """A piece of a streamed answer; a line of progress before it is cleared."""
+        """Print a piece of a streamed answer, after clearing the line of progress."""
         with self._lock:
             self._clear()
             write(sys.stdout, visible(text))
@@ -327,7 +327,7 @@ def question_text(word: str, command: str) -> str:
 
 
 def visible(text: str) -> str:
-    """A text with control characters escaped.
+    """Escape the control characters of a text.
 
     Text of models and rows must not control the terminal or reorder text. In JSON the escape means
     the character.
@@ -336,14 +336,14 @@ def visible(text: str) -> str:
 
 
 def _coloured(text: str, stream: Any) -> str:
-    """Cleaned text with table heads, marks and outcomes styled if the terminal shows colour."""
+    """Colour table heads, marks and outcomes of a text if the terminal shows colour."""
     if not _has_colour(stream):
         return text
     return _STYLED.sub(lambda m: f"\x1b[{_STYLES[m.lastgroup or '']}m{m[0]}\x1b[0m", text)
 
 
 def write(stream: Any, text: str) -> None:
-    """Write text and ignore errors on the terminal.
+    """Write text; ignore errors of the terminal.
 
     Characters outside the terminal's encoding are escaped. If the reader has closed the pipe, this
     and later text is discarded. A result that cannot be written for another reason is an error.
@@ -403,7 +403,7 @@ def stopped(error: BaseException, resumes: bool = False) -> int:
 
 
 def reported(command: Callable[P, int | None]) -> Callable[P, None]:
-    """Turn our errors into a message and an exit code; other exceptions are bugs."""
+    """Make a command print its errors and end with an exit code; other exceptions are bugs."""
 
     @functools.wraps(command)
     def reported(*args: P.args, **kwargs: P.kwargs) -> None:

@@ -90,10 +90,10 @@ def command(
         False, "--full", help="Make a testset, sweep settings, confirm, write a report."
     ),
     serve: bool = Option(
-        False, "--serve", help="Then serve it: pages for a browser, API, MCP; Ctrl-C ends."
+        False, "--serve", help="Then serve it (web pages, API, MCP) until Ctrl-C."
     ),
     port: int | None = Option(
-        None, min=0, max=65535, help="Port of --serve; 8321 by default, 0: any."
+        None, min=0, max=65535, help="Port of --serve; by default 8321; 0 takes any free port."
     ),
 ) -> None:
     """Build a demo project over the guide and ask it three questions as two personas."""

@@ -38,17 +38,23 @@ class DiagnoseFlags:
     )
     stages: str = Option(
         "",
-        help="Separated by commas, of filter, retrieve, rerank, truncate, generate, judge; "
+        help="Comma-separated stages: filter, retrieve, rerank, truncate, generate, judge; "
         "all by default.",
     )
-    closed_book: bool = Option(False, "--closed-book", help="Also ask without any passages.")
-    rows: str = Option("", help="Show the rows first lost at this place: retrieve, none, …")
+    closed_book: bool = Option(
+        False, "--closed-book", help="Also answer the questions without any passages."
+    )
+    rows: str = Option(
+        "", help="Show the rows that are lost first at this stage: retrieve, none, …"
+    )
     models: str = Option(
         "",
         "--compare-models",
         help="Instead of stages: find the best of these generators for each persona.",
     )
-    personas: str = Option("", help="Instead of stages: do answers for some personas lose facts?")
+    personas: str = Option(
+        "", help="Instead of stages: find the personas whose answers lose facts."
+    )
     write: bool = Option(False, "--write", help="Write the generator proven best into personas/.")
     split: str = Option("", help="tune, confirm or all; tune by default where rows name splits.")
 

@@ -21,18 +21,20 @@ class DraftFlags:
     """The options of `draft` alone."""
 
     client: str | None = Option(None, help="Client who sends the texts.")
-    ask: str | None = Option(None, help="What they ask for.")
+    ask: str | None = Option(None, help="What the client asks for.")
     topics: list[str] | None = Option(None, "--topic", help="Topic of the texts; repeatable.")
     tones: list[str] | None = Option(None, "--tone", help="Tone of the texts; repeatable.")
     length: str = Option("short", help="Group of lengths: short, medium, long.")
-    count: int = Option(5, "-n", "--count", min=1, help="Texts of each model.")
+    count: int = Option(5, "-n", "--count", min=1, help="Number of texts from each model.")
     bio: bool = Option(False, "--bio", help="Show models the client's biography.")
     headlines: list[str] | None = Option(
         None, "--headline", help="News that a text may refer to; repeatable."
     )
-    models: list[str] | None = Option(None, "--model", "-m", help="Model that writes; repeatable.")
-    examples: int | None = Option(None, min=1, help="Examples in a prompt.")
-    pool: int | None = Option(None, min=1, help="Records that examples are taken from.")
+    models: list[str] | None = Option(
+        None, "--model", "-m", help="Model that writes the texts; repeatable."
+    )
+    examples: int | None = Option(None, min=1, help="Number of examples in a prompt.")
+    pool: int | None = Option(None, min=1, help="Number of records from which examples are taken.")
     scope: str | None = Option(
         None, help="Tenant whose replies and outputs these are.", callback=tenant_name
     )

@@ -25,7 +25,7 @@ def command(
         "Default: tune if rows name splits.",
     ),
     retrieval_only: bool = Option(
-        False, "--retrieval-only", help="Score only what is retrieved; write no answers."
+        False, "--retrieval-only", help="Score only the retrieved passages; write no answers."
     ),
     system: str = Option(
         "",
@@ -34,7 +34,9 @@ def command(
         "http://host/v1#model, or system.yaml. Needs no project.",
     ),
     version: str = Option(
-        "", "--system-version", help="Its version: replies are reused where it is the same."
+        "",
+        "--system-version",
+        help="Version of the system; stored replies of the same version are reused.",
     ),
 ) -> int:
     """Run a testset through the project, or any other system, and score the answers."""

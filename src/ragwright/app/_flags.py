@@ -44,7 +44,9 @@ class Flags:
     ] = None
     measures: Annotated[
         str,
-        Option(help="Separated by commas: Recall@5,TokenF1; by default those that suit the rows."),
+        Option(
+            help="Comma-separated measures: Recall@5,TokenF1; by default those that suit the rows."
+        ),
     ] = ""
     cluster: Annotated[str, Option(help=CLUSTER_HELP)] = ""
     filters: Annotated[
@@ -75,15 +77,19 @@ class Flags:
         bool, Option("--no-cache", help="Ignore stored replies and make every call again.")
     ] = False
     jobs: Annotated[
-        int | None, Option("-j", "--jobs", min=1, help="Most requests in flight per model.")
+        int | None,
+        Option("-j", "--jobs", min=1, help="Maximum number of requests in flight per model."),
     ] = None
     max_cost: Annotated[
-        float | None, Option(min=0.0, help="Stop before spending more than this.")
+        float | None, Option(min=0.0, help="Stop before the cost exceeds this amount.")
     ] = None
-    seed: Annotated[int, Option(help="Seed for everything random.")] = 0
+    seed: Annotated[int, Option(help="Seed of every random choice.")] = 0
     limit: Annotated[
         int | None,
-        Option(min=1, help="Most questions, chosen by the seed, each with all its personas."),
+        Option(
+            min=1,
+            help="Maximum number of questions, chosen by the seed, each with all its personas.",
+        ),
     ] = None
     served: Annotated[
         bool,
@@ -100,13 +106,14 @@ class Flags:
         bool, Option("--dry-run", help="Show the calls and cost without doing the work.")
     ] = False
     output: Annotated[
-        Path | None, Option("--output", "-o", metavar="FILE", help="Write the result there.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write the result to this file.")
     ] = None
     name: Annotated[
-        str, Option(help="Name of the run; if several share a name, it means the newest.")
+        str, Option(help="Name of the run; of several runs with one name, the newest is used.")
     ] = ""
     by: Annotated[
-        _Words, Option(help="Also per value of a field: persona_name, a column; repeatable.")
+        _Words,
+        Option(help="Also show results per value of a field: persona_name, a column; repeatable."),
     ] = None
     repeat: Annotated[
         int | None, Option(min=1, help="Independent judgments of each row (judge.repeat).")
@@ -118,7 +125,7 @@ class Flags:
 
     @property
     def console(self) -> Console:
-        """Where the command prints."""
+        """The output of the command."""
         return Console(self.quiet, self.output, self.as_json)
 
     @property
@@ -199,12 +206,12 @@ def _options(record: Any, shared: Sequence[str]) -> list[Parameter]:
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """Names separated by commas."""
+    """Split names at commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def tenant_name(value: str | None) -> str | None:
-    """A tenant's name; an empty one is refused, since it means no tenant."""
+    """Return the name of a tenant; refuse an empty one, which would mean no tenant."""
     if value is not None and not value.strip():
         raise BadParameter("the name of the tenant is empty; is a variable not set?")
     return value

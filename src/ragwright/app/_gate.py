@@ -16,7 +16,7 @@ from ._flags import CLUSTER_HELP, RUN_HELP, Flags, takes
 
 @dataclass(frozen=True, slots=True)
 class GateFlags:
-    """The flags of every command with gate rules; each is a separate option."""
+    """The options of commands with gate rules."""
 
     baseline: str = Option("", help="Run or file to compare with.")
     floor: float = Option(
@@ -30,15 +30,17 @@ class GateFlags:
         "--calibrated",
         help="Accept judged measures only if the judge agreed with people above chance.",
     )
-    min_kappa: float | None = Option(None, min=0, max=1, help="Least kappa of a calibration (0.6).")
+    min_kappa: float | None = Option(
+        None, min=0, max=1, help="Minimum kappa of a calibration; by default 0.6."
+    )
     corrected: bool = Option(
         False, "--corrected", help="Apply thresholds to the mean corrected for the judge's bias."
     )
-    least: int = Option(10, min=1, help="Fewest scored rows for a decision.")
+    least: int = Option(10, min=1, help="Minimum number of scored rows for a decision.")
     cluster: str = Option("", help=f"With --baseline. {CLUSTER_HELP}")
 
     def gating(self, seed: int) -> Gating:
-        """How the gate reads a run."""
+        """Options of the gate."""
         options = GateOptions(
             self.floor, self.sure, self.calibrated, self.min_kappa, self.corrected, self.least
         )

@@ -19,7 +19,11 @@ def command(
     flags: Flags,
     folder: Path = Argument(HERE, help="Folder to make the project in."),
     project: Path | None = Option(
-        None, "--project", "-C", help="The same, as in other commands.", show_default=False
+        None,
+        "--project",
+        "-C",
+        help="The same folder, named as in other commands.",
+        show_default=False,
     ),
     source: list[str] | None = Option(None, help="A source to list in the file."),
     template: str = Option(

@@ -89,12 +89,12 @@ class CtrlC:
         return "" if self._by == signal.SIGINT else f" by {SIGNALS[self._by]}"
 
     def working(self) -> None:
-        """A command begins."""
+        """Note that a command begins."""
         if self._phase != "away":
             self._phase = "working"
 
     def ending(self, code: int) -> None:
-        """The command has ended, with all output written."""
+        """Note that the command has ended, with all output written."""
         if self._phase != "away":
             self._phase, self._code = "ending", code
             # Python waits for threads at its end, also for one that a library keeps busy
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def _say(text: str) -> None:
-    """A line on standard error, unbuffered, since the buffered stream may be interrupted."""
+    """Print a line on standard error, unbuffered: the buffered stream may be interrupted."""
     with suppress(OSError):
         end = b"\r\x1b[K" if os.isatty(2) else b""
         os.write(2, end + text.encode() + b"\n")

@@ -44,19 +44,24 @@ _LINES = 2
 class SampleFlags:
     """The options that select texts for a sample."""
 
-    since: Annotated[str, Option(help="Stored then or later: 2026-11-01, or 24h, 7d ago.")] = ""
-    until: Annotated[str, Option(help="Stored before that.")] = ""
-    client: Annotated[str, Option(help="For this client.")] = ""
-    model: Annotated[str, Option(help="By this model.")] = ""
-    verdict: Annotated[str, Option(help="accepted or rejected.")] = ""
+    since: Annotated[
+        str, Option(help="Only outputs stored at or after this time: 2026-11-01, or 24h, 7d ago.")
+    ] = ""
+    until: Annotated[str, Option(help="Only outputs stored before this time.")] = ""
+    client: Annotated[str, Option(help="Only texts for this client.")] = ""
+    model: Annotated[str, Option(help="Only texts by this model.")] = ""
+    verdict: Annotated[str, Option(help="Only texts with this verdict: accepted or rejected.")] = ""
     scope: Annotated[
         str | None,
-        Option(help="Of this tenant; by default those without a tenant.", callback=tenant_name),
+        Option(
+            help="Only outputs of this tenant; by default those without a tenant.",
+            callback=tenant_name,
+        ),
     ] = None
     configuration: Annotated[
         str,
         Option(
-            help="Made under this configuration: its served number, or the beginning of its hash."
+            help="Only outputs of this configuration: its number, or the beginning of its hash."
         ),
     ] = ""
 
@@ -81,10 +86,10 @@ class SampleFlags:
 class QueryFlags(SampleFlags):
     """The options that select outputs."""
 
-    batch: Annotated[int | None, Option(help="In the batch with this number.")] = None
-    kind: Annotated[str, Option(help="text or prompt.")] = ""
+    batch: Annotated[int | None, Option(help="Only outputs of the batch with this number.")] = None
+    kind: Annotated[str, Option(help="Only outputs of this kind: text or prompt.")] = ""
     every_scope: Annotated[
-        bool, Option("--every-scope", help="Of all tenants, and those without one.")
+        bool, Option("--every-scope", help="Outputs of all tenants, and those without one.")
     ] = False
 
     def select(self, kind: str = "") -> OutputQuery:
@@ -97,7 +102,7 @@ class QueryFlags(SampleFlags):
 def outputs_list(
     flags: Flags,
     selection: QueryFlags,
-    limit: int = Option(20, min=1, help="Most to show, the newest."),
+    limit: int = Option(20, min=1, help="Maximum number of outputs to show, the newest first."),
 ) -> None:
     """List stored texts, or with --kind prompts, the newest batch first."""
     query, console = selection.select("text"), flags.console
@@ -166,7 +171,7 @@ def outputs_feedback(
     accept: bool = Option(False, "--accept", help="The text is good enough to use."),
     reject: bool = Option(False, "--reject", help="The text is not good enough to use."),
     score: float | None = Option(None, help="A score from -1 to 100, on the scale of a measure."),
-    note: str = Option("", help="A sentence."),
+    note: str = Option("", help="A remark."),
     by: str = Option("", help="Who gives the feedback; you by default.", show_default=False),
     history: bool = Option(False, "--history", help="Show the feedback history instead."),
 ) -> None:

@@ -26,13 +26,13 @@ _MOST_MOVES = 20
 def measure_command(
     flags: Flags,
     retry_errors: bool = Option(
-        False, "--retry-errors", help="Also score again what ended in an error, now."
+        False, "--retry-errors", help="Also score answers again whose scoring failed."
     ),
-    limit: int | None = Option(None, min=1, help="Most answers to score."),
+    limit: int | None = Option(None, min=1, help="Maximum number of answers to score."),
     background: bool = Option(
         False,
         "--background",
-        help="Give way to served answers: one request at a time, none while one is written.",
+        help="Yield to served answers: one request at a time, none while an answer is written.",
     ),
 ) -> int:
     """Score the share of served answers that `serve.measure` sets; `serve` does it by itself."""
@@ -72,10 +72,12 @@ def _done_lines(done: Measured, budget: float | None, sent: tuple[NoticeSent, ..
 def drift_command(
     flags: Flags,
     scope: str | None = Option(
-        None, help="Of this tenant; by default those without a tenant.", callback=tenant_name
+        None,
+        help="Only outputs of this tenant; by default those without a tenant.",
+        callback=tenant_name,
     ),
     every_scope: bool = Option(
-        False, "--every-scope", help="Of all tenants, and those without one."
+        False, "--every-scope", help="Outputs of all tenants, and those without one."
     ),
 ) -> int:
     """Show how scores of served answers moved: exit code 0, 100 worse, 101 not trustworthy."""

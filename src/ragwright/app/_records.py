@@ -29,7 +29,7 @@ group = typer.Typer(
 
 _TABLES: tuple[TableName, ...] = ("bronze", "silver", "gold", "left_out")
 
-_VERSION = Option(None, min=1, help="An earlier version.")
+_VERSION = Option(None, min=1, help="Read this earlier version.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class SourceFlags:
     def refreshing(
         self, engine: str = "", full: bool = False, index: bool = True, dry_run: bool = False
     ) -> Refreshing:
-        """How to refresh the tables from this source."""
+        """Options of a refresh from this source."""
         return Refreshing(
             self.source, self.key, self.text, self.query, engine, full, index, dry_run
         )
@@ -91,7 +91,9 @@ def refresh(
 def check(
     flags: Flags,
     source: SourceFlags,
-    rows: int = Option(10_000, min=1, help="Most rows to test the declarations on."),
+    rows: int = Option(
+        10_000, min=1, help="Maximum number of rows on which the declarations are tested."
+    ),
 ) -> int:
     """Test the declarations on real rows: every fault, how often each pattern and rule applies."""
     with flags.open() as bench:
@@ -105,11 +107,11 @@ def check(
 def show(
     flags: Flags,
     table: TableName = Argument(help="bronze, silver, gold or left_out."),
-    limit: int = Option(10, min=1, help="Rows to show."),
+    limit: int = Option(10, min=1, help="Number of rows to show."),
     keys: list[str] | None = Option(None, "--key", help="Only the row with this key; repeatable."),
     version: int | None = _VERSION,
 ) -> None:
-    """Rows of a table."""
+    """Show rows of a table."""
     with flags.open() as bench:
         rows = bench.records.rows(table, limit, keys or (), version)
     flags.console.show(lambda: {"table": table, "rows": rows}, lambda: rows_text(rows))
@@ -126,9 +128,9 @@ def lookup(
         "rule; without it all entries.",
         show_default=False,
     ),
-    limit: int = Option(20, min=1, help="Entries to show."),
+    limit: int = Option(20, min=1, help="Number of entries to show."),
 ) -> None:
-    """Entries of a lookup table: those of the files, and those of the tables they name."""
+    """Show entries of a lookup table: those of the files, and those of the tables they name."""
     with flags.open() as bench:
         entries = bench.records.lookup(name, key)
     console, total = flags.console, len(entries)
@@ -143,7 +145,7 @@ def lookup(
 @group.command("history")
 @takes("project as_json")
 def history(flags: Flags) -> None:
-    """Versions of the tables that can be restored."""
+    """List the versions of the tables that can be restored."""
     with flags.open() as bench:
         versions = bench.records.tables.history()
     fields = ("version", "created", "note", "rows")

@@ -23,7 +23,7 @@ def command(
     trials: list[str] | None = Option(
         None, "--trial", metavar="T007", help="Keep the complete rows of this trial; repeatable."
     ),
-    size: float = Option(_SHOWN_SIZE, min=2.0, help="Most megabytes of the file."),
+    size: float = Option(_SHOWN_SIZE, min=2.0, help="Maximum size of the file in megabytes."),
     pictures: Path | None = Option(
         None, metavar="FOLDER", help="Also write each chart as PNG and SVG."
     ),

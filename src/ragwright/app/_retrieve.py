@@ -16,7 +16,7 @@ from ._show import hits_text, show_forecast
 def command(
     flags: Flags,
     query: str = Argument(help="The query; - reads standard input."),
-    k: int | None = Option(None, "-k", min=1, help="Chunks to return."),
+    k: int | None = Option(None, "-k", min=1, help="Number of chunks to return."),
     explained: bool = Option(
         False,
         "--explain",

@@ -24,7 +24,7 @@ def command(
     ),
     sheet: Path | None = Option(None, "--csv", help="For a testset: write a table to fill in."),
     filled: Path | None = Option(None, "--read", help="For a testset: read the filled-in table."),
-    by: str = Option("", help="For a testset: the reviewer."),
+    by: str = Option("", help="For a testset: name of the reviewer."),
 ) -> int:
     """Review a testset row by row, or write a sheet for people to score answers blind."""
     console = flags.console

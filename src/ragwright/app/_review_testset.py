@@ -14,7 +14,7 @@ _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
 
 def only_testset(names: Sequence[str]) -> Path:
-    """The testset file to review.
+    """Return the testset file to review.
 
     Raises:
         ConfigError: It is something else: runs are reviewed by measures.

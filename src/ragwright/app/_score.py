@@ -71,7 +71,7 @@ def _without_project(flags: Flags, rows: str) -> int:
 
 
 def _offline(flags: Flags, *, ranking: bool = False) -> None:
-    """Refuse flags that mean nothing where no run is stored, or a ranking asks no model."""
+    """Refuse flags that have no effect without a stored run, or without calls to a model."""
     values = {
         "--set": ranking and flags.overrides,
         "--max-cost": flags.overrides and flags.max_cost is not None,

@@ -141,7 +141,7 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
 
 
 def _wrapped(text: str) -> str:
-    """A text in lines that fit the terminal; lines of code stay as they are."""
+    """Wrap a text to the terminal; lines of code are not changed."""
     lines, fenced = [], False
     for line in text.splitlines():
         fence = line.startswith(("```", "~~~"))
@@ -327,7 +327,7 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
 
 
 def _tail(name: str, most: int = 36) -> str:
-    """The end of a path, which identifies it better than its beginning."""
+    """The end of a path, which identifies the file better than the beginning."""
     if not name:
         return ""
     return f"{name if len(name) <= most else '…' + name[-most:]}, "
@@ -386,7 +386,7 @@ def runner_step(progress: Progress) -> Step:
 
 
 def _wait_text(progress: Progress) -> str:
-    """The present wait, shown first, since the end of a line may be cut."""
+    """The current wait, shown first, since the end of a line may be cut."""
     wait = progress.waiting
     if wait is None:
         return ""
@@ -419,7 +419,7 @@ def forecast_text(forecast: Forecast) -> str:
 
 
 def price_line(forecast: Forecast) -> str:
-    """Calls and cost of the work in one line, shown before it begins."""
+    """The expected calls and cost in one line, shown before the work begins."""
     named = ", ".join(forecast.models) or "no model"
     if forecast.cost is None:
         cost = "no price is known (`models:`)"

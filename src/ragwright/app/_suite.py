@@ -29,13 +29,15 @@ def suite_make(
     flags: Flags,
     testset: str = Option(help="Questions with gold, or rgb:FILE/SUITE."),
     output: Path = Option(..., "--output", "-o", metavar="FILE", help="JSONL to write."),
-    suite: str = Option("", help="noise,rejection,…; all by default."),
-    passages: int = Option(_DEFAULT.passages, min=1, help="Passages in a context."),
+    suite: str = Option("", help="Comma-separated suites: noise,rejection,…; all by default."),
+    passages: int = Option(_DEFAULT.passages, min=1, help="Number of passages in a context."),
     doses: str = Option(
         "", help="Shares of irrelevant passages: 0,0.5,2/3; by default all that are possible."
     ),
     falsified: str = Option(_FALSE, help="Shares of falsified passages."),
-    sources: int = Option(_DEFAULT.sources, min=1, help="Most questions joined into one."),
+    sources: int = Option(
+        _DEFAULT.sources, min=1, help="Maximum number of questions joined into one."
+    ),
     distractors: str = Option(
         _DEFAULT.distractors,
         help="Irrelevant passages: hard (other hits of a search), random, mixed.",
@@ -71,10 +73,10 @@ def suite_make(
 def suite_curves(
     flags: Flags,
     run: str = Argument(
-        "latest", help="A run of a suite: its name, the beginning of it, or latest."
+        "latest", help="A run of a suite: its name, the beginning of its id, or latest."
     ),
     accuracy: str = Option(
-        "", help="A measure of the run, instead of whether the answer contains the gold."
+        "", help="Measure of accuracy; by default, whether the answer contains the gold."
     ),
 ) -> None:
     """Show the results of a suite run: each quantity at each share, with its interval."""
@@ -91,7 +93,7 @@ def suite_curves(
 
 
 def _shares(flag: str, text: str) -> tuple[float, ...]:
-    """Numbers of a text with commas."""
+    """Parse shares separated by commas."""
     try:
         return tuple(float(Fraction(part.strip())) for part in text.split(",") if part.strip())
     except (ValueError, ZeroDivisionError) as error:

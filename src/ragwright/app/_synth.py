@@ -39,22 +39,29 @@ class SynthFlags:
         "--output",
         help="The testset to write (JSONL); NAME.chat.jsonl: chat turns for fine-tuning.",
     )
-    questions: int = Option(50, "-n", "--questions", min=1, help="How many.")
+    questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions.")
     source: Path | None = Option(
-        None, "--from", help="Take the rows of this file: locate gold, label, split."
+        None, "--from", help="Take the rows of this file: locate their gold, label and split them."
     )
     kinds: str = Option(
-        "", help="model, template, cloze, heading, separated by commas; without a model: template."
+        "",
+        help="Comma-separated kinds: model, template, cloze, heading; without a model: template.",
     )
     weak: bool = Option(
         False,
         "--weak",
         help="Without a model: fill up with sentences with a gap and with headings.",
     )
-    per_chunk: int = Option(3, min=1, help="Most questions that a model writes per chunk.")
-    levels: str = Option("", help="fact,extraction,style,idea; all by default.")
-    personas: str = Option("", help="Personas with separate gold answers.")
-    model: str = Option("", help="Chat model that writes; answer.model by default.")
+    per_chunk: int = Option(
+        3, min=1, help="Maximum number of questions that a model writes per chunk."
+    )
+    levels: str = Option(
+        "", help="Comma-separated levels: fact,extraction,style,idea; all by default."
+    )
+    personas: str = Option(
+        "", help="Personas that get their own gold answers, separated by commas."
+    )
+    model: str = Option("", help="Chat model that writes the questions; by default answer.model.")
     force: bool = Option(False, "--force", help="Overwrite the output.")
 
     def may_replace(self, flags: Flags) -> bool:

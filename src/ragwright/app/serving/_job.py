@@ -74,7 +74,7 @@ def job_list(flags: Flags) -> None:
 def job_history(
     flags: Flags,
     name: str = Argument("", help="Name of a job; all by default."),
-    last: int = Option(20, "-n", "--last", min=1, help="Most runs to list."),
+    last: int = Option(20, "-n", "--last", min=1, help="Maximum number of runs to list."),
     number: int | None = Option(None, "--run", min=1, help="Show this run in full."),
 ) -> None:
     """List past runs: when, why, how they ended, every step and notice."""

@@ -28,18 +28,22 @@ _NAME = Argument(help="Name of the key, for lists and logs.")
 def add(
     flags: Flags,
     name: str = _NAME,
-    role: str = Option("reader", help="`reader` asks; `owner` sees everything of the project."),
+    role: str = Option(
+        "reader", help="`reader` may ask; `owner` may see everything of the project."
+    ),
     configurations: list[str] | None = Option(
-        None, "--configuration", help="Configuration it may use; repeatable, else all."
+        None,
+        "--configuration",
+        help="Configuration that the key may use; repeatable; by default all.",
     ),
     filters: list[str] | None = Option(
         None,
         "--filter",
         metavar="FIELD=VALUE",
-        help="Hard filter that narrows all it may see, such as tenant=acme; repeatable.",
+        help="Hard filter on all that the key may see, such as tenant=acme; repeatable.",
     ),
-    per_minute: int | None = Option(None, min=1, help="Most requests a minute."),
-    daily_budget: float | None = Option(None, help="Most money a day (UTC)."),
+    per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
+    daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
 ) -> None:
     """Make a key and print it, this once: only its hash is kept."""
     if role not in ("reader", "owner"):

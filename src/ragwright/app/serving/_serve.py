@@ -16,9 +16,11 @@ from .._flags import Flags, takes
 @takes("project overrides reload")
 def command(
     flags: Flags,
-    host: str = Option("", help="Address to listen on; serve.host where empty."),
-    port: int | None = Option(None, min=0, max=65535, help="Port; serve.port by default, 0: any."),
-    workers: int = Option(1, min=1, help="Processes that answer."),
+    host: str = Option("", help="Address to listen on; by default serve.host."),
+    port: int | None = Option(
+        None, min=0, max=65535, help="Port; by default serve.port; 0 takes any free port."
+    ),
+    workers: int = Option(1, min=1, help="Number of processes that answer."),
 ) -> None:
     """Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources."""
     require_serving()

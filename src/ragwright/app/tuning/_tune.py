@@ -82,7 +82,7 @@ def ranker(
     testset: str = _GOLD,
     file: str = Option("", "-o", "--output", help="File to write; by default in rankers/."),
     measure: str = _MEASURE,
-    depth: int = Option(50, min=2, max=1000, help="Hits of the search that it orders."),
+    depth: int = Option(50, min=2, max=1000, help="Number of hits that it reorders."),
     seed: int = _SEED,
 ) -> int:
     """Learn an order of the hits from scores, ranks, words, codes and titles.
@@ -102,25 +102,27 @@ def embedder(
     sources: str = Option(
         "",
         "--from",
-        help="Sources of training questions, with commas: testset, headings, cloze, questions, "
-        "glossary (codes).",
+        help="Comma-separated sources of training questions: testset, headings, cloze, "
+        "questions, glossary (codes).",
     ),
     also: list[str] | None = Option(None, help="Further testset to compare on; repeatable."),
     folder: str = Option("", "-o", "--output", help="Folder to write; by default in models/."),
     measure: str = _MEASURE,
     loss: _Loss = Option(_Loss.RANKING, help="Loss to minimise."),
-    negatives: _Negatives = Option(_Negatives.HARD, help="Passages that do not answer."),
-    most: int = Option(_HOW.most, min=1, help="Most questions made from each source."),
-    epochs: int = Option(_TRAIN.epochs, min=1, help="Most times each pair is seen."),
+    negatives: _Negatives = Option(_Negatives.HARD, help="Passages used as wrong answers."),
+    most: int = Option(_HOW.most, min=1, help="Maximum number of questions made from each source."),
+    epochs: int = Option(_TRAIN.epochs, min=1, help="Maximum number of passes over the pairs."),
     rate: float = Option(_TRAIN.rate, min=0, help="Learning rate."),
-    batch: int = Option(_TRAIN.batch, min=2, help="Pairs of a step."),
-    tokens: int = Option(_TRAIN.tokens, min=8, help="Texts are cut to this many while training."),
+    batch: int = Option(_TRAIN.batch, min=2, help="Number of pairs per step."),
+    tokens: int = Option(
+        _TRAIN.tokens, min=8, help="Number of tokens to which texts are cut while training."
+    ),
     bfloat16: bool = Option(False, "--bfloat16", help="Multiply in 16 bits: faster, less exact."),
     merge: bool = Option(
         True, help="Merge with the weights before training where other questions need it."
     ),
     keep: bool = Option(
-        False, "--keep", help="Write the model even where it is not proven better, marked so."
+        False, "--keep", help="Write the model even if it is not proven better; its card says so."
     ),
     seed: int = _SEED,
 ) -> int:
@@ -158,7 +160,7 @@ class _Steps:
     before: int = 0
 
     def count(self, done: int, total: int) -> None:
-        """A step has ended."""
+        """Record that a step has ended."""
         if not self.total:
             self.first = time.monotonic()
             self.before = done
