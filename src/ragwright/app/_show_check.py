@@ -38,17 +38,16 @@ def _escaped(control: re.Match[str]) -> str:
 
 def _head(report: CheckReport) -> str:
     count = len(report.faults)
-    verdict = "no faults" if not count else f"{count} fault{'s' if count > 1 else ''}"
+    verdict = counted(count, "fault") if count else "no faults"
     if report.notes:
-        verdict += f", {len(report.notes)} note{'s' if len(report.notes) > 1 else ''}"
+        verdict += f", {counted(len(report.notes), 'note')}"
     if not report.source:
         return verdict
     if not report.scanned:
         return f"{verdict}; {report.source} gave no rows"
     if report.stopped:
         return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
-    several = counted(report.scanned, "row")
-    read = several + ("" if report.whole else ", there are more")
+    read = counted(report.scanned, "row") + ("" if report.whole else ", there are more")
     usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
     tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
@@ -70,7 +69,6 @@ def _patterns(report: CheckReport) -> Iterator[str]:
         shown = [pattern for pattern in report.patterns if pattern.use == use]
         if not shown:
             continue
-        head = [title, "pattern", "rows", "share", "remark"]
         body = [
             [
                 pattern.name,
@@ -81,7 +79,7 @@ def _patterns(report: CheckReport) -> Iterator[str]:
             ]
             for pattern in shown
         ]
-        yield table([head, *body], right=(2, 3))
+        yield table([[title, "pattern", "rows", "share", "remark"], *body], right=(2, 3))
 
 
 def _remark(pattern: PatternFacts) -> str:
@@ -96,7 +94,6 @@ def _remark(pattern: PatternFacts) -> str:
 def _rules(report: CheckReport) -> Iterator[str]:
     if not report.rules:
         return
-    head = ["rule", "sets / name", "rows", "remark"]
     body = [
         [
             rule.kind,
@@ -106,7 +103,7 @@ def _rules(report: CheckReport) -> Iterator[str]:
         ]
         for rule in report.rules
     ]
-    yield table([head, *body], right=(2,))
+    yield table([["rule", "sets / name", "rows", "remark"], *body], right=(2,))
 
 
 def _acts(kind: str) -> str:
