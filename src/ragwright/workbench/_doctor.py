@@ -57,11 +57,11 @@ def doctor(
         *_machine(),
         *_extras(),
         *opened.index_findings(project),
-        *(opened.Check("records", *found) for found in drafting.record_findings(project)),
+        *(opened.Check("records", *finding) for finding in drafting.record_findings(project)),
         *opened.model_findings(project, ask=ask_models),
         *(
-            opened.Check("jobs", *found)
-            for found in jobs.job_findings(project.settings.jobs, check_line)
+            opened.Check("jobs", *finding)
+            for finding in jobs.job_findings(project.settings.jobs, check_line)
         ),
     ]
 
@@ -85,5 +85,5 @@ def _extras() -> Iterator[Check]:
         if all(importlib.util.find_spec(module) for module in modules):
             yield opened.Check("extras", "ok", f"[{extra}]: {use}")
         else:
-            what = f"[{extra}] is not installed; it is for {use}"
-            yield opened.Check("extras", "note", what, f"pip install 'ragwright[{extra}]'")
+            text = f"[{extra}] is not installed; it is for {use}"
+            yield opened.Check("extras", "note", text, f"pip install 'ragwright[{extra}]'")
