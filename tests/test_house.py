@@ -109,7 +109,6 @@ LATE = {
     "openai",
     "optuna",
     "pydantic",
-    "rich",
     "sqlite3",
     "Stemmer",
     "urllib",

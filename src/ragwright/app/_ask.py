@@ -4,80 +4,44 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import replace
 
-import typer
+from typer import Argument, Option
 
 from ..answer import marks_for_hits
 from ..core import ConfigError, Hit, RagwrightError
 from ..flow import Message, TraceEntry
-from ..project import Session
 from ..report import answer_json
 from ..workbench import Asking, Workbench
-from ._console import Console, fail, given_text, reported
-from ._options import (
-    HERE,
-    DryRun,
-    Filters,
-    Json,
-    MaxCost,
-    NoCache,
-    Output,
-    Overrides,
-    Project,
-    Quiet,
-    Served,
-    SoftFilters,
-    names_of,
-)
+from ._console import Console, fail, question_text
+from ._flags import Flags, names_of, takes
 from ._show import answer_text, runner_step, show_forecast, trace_json, trace_text
 
 
-@reported
+@takes("project overrides filters soft as_json quiet output no_cache max_cost served dry_run")
 def command(
-    question: Annotated[
-        str | None,
-        typer.Argument(help="The question; - reads standard input; none starts a conversation."),
-    ] = None,
-    project: Project = HERE,
-    overrides: Overrides = None,
-    personas: Annotated[
-        str, typer.Option("--personas", "--persona", help="Names, separated by commas.")
-    ] = "",
-    filters: Filters = None,
-    soft: SoftFilters = None,
-    trace: Annotated[
-        bool, typer.Option("--trace", help="Show every request, prompt, hit, token and cost.")
-    ] = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    output: Output = None,
-    no_cache: NoCache = False,
-    max_cost: MaxCost = None,
-    served: Served = False,
-    dry_run: DryRun = False,
+    flags: Flags,
+    question: str | None = Argument(
+        None, help="The question; - reads standard input; none starts a conversation."
+    ),
+    personas: str = Option("", "--personas", "--persona", help="Comma-separated personas."),
+    trace: bool = Option(False, "--trace", help="Show every request, prompt, hit, token and cost."),
 ) -> None:
     """Answer a question from the index, with citations, for one or several personas."""
     if question is None:
-        _refuse_in_conversation(trace or dry_run)
-    question = given_text(question, "ask") if question else question
-    console = Console(quiet, output)
+        _refuse_in_conversation(trace or flags.dry_run)
+    question = question_text(question, "ask") if question else question
+    console, session = flags.console, flags.session
     names = list(names_of(personas)) or [""]
-    plain = not as_json and output is None and len(names) == 1 and not trace
-    session = Session(
-        (*(("answer.stream=true",) if plain else ()), *(overrides or ())),
-        reuse=not no_cache,
-        max_cost=max_cost,
-        filters=tuple(filters or ()),
-        soft=tuple(soft or ()),
-        served=served,
-    )
-    with Workbench.open(project, session) as bench:
+    plain = not flags.as_json and flags.output is None and len(names) == 1 and not trace
+    if plain:
+        session = replace(session, overrides=("answer.stream=true", *session.overrides))
+    with flags.open(session) as bench:
         if question is None:
-            _converse(bench, console, names, as_json)
+            _converse(bench, console, names, flags.as_json)
             return
-        if dry_run:
-            show_forecast(console, bench.forecast_ask(question, names), as_json)
+        if flags.dry_run:
+            show_forecast(console, bench.forecast_ask(question, names))
             return
         entries: list[TraceEntry] | None = [] if trace else None
         shown = _Streamed(console)
@@ -85,20 +49,16 @@ def command(
         with console.progress(lambda: shown.waiting(bench), work=lambda: bench.progress):
             answers = bench.ask_all(question, names, asking)
         shown.end()
-    if as_json:
-        body = {"answers": [answer_json(made) for made in answers]}
-        console.json(body if entries is None else {**body, "trace": trace_json(entries)})
+    if flags.as_json:
+        document = {"answers": [answer_json(answer) for answer in answers]}
+        console.json(document if entries is None else {**document, "trace": trace_json(entries)})
     else:
-        _print(console, [answer_text(made, streamed=shown.any) for made in answers], entries)
+        blocks = [answer_text(answer, streamed=shown.any) for answer in answers]
+        console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
 
 
-def _print(console: Console, blocks: list[str], entries: list[TraceEntry] | None) -> None:
-    """Print answers, and the trace if it was asked for."""
-    console.result("\n\n".join(blocks if entries is None else [*blocks, trace_text(entries)]))
-
-
-def _refuse_in_conversation(asked: bool) -> None:
-    if asked:
+def _refuse_in_conversation(requested: bool) -> None:
+    if requested:
         raise ConfigError(
             "a conversation has no --trace and no --dry-run",
             where="ragwright ask",
@@ -107,7 +67,7 @@ def _refuse_in_conversation(asked: bool) -> None:
 
 
 class _Streamed:
-    """An answer on the screen as it is written, its marks numbered as below it."""
+    """An answer printed while it is written; its marks have the numbers of the sources below."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -120,33 +80,33 @@ class _Streamed:
         self._hits = tuple(hits)
 
     def asking(self, entries: list[TraceEntry] | None) -> Asking:
-        """How to ask so that the answer is printed while it is written."""
+        """Options of a question whose answer is printed while it is written."""
         return Asking(trace=entries, sink=self.piece, on_context=self.context)
 
     def piece(self, piece: str) -> None:
-        """The next piece; what may be the beginning of a mark waits for the rest."""
+        """Print the next piece; what may be the beginning of a mark waits for the rest."""
         self.any = True
-        if said := self._marks.feed(piece):
-            self._console.piece(said)
+        if text := self._marks.feed(piece):
+            self._console.piece(text)
 
     def waiting(self, bench: Workbench) -> str:
         """The line of progress until the answer begins."""
-        return "" if self.any else runner_step(bench.progress).line()
+        return "" if self.any else str(runner_step(bench.progress))
 
     def end(self) -> None:
-        """What still waits, and the end of the line."""
+        """Print what still waits, and end the line."""
         if self.any:
             self._console.piece(self._marks.feed("", last=True) + "\n")
 
 
 def _converse(bench: Workbench, console: Console, names: list[str], as_json: bool) -> None:
-    """Questions from standard input, each with the earlier ones as history.
+    """Answer questions from standard input, each with the earlier ones as history.
 
     With ``as_json`` all answers are one document at the end.
     """
     console.remark("Ask; an empty line or end of input ends the conversation.")
     history: list[Message] = []
-    told: list[dict[str, object]] = []
+    documents: list[dict[str, object]] = []
     while True:
         if sys.stdin.isatty():
             console.piece("> ")
@@ -159,9 +119,9 @@ def _converse(bench: Workbench, console: Console, names: list[str], as_json: boo
             fail(error)
             continue
         if as_json:
-            told += [{"question": line, **answer_json(made)} for made in answers]
+            documents += [{"question": line, **answer_json(answer)} for answer in answers]
         else:
-            console.result("\n\n".join(answer_text(made) for made in answers) + "\n")
+            console.result("\n\n".join(map(answer_text, answers)) + "\n")
         history += [Message("user", line), Message("assistant", answers[0].text)]
     if as_json:
-        console.json({"answers": told})
+        console.json({"answers": documents})

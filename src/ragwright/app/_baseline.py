@@ -4,41 +4,30 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from ..experiment import Baselining
 from ..project import ProjectFolder
 from ..report import baseline_json, baseline_table
-from ..workbench import Workbench
-from ._console import reported
-from ._flags import RunFlags, with_flags
+from ._flags import WORK, Flags, takes
 from ._show import show_forecast, show_progress
 
 
-@reported
-@with_flags
+@takes(f"{WORK} output name")
 def command(
-    testset: Annotated[
-        str,
-        typer.Option("--testset", help="Pairs: rows with a question, its answer and its chunk."),
-    ],
-    flags: RunFlags,
-    context: Annotated[
-        bool,
-        typer.Option("--context", help="Also answer from the pair's own chunk, and without it."),
-    ] = False,
-    margin: Annotated[
-        float,
-        typer.Option(
-            "--margin",
-            min=0.0,
-            max=1.0,
-            help="Change that counts as equal: share of the way from the pairs' own answers to "
-            "shuffled ones.",
-        ),
-    ] = 0.1,
+    flags: Flags,
+    testset: str = Option(help="Pairs: rows with a question, its answer and its chunk."),
+    context: bool = Option(
+        False, "--context", help="Also answer from the pair's own chunk, and without it."
+    ),
+    margin: float = Option(
+        0.1,
+        min=0.0,
+        max=1.0,
+        help="Largest change that counts as equal: a share of the way from the pairs' own answers "
+        "to shuffled ones.",
+    ),
 ) -> int:
     """Compare distances of questions and answers with those of given pairs: smaller, equal or
     larger.
@@ -50,22 +39,21 @@ def command(
     """
     console = flags.console
     ProjectFolder(flags.project).require()
-    how = Baselining(flags.settings, context, margin, flags.resume, flags.name, flags.seed)
-    with Workbench.open(flags.project, replace(flags.session(), overrides=())) as bench:
+    options = Baselining(flags.settings, context, margin, flags.resume, flags.name, flags.seed)
+    with flags.open(replace(flags.session, overrides=())) as bench:
         if flags.dry_run:
-            forecast, notes = bench.forecast_baseline(testset, how)
-            show_forecast(console, forecast, flags.as_json)
+            forecast, notes = bench.forecast_baseline(testset, options)
+            show_forecast(console, forecast)
             for note in notes:
                 console.remark(f"note: {note}")
             return 0
         with show_progress(console, bench):
-            found = bench.baseline(testset, how)
-    suffix = "" if flags.output is None else flags.output.suffix
-    if suffix == ".jsonl":
-        lines = (json.dumps(pair.body(), ensure_ascii=False) for pair in found.pairs)
+            baseline = bench.baseline(testset, options)
+    if flags.output is not None and flags.output.suffix == ".jsonl":
+        lines = (json.dumps(pair.body(), ensure_ascii=False) for pair in baseline.pairs)
         console.result("\n".join(lines))
-    elif flags.as_json or suffix == ".json":
-        console.json(baseline_json(found))
+    elif flags.writes_json:
+        console.json(baseline_json(baseline))
     else:
-        console.result(baseline_table(found, console.columns()))
+        console.result(baseline_table(baseline, console.columns()))
     return 0

@@ -3,87 +3,71 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from typer import BadParameter, Option
 
 from ..project import Session
 from ..report import tutorial_json, tutorial_table
 from ..training import TutorialOptions
-from ..workbench import Workbench
 from ._show import show_progress
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ._console import Console
-
-TableName = Annotated[
-    str,
-    typer.Option(
-        "--table",
-        help="tutorial: measure base, tuned, and both with reranking, in place of two runs.",
-    ),
-]
-TableTestset = Annotated[
-    str,
-    typer.Option("--testset", help="For --table: its confirm split; by default generated."),
-]
-Tuned = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--tuned",
-        metavar="KEY=VALUE",
-        help="For --table: what the tuned rows use; by default the adapter and ranker configured.",
-    ),
-]
-Rerank = Annotated[
-    str, typer.Option("--rerank", help="For --table: reranking model; by default that configured.")
-]
-Candidates = Annotated[
-    int, typer.Option("--candidates", min=1, help="For --table: hits that are reranked.")
-]
-Keep = Annotated[
-    int,
-    typer.Option("--keep", min=1, help="For --table: passages for an answer after reranking."),
-]
-Questions = Annotated[
-    int, typer.Option("--questions", min=2, help="For --table: questions to generate.")
-]
+    from ._flags import Flags
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked for: the table, the project, and how to show it."""
+class TableFlags:
+    """The options of a table."""
 
-    table: str
-    project: Path
-    session: Session
-    options: TutorialOptions
-    as_json: bool
+    name: str = Option(
+        "",
+        "--table",
+        help="tutorial: measure base, tuned, and both with reranking, in place of two runs.",
+    )
+    testset: str = Option(
+        "", help="For --table: testset whose confirm split is used; by default one is generated."
+    )
+    tuned: list[str] | None = Option(
+        None,
+        metavar="KEY=VALUE",
+        help="For --table: settings of the tuned rows; by default the configured adapter and "
+        "ranker.",
+    )
+    rerank: str = Option("", help="For --table: reranking model; by default the configured one.")
+    candidates: int = Option(20, min=1, help="For --table: number of hits to rerank.")
+    keep: int = Option(
+        2, min=1, help="For --table: number of passages for an answer after reranking."
+    )
+    questions: int = Option(50, min=2, help="For --table: number of questions to generate.")
 
 
-def show_table(console: Console, asked: Asked) -> None:
+def show_table(flags: Flags, own: TableFlags) -> None:
     """Measure the table and print it."""
-    if asked.table != "tutorial":
-        raise typer.BadParameter(
-            f"no table {asked.table!r}; the table is: tutorial", param_hint="--table"
-        )
-    with (
-        Workbench.open(asked.project, asked.session) as bench,
-        show_progress(console, bench),
-    ):
-        found = bench.tutorial(asked.options)
-    if asked.as_json:
-        console.json(tutorial_json(found))
-        return
-    console.result(
-        "\n".join(
+    if own.name != "tutorial":
+        raise BadParameter(f"no table {own.name!r}; the table is: tutorial", param_hint="--table")
+    console = flags.console
+    options = TutorialOptions(
+        own.testset,
+        "",
+        own.questions,
+        tuple(own.tuned or ()),
+        own.rerank,
+        own.candidates,
+        own.keep,
+        flags.seed,
+    )
+    session = Session(flags.settings, max_cost=flags.max_cost)
+    with flags.open(session) as bench, show_progress(console, bench):
+        tutorial = bench.tutorial(options)
+    console.show(
+        lambda: tutorial_json(tutorial),
+        lambda: "\n".join(
             [
-                tutorial_table(found, console.columns()),
+                tutorial_table(tutorial, console.columns()),
                 "",
-                *(f"run: {row.name}: {', '.join(row.runs)}" for row in found.rows if row.runs),
-                *(f"note: {note}" for note in found.notes),
+                *(f"run: {row.name}: {', '.join(row.runs)}" for row in tutorial.rows if row.runs),
+                *(f"note: {note}" for note in tutorial.notes),
             ]
-        )
+        ),
     )

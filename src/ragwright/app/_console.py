@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 import json
 import os
 import re
@@ -12,10 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TextIO
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
@@ -32,7 +31,7 @@ from ..core import (
 from ._main import ctrl_c
 
 if TYPE_CHECKING:
-    from ..flow import Progress
+    from ..flow import Progress, RunSummary
 
 P = ParamSpec("P")
 
@@ -51,13 +50,8 @@ _UNSEEN = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]|\\r(?!\\n)"
 )
 """Control characters except tab and line end; marks that change the text direction."""
-_STYLES = {
-    "head": "bold",
-    "rule": "bright_black",
-    "good": "green",
-    "bad": "red",
-    "mark": "yellow",
-}
+_STYLES = {"head": 1, "rule": 90, "good": 32, "bad": 31, "mark": 33, "bar": 36}
+"""Codes of the terminal: bold, grey, green, red, yellow, cyan."""
 _STYLED = re.compile(
     r"^(?P<head>.+)(?=\n-{2,}(?:  -+)*$)|^(?P<rule>-{2,}(?:  -+)*)$"
     r"|(?P<good>(?<=^gate: )passed$)|(?P<bad>(?<=^gate: )(?:failed|cannot be trusted)$|^FAULT\b)"
@@ -91,24 +85,18 @@ class Step:
     before: str = ""
     after: str = ""
 
-    @property
-    def text(self) -> str:
-        """The numbers: done, total, rate, time left, spend."""
+    def __str__(self) -> str:
+        """The step as one line: what is done, total, rate, time left, spend."""
         digits = 1 if self.unit == "MB" else 0
-        done = f"{self.done:,.{digits}f}"
         total = "" if self.total is None else f"/{self.total:,.{digits}f}"
-        said = [f"{done}{total} {self.unit}"]
+        parts = [f"{self.before}{self.done:,.{digits}f}{total} {self.unit}"]
         if self.rate > 0:
-            said.append(_rate(self.rate, self.unit))
+            parts.append(_rate(self.rate, self.unit))
         if self.eta is not None:
-            said.append(f"{_duration(self.eta)} left")
+            parts.append(f"{_duration(self.eta)} left")
         if self.cost:
-            said.append(f"spent {self.cost:.4f}")
-        return ", ".join([*said, *filter(None, [self.after])])
-
-    def line(self) -> str:
-        """One line for a log."""
-        return f"{self.before}{self.text}"
+            parts.append(f"spent {self.cost:.4f}")
+        return ", ".join(filter(None, [*parts, self.after]))
 
 
 def _rate(rate: float, unit: str) -> str:
@@ -118,7 +106,7 @@ def _rate(rate: float, unit: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """A duration as text: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    """Format a duration: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -137,16 +125,20 @@ class Console:
     Args:
         quiet: Print no progress and no remarks.
         output: File that takes the result instead of standard output.
+        as_json: Print the result as JSON in :meth:`show`.
     """
 
-    def __init__(self, quiet: bool = False, output: Path | None = None) -> None:
+    def __init__(
+        self, quiet: bool = False, output: Path | None = None, as_json: bool = False
+    ) -> None:
         self.quiet = quiet
         self._output = output
+        self._as_json = as_json
         self._lock = threading.Lock()
         self._drawn = False
 
     def result(self, text: str) -> None:
-        """The result of a command; with ``quiet`` a text without its notes."""
+        """Print the result of a command; with ``quiet`` without its notes."""
         if self.quiet:
             text = _NOTE.sub("", text).rstrip("\n")
         if self._output is not None:
@@ -157,7 +149,7 @@ class Console:
         write(sys.stdout, _coloured(visible(text), sys.stdout) + "\n")
 
     def data(self, data: bytes) -> None:
-        """The result of a command as the bytes of its output file."""
+        """Write the result of a command as bytes to its output file."""
         assert self._output is not None
         self.make_folder_of(self._output)
         with replacing(self._output) as file:
@@ -173,20 +165,35 @@ class Console:
 
     def columns(self, in_file: int = _IN_A_FILE) -> int:
         """Characters of a line of the result: ``in_file`` if it does not go to a terminal."""
-        terminal = self._output is None and sys.stdout is not None and sys.stdout.isatty()
-        return _terminal_width() if terminal else in_file
+        if self._output is not None or not _is_terminal(sys.stdout):
+            return in_file
+        return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns))
 
     def json(self, value: Any) -> None:
-        """The result as one JSON document."""
+        """Print the result as one JSON document."""
         self.result(json.dumps(value, ensure_ascii=False, indent=2, default=list))
 
+    def show(self, document: Callable[[], Any], text: Callable[[], str]) -> None:
+        """Print the result as JSON or as text, whichever was requested."""
+        if self._as_json:
+            self.json(document())
+        else:
+            self.result(text())
+
     def remark(self, text: str) -> None:
-        """A remark besides the result."""
+        """Print a remark on standard error."""
         if not self.quiet:
             write(sys.stderr, visible(text) + "\n")
 
+    def ended(self, run: RunSummary, scored: bool) -> int:
+        """Print why a run was stopped; returns the exit code of its command."""
+        if run.reason is not None:
+            fail(run.reason)
+            self.remark("run it again with --resume to go on")
+        return 0 if run.complete and scored else EXIT_UNTRUSTED
+
     def piece(self, text: str) -> None:
-        """A piece of a streamed answer; a line of progress before it is cleared."""
+        """Print a piece of a streamed answer, after clearing the line of progress."""
         with self._lock:
             self._clear()
             write(sys.stdout, visible(text))
@@ -205,12 +212,15 @@ class Console:
         those added later, is printed once. ``work`` returns the counters of the runner: after
         Ctrl-C a message names the models that the command waits for, and those it gave up.
         """
-        with _named(work):
-            if self.quiet:
+        if work is not None:
+            ctrl_c.waits = lambda: _calls_text(work().awaited)
+        try:
+            with nullcontext() if self.quiet else self._shown(line, warnings):
                 yield
-            else:
-                with self._shown(line, warnings):
-                    yield
+        finally:
+            ctrl_c.waits = str
+            if work is not None and ctrl_c.pressed:
+                ctrl_c.lost = _calls_text(work().given_up)
 
     @contextmanager
     def _shown(
@@ -218,7 +228,6 @@ class Console:
     ) -> Iterator[None]:
         """Draw the line of progress while the block runs."""
         done = threading.Event()
-        terminal = sys.stderr is not None and sys.stderr.isatty()
         warned = 0
 
         def warn() -> None:
@@ -234,12 +243,12 @@ class Console:
                 with self._lock:  # pieces of an answer are printed before or after, not in between
                     try:
                         warn()
-                        now = line()
-                    except RagwrightError:  # the command itself fails with it, and says so
+                        step = line()
+                    except RagwrightError:  # the command itself fails with it, and prints it
                         return
-                    text = visible(now.line() if isinstance(now, Step) else now)
-                    if terminal and text:
-                        write(sys.stderr, f"\r\x1b[K{_drawn(now, text)}")
+                    text = visible(str(step))
+                    if text and _is_terminal(sys.stderr):
+                        write(sys.stderr, f"\r\x1b[K{_drawn(step, text)}")
                         self._drawn = True
                     elif text and time.monotonic() - printed >= _PRINTED_EVERY:
                         printed = time.monotonic()
@@ -262,60 +271,34 @@ class Console:
             write(sys.stderr, "\r\x1b[K")
 
 
-def _bar(step: Step, stream: TextIO) -> str:
-    """The bar of a step as a terminal shows it; empty where the total is unknown."""
-    if not step.total:
-        return ""
-    from rich.console import Console
-    from rich.progress_bar import ProgressBar
-
-    colour = _has_colour(stream)
-    drawn = io.TextIOWrapper(io.BytesIO(), encoding=stream.encoding or "ascii")
-    console = Console(
-        file=drawn,
-        width=_BAR,
-        force_terminal=True,
-        color_system="standard" if colour else None,
-        no_color=not colour,
-        legacy_windows=False,
-    )
-    shown = ProgressBar(
-        total=step.total,
-        completed=min(step.done, step.total),
-        width=_BAR,
-        style="bright_black",
-        complete_style="cyan",
-        finished_style="green",
-    )
-    console.print(shown, end="")
-    drawn.seek(0)
-    text = drawn.read()
-    return f"{text if colour else text.ljust(_BAR)} "
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and stream.isatty()
 
 
-def _has_colour(stream: TextIO | None) -> bool:
+def _has_colour(stream: Any) -> bool:
     """True for a terminal that shows colour, unless the environment has NO_COLOR."""
-    if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
+    if not _is_terminal(stream) or os.environ.get("NO_COLOR"):
         return False
     return os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
-def _drawn(now: str | Step, text: str) -> str:
+def _drawn(step: str | Step, text: str) -> str:
     """A line of progress, cut to the columns of the terminal, behind its bar."""
     room = shutil.get_terminal_size().columns - 1
-    shown = _bar(now, sys.stderr) if isinstance(now, Step) and room > _NARROWEST + _BAR else ""
-    return shown + text[: room - (_BAR + 1 if shown else 0)]
+    if isinstance(step, str) or not step.total or room <= _NARROWEST + _BAR:
+        return text[:room]
+    done = round(_BAR * min(1.0, step.done / step.total))
+    colour, unicode = _has_colour(sys.stderr), "utf" in (sys.stderr.encoding or "").lower()
+    mark = "\N{BOX DRAWINGS HEAVY HORIZONTAL}" if unicode else "-"
+    if colour:
+        bar = f"\x1b[{_STYLES['bar']}m{mark * done}\x1b[{_STYLES['rule']}m{mark * (_BAR - done)}"
+        return f"{bar}\x1b[0m {text[: room - _BAR - 1]}"
+    return f"{mark * done:<{_BAR}} {text[: room - _BAR - 1]}"
 
 
 def width() -> int:
     """Characters of a line: as many as the terminal shows, 200 at most; 100 on a pipe."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return _IN_A_FILE
-    return _terminal_width()
-
-
-def _terminal_width() -> int:
-    return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size().columns))
+    return Console().columns()
 
 
 def table(
@@ -325,11 +308,11 @@ def table(
     return report.text_table(rows, right, width(), whole)
 
 
-def given_text(word: str, command: str) -> str:
-    """A question as it was given; that on standard input where it is ``-``.
+def question_text(word: str, command: str) -> str:
+    """Return the question of a command line; for ``-`` read it from standard input.
 
     Raises:
-        ConfigError: Nothing was written there.
+        ConfigError: Standard input is empty.
     """
     if word != "-":
         return word
@@ -344,30 +327,23 @@ def given_text(word: str, command: str) -> str:
 
 
 def visible(text: str) -> str:
-    """A text with control characters escaped.
+    """Escape the control characters of a text.
 
     Text of models and rows must not control the terminal or reorder text. In JSON the escape means
     the character.
     """
-    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _coloured(text: str, stream: Any) -> str:
-    """Cleaned text with table heads, marks and outcomes styled if the terminal shows colour."""
-    if not _has_colour(stream) or not _STYLED.search(text):
+    """Colour table heads, marks and outcomes of a text if the terminal shows colour."""
+    if not _has_colour(stream):
         return text
-    from rich.color import ColorSystem
-    from rich.style import Style
-
-    def style(found: re.Match[str]) -> str:
-        name = found.lastgroup or ""
-        return Style.parse(_STYLES[name]).render(found[0], color_system=ColorSystem.STANDARD)
-
-    return _STYLED.sub(style, text)
+    return _STYLED.sub(lambda m: f"\x1b[{_STYLES[m.lastgroup or '']}m{m[0]}\x1b[0m", text)
 
 
 def write(stream: Any, text: str) -> None:
-    """Write text and ignore errors on the terminal.
+    """Write text; ignore errors of the terminal.
 
     Characters outside the terminal's encoding are escaped. If the reader has closed the pipe, this
     and later text is discarded. A result that cannot be written for another reason is an error.
@@ -397,25 +373,9 @@ def _to_nowhere(stream: Any) -> None:
         os.close(nowhere)
 
 
-@contextmanager
-def _named(work: Callable[[], Progress] | None) -> Iterator[None]:
-    """Let a stop name the models whose calls it waits for, or gave up, while the block runs."""
-    if work is None:
-        yield
-        return
-    ctrl_c.waits = lambda: _calls_text(work().awaited)
-    try:
-        yield
-    finally:
-        ctrl_c.waits = str
-        if ctrl_c.pressed:
-            ctrl_c.lost = _calls_text(work().given_up)
-
-
 def _calls_text(calls: Mapping[str, int]) -> str:
     """Calls by model: ``2 calls to http://localhost:8000/v1#m``."""
-    told = [f"{counted(n, 'call')} to {name}" for name, n in sorted(calls.items()) if n]
-    return " and ".join(told)
+    return " and ".join(f"{counted(n, 'call')} to {name}" for name, n in sorted(calls.items()) if n)
 
 
 def fail(error: RagwrightError) -> int:
@@ -430,56 +390,46 @@ def stopped(error: BaseException, resumes: bool = False) -> int:
     ``resumes`` is True for a command that continues only with ``--resume``.
     """
     kept = "; ".join(getattr(error, "__notes__", ()))
-    lost = ctrl_c.lost
-    line = "\n" if sys.stderr is not None and sys.stderr.isatty() else ""  # below the ^C
+    line = "\n" if _is_terminal(sys.stderr) else ""  # below the ^C
     message = kept or "finished work is kept"
     if resumes:
         message += "; to continue, run it again with --resume"
     elif not kept:
         message += "; to continue, run it again"
-    if lost:
-        message = f"{lost} got no reply in time and may be billed; {message}"
+    if ctrl_c.lost:
+        message = f"{ctrl_c.lost} got no reply in time and may be billed; {message}"
     write(sys.stderr, f"{line}stopped{ctrl_c.by}; {message}\n")
     return ctrl_c.code
 
 
 def reported(command: Callable[P, int | None]) -> Callable[P, None]:
-    """Turn our errors into a message and an exit code; other exceptions are bugs."""
+    """Make a command print its errors and end with an exit code; other exceptions are bugs."""
 
     @functools.wraps(command)
     def reported(*args: P.args, **kwargs: P.kwargs) -> None:
         ctrl_c.working()
-        resumes = "resume" in kwargs
         try:
             code = command(*args, **kwargs) or 0
             if ctrl_c.pressed:  # a library swallowed it: the result may be incomplete
-                code = stopped(KeyboardInterrupt(), resumes)
-        except KeyboardInterrupt as error:
-            code = stopped(error, resumes)
-        except Exception as error:
-            code = _told(error, resumes)
+                raise KeyboardInterrupt
+        except (KeyboardInterrupt, Exception) as error:
+            # a library may turn Ctrl-C into its own error
+            if ctrl_c.pressed or isinstance(error, KeyboardInterrupt):
+                code = stopped(error, "resume" in kwargs)
+            elif isinstance(error, RagwrightError):
+                code = fail(error)
+            elif isinstance(error, OSError):
+                code = fail(
+                    SourceError(
+                        f"cannot read or write: {error.strerror or error}",
+                        where=str(error.filename) if error.filename else None,
+                        hint="check the path, its permissions and the free disk space",
+                    )
+                )
+            else:
+                raise
         ctrl_c.ending(code)
         if code:
             raise typer.Exit(code)
 
     return reported
-
-
-def _told(error: Exception, resumes: bool) -> int:
-    """Report the error of a command; returns the exit code.
-
-    Raises:
-        Exception: It is a bug, or a usage error.
-    """
-    if ctrl_c.pressed:  # a library turned Ctrl-C into its own error
-        return stopped(error, resumes)
-    if isinstance(error, RagwrightError):
-        return fail(error)
-    if not isinstance(error, OSError):
-        raise error
-    error_ = SourceError(
-        f"cannot read or write: {error.strerror or error}",
-        where=str(error.filename) if error.filename else None,
-        hint="check the path, its permissions and the free disk space",
-    )
-    return fail(error_)

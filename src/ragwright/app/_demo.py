@@ -6,17 +6,16 @@ import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ..core import SourceError
 from ..project import ProjectFolder, init_project
 from ..workbench import Workbench
 from . import serving
-from ._console import Console, reported
+from ._console import Console
 from ._demo_full import run_full
-from ._options import Quiet
+from ._flags import Flags, takes
 from ._show import answer_text, ingest_text
 
 QUESTIONS = (
@@ -60,7 +59,7 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
             run_full(bench, console, started)
         for question in () if full else QUESTIONS:
             answers = bench.ask_all(question, PERSONAS)
-            shown = "\n\n".join(answer_text(made) for made in answers)
+            shown = "\n\n".join(map(answer_text, answers))
             console.result(f"\n# {question}\n\n{shown}")
     name = "ragwright" if shutil.which("ragwright") else f"{sys.executable} -m ragwright"
     if full:
@@ -83,29 +82,23 @@ def run_demo(folder: Path, console: Console, full: bool = False) -> None:
     )
 
 
-@reported
+@takes("quiet")
 def command(
-    folder: Annotated[Path, typer.Argument(help="Folder to make the demo project in.")] = Path(
-        "ragwright-demo"
+    flags: Flags,
+    folder: Path = Argument(Path("ragwright-demo"), help="Folder to make the demo project in."),
+    full: bool = Option(
+        False, "--full", help="Make a testset, sweep settings, confirm, write a report."
     ),
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Make a testset, sweep settings, confirm, write a report."),
-    ] = False,
-    serve: Annotated[
-        bool,
-        typer.Option("--serve", help="Then serve it: pages for a browser, API, MCP; Ctrl-C ends."),
-    ] = False,
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=0, max=65535, help="Port of --serve; 8321 by default, 0: any."),
-    ] = None,
-    quiet: Quiet = False,
+    serve: bool = Option(
+        False, "--serve", help="Then serve it (web pages, API, MCP) until Ctrl-C."
+    ),
+    port: int | None = Option(
+        None, min=0, max=65535, help="Port of --serve; by default 8321; 0 takes any free port."
+    ),
 ) -> None:
     """Build a demo project over the guide and ask it three questions as two personas."""
-    console = Console(quiet)
     if serve:
         serving.require_serving()
-    run_demo(folder, console, full)
+    run_demo(folder, flags.console, full)
     if serve:
-        serving.serve_demo(console, folder, port)
+        serving.serve_demo(flags.console, folder, port)

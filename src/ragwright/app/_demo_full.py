@@ -54,11 +54,11 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
         StoppedError: The budget or the user stopped the sweep; finished trials are kept.
     """
 
-    def said(what: str) -> None:
-        console.result(f"\n# {what} ({time.monotonic() - started:.0f} s)\n")
+    def head(title: str) -> None:
+        console.result(f"\n# {title} ({time.monotonic() - started:.0f} s)\n")
 
     testset = _testset(bench, console)
-    said("Study: chunk size x top_k x reranking, on the tune split")
+    head("Study: chunk size x top_k x reranking, on the tune split")
     study = _study(bench, testset)
     swept = _swept(bench, console, study)
     console.result(
@@ -71,11 +71,11 @@ def run_full(bench: Workbench, console: Console, started: float) -> Path:
         leaderboard_table(swept.board[:_SHOWN], view=BoardView(width=console.columns(120)))
     )
     console.result(f"and {hidden} more trials, in the report" if hidden > 0 else "")
-    said("Verdict")
+    head("Verdict")
     with show_progress(console, bench):
-        found = bench.confirm(swept.run, Confirming(clusters="document"))
-    console.result(_verdict(found))
-    said("Report")
+        confirmed = bench.confirm(swept.run, Confirming(clusters="document"))
+    console.result(_verdict(confirmed))
+    head("Report")
     with console.progress(lambda: "writing the report"):
         subject = report_subject(bench.project.folder, bench.project.runs, [swept.run])
         text = Report(subject, _MEGABYTES).html()
@@ -92,12 +92,12 @@ def _testset(bench: Workbench, console: Console) -> Path:
         console.result(f"\n# Testset\n\n{path} exists already and is used")
         return path
     with console.progress(lambda: "making questions from the guide"):
-        made, _ = bench.synth(Synthesizing(QUESTIONS, ("template",)))
-    write_rows(made.rows, path)
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(made.made.items()))
-    first = next(row for row in made.rows if row.reference)
+        synthesis, _ = bench.synth(Synthesizing(QUESTIONS, ("template",)))
+    write_rows(synthesis.rows, path)
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(synthesis.made.items()))
+    first = next(row for row in synthesis.rows if row.reference)
     console.result(
-        f"\n# Testset: {counted(len(made.rows), 'question')} without a model ({kinds})\n\n"
+        f"\n# Testset: {counted(len(synthesis.rows), 'question')} without a model ({kinds})\n\n"
         f"  asked: {first.user_input}\n"
         f"  gold:  {first.reference}, in {first.reference_spans[0].document_id}"
     )
@@ -125,12 +125,12 @@ def _swept(bench: Workbench, console: Console, study: Study) -> SweepResult:
     return swept
 
 
-def _verdict(found: Confirmed) -> str:
+def _verdict(confirmed: Confirmed) -> str:
     """The verdict of both splits as text, and the settings it is about."""
-    text = found.verdict.text
-    for one in found.verdict.confirmations:
-        told = ", ".join(f"{key}: {value or 'none'}" for key, value in one.values.items())
-        text += f"\n{one.trial} is {told}"
-    if found.again:
+    text = confirmed.verdict.text
+    for trial in confirmed.verdict.confirmations:
+        values = ", ".join(f"{key}: {value or 'none'}" for key, value in trial.values.items())
+        text += f"\n{trial.trial} is {values}"
+    if confirmed.again:
         text += "\n(already confirmed: shown again, the confirm split was not opened)"
     return text

@@ -5,107 +5,43 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
 
-import typer
+from typer import BadParameter, Option
 
-from ..core import Hit, Usage, counted
+from ..core import Hit, counted
 from ..drafting import DraftBatch, Drafting, DraftRequest
-from ..project import Session
 from ..report import batch_json
-from ..workbench import Workbench
-from ._console import EXIT_ERROR, Console, reported, width
-from ._flags import with_flags
-from ._options import (
-    HERE,
-    DryRun,
-    Filters,
-    Jobs,
-    Json,
-    MaxCost,
-    NoCache,
-    Output,
-    Overrides,
-    Project,
-    Quiet,
-    Seed,
-    Served,
-    tenant_name,
-)
+from ._console import EXIT_ERROR, width
+from ._flags import Flags, takes, tenant_name
 from ._show import show_forecast, show_progress, turn_lines
-
-Topics = Annotated[
-    list[str] | None, typer.Option("--topic", help="Topic of the texts; repeatable.")
-]
-Tones = Annotated[list[str] | None, typer.Option("--tone", help="Tone of the texts; repeatable.")]
-Headlines = Annotated[
-    list[str] | None, typer.Option("--headline", help="News that a text may refer to; repeatable.")
-]
-ModelNames = Annotated[
-    list[str] | None, typer.Option("--model", "-m", help="Model that writes; repeatable.")
-]
 
 
 @dataclass(frozen=True, slots=True)
 class DraftFlags:
-    """The flags of `draft`; each is an option of the command line."""
+    """The options of `draft` alone."""
 
-    project: Project = HERE
-    overrides: Overrides = None
-    client: Annotated[str | None, typer.Option("--client", help="Client who sends the texts.")] = (
-        None
+    client: str | None = Option(None, help="Client who sends the texts.")
+    ask: str | None = Option(None, help="What the client asks for.")
+    topics: list[str] | None = Option(None, "--topic", help="Topic of the texts; repeatable.")
+    tones: list[str] | None = Option(None, "--tone", help="Tone of the texts; repeatable.")
+    length: str = Option("short", help="Group of lengths: short, medium, long.")
+    count: int = Option(5, "-n", "--count", min=1, help="Number of texts from each model.")
+    bio: bool = Option(False, "--bio", help="Show models the client's biography.")
+    headlines: list[str] | None = Option(
+        None, "--headline", help="News that a text may refer to; repeatable."
     )
-    ask: Annotated[str | None, typer.Option("--ask", help="What they ask for.")] = None
-    topics: Topics = None
-    tones: Tones = None
-    length: Annotated[
-        str, typer.Option("--length", help="Group of lengths: short, medium, long.")
-    ] = "short"
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="Texts of each model.")] = 5
-    bio: Annotated[bool, typer.Option("--bio", help="Show models the client's biography.")] = False
-    headlines: Headlines = None
-    models: ModelNames = None
-    examples: Annotated[
-        int | None, typer.Option("--examples", min=1, help="Examples in a prompt.")
-    ] = None
-    pool: Annotated[
-        int | None, typer.Option("--pool", min=1, help="Records that examples are taken from.")
-    ] = None
-    filters: Filters = None
-    scope: Annotated[
-        str | None,
-        typer.Option(
-            "--scope", help="Tenant whose replies and outputs these are.", callback=tenant_name
-        ),
-    ] = None
-    served: Served = False
-    show_prompt: Annotated[
-        bool, typer.Option("--show-prompt", help="Show the prompts without calling a model.")
-    ] = False
-    save: Annotated[
-        bool, typer.Option("--save/--no-save", help="Keep prompts and texts as outputs.")
-    ] = True
-    as_json: Json = False
-    quiet: Quiet = False
-    output: Output = None
-    no_cache: NoCache = False
-    jobs: Jobs = None
-    max_cost: MaxCost = None
-    seed: Seed = 0
-    dry_run: DryRun = False
-
-    @property
-    def session(self) -> Session:
-        """The session for these flags."""
-        return Session(
-            tuple(self.overrides or ()),
-            jobs=self.jobs,
-            reuse=not self.no_cache,
-            max_cost=self.max_cost,
-            seed=self.seed,
-            filters=tuple(self.filters or ()),
-            served=self.served,
-        )
+    models: list[str] | None = Option(
+        None, "--model", "-m", help="Model that writes the texts; repeatable."
+    )
+    examples: int | None = Option(None, min=1, help="Number of examples in a prompt.")
+    pool: int | None = Option(None, min=1, help="Number of records from which examples are taken.")
+    scope: str | None = Option(
+        None, help="Tenant whose replies and outputs these are.", callback=tenant_name
+    )
+    show_prompt: bool = Option(
+        False, "--show-prompt", help="Show the prompts without calling a model."
+    )
+    save: bool = Option(True, help="Keep prompts and texts as outputs.")
 
     @property
     def request(self) -> DraftRequest:
@@ -114,16 +50,16 @@ class DraftFlags:
         Raises:
             BadParameter: A name is empty: a variable of a script that is not set, perhaps.
         """
-        given = {
+        values = {
             "--client": [self.client],
             "--ask": [self.ask],
             "--topic": self.topics or (),
             "--tone": self.tones or (),
             "--headline": self.headlines or (),
         }
-        for flag, values in given.items():
-            if any(value is not None and not value.strip() for value in values):
-                raise typer.BadParameter("it is empty; leave it out to allow any", param_hint=flag)
+        for flag, texts in values.items():
+            if any(text is not None and not text.strip() for text in texts):
+                raise BadParameter("it is empty; leave it out to allow any", param_hint=flag)
         return DraftRequest(
             self.client or "",
             self.ask or "",
@@ -136,31 +72,29 @@ class DraftFlags:
         )
 
 
-@reported
-@with_flags
-def command(flags: DraftFlags) -> int:
+@takes("project overrides filters served as_json quiet output no_cache jobs max_cost seed dry_run")
+def command(flags: Flags, own: DraftFlags) -> int:
     """Write texts from records in a client's style; check lengths and mark near copies."""
-    console = Console(flags.quiet, flags.output)
-    scope = flags.scope or ""
-    how = Drafting(
-        tuple(flags.models or ()),
-        flags.show_prompt,
-        save=flags.save,
-        scope=scope,
-        examples=flags.examples,
-        pool=flags.pool,
+    console = flags.console
+    options = Drafting(
+        tuple(own.models or ()),
+        own.show_prompt,
+        save=own.save,
+        scope=own.scope or "",
+        examples=own.examples,
+        pool=own.pool,
     )
-    with Workbench.open(flags.project, flags.session) as bench:
+    with flags.open() as bench:
         if flags.dry_run:
-            show_forecast(console, bench.forecast_draft(flags.request, how), flags.as_json)
+            show_forecast(console, bench.forecast_draft(own.request, options))
             return 0
         with show_progress(console, bench):
-            batch = bench.draft(flags.request, how)
-    if flags.as_json:
-        console.json(batch_json(batch))
-    else:
-        console.result(prompts_text(batch) if flags.show_prompt else batch_text(batch))
-    return 0 if batch.texts or flags.show_prompt else EXIT_ERROR
+            batch = bench.draft(own.request, options)
+    console.show(
+        lambda: batch_json(batch),
+        lambda: prompts_text(batch) if own.show_prompt else batch_text(batch),
+    )
+    return 0 if batch.texts or own.show_prompt else EXIT_ERROR
 
 
 def batch_text(batch: DraftBatch) -> str:
@@ -177,9 +111,11 @@ def batch_text(batch: DraftBatch) -> str:
         if len(lines) == 1:
             lines.append("no texts")
         blocks.append("\n".join(lines))
-    blocks.append(_found_text(batch.hits))
-    blocks += [f"note: {note}" for note in batch.notes]
-    blocks.append(_ending(batch))
+    blocks += [
+        _examples_text(batch.hits),
+        *(f"note: {note}" for note in batch.notes),
+        _ending(batch),
+    ]
     return "\n\n".join(blocks)
 
 
@@ -193,40 +129,34 @@ def prompts_text(batch: DraftBatch) -> str:
             blocks.append(f"{head}\n{prompt.text}")
         else:
             blocks.append("\n".join([head, *turn_lines(prompt.messages)]))
-    blocks.append(_found_text(batch.hits))
-    blocks += [f"note: {note}" for note in batch.notes]
+    blocks += [_examples_text(batch.hits), *(f"note: {note}" for note in batch.notes)]
     return "\n\n".join(blocks)
 
 
-def _found_text(hits: Sequence[Hit]) -> str:
+def _examples_text(hits: Sequence[Hit]) -> str:
     """Number of records by the filters they meet."""
     rungs: dict[str, int] = {}
     for hit in hits:
         if hit.rung is not None:
             met = ", ".join(map(str, hit.rung.met)) or "no filter"
-            told = f"{hit.rung.weight:g}: {met}"
-            rungs[told] = rungs.get(told, 0) + 1
+            rung = f"{hit.rung.weight:g}: {met}"
+            rungs[rung] = rungs.get(rung, 0) + 1
     lines = [
         f"examples from {counted(len(hits), 'record')}, by the total weight of the filters "
         "they meet:"
     ]
-    lines += [f"  {count:3d} x {told}" for told, count in rungs.items()]
+    lines += [f"  {count:3d} x {rung}" for rung, count in rungs.items()]
     short = [textwrap.shorten(line, 200, placeholder=" …") for line in lines[:9]]
     return "\n".join(textwrap.fill(line, width(), subsequent_indent=" " * 8) for line in short)
 
 
 def _ending(batch: DraftBatch) -> str:
     stored = "not stored" if batch.number is None else f"batch {batch.number}"
-    return (
-        f"{stored}: {counted(len(batch.texts), 'text')}, {_usage_text(batch.usage, batch.cached)}"
-    )
-
-
-def _usage_text(usage: Usage, cached: bool) -> str:
+    usage = batch.usage
     cost = "cost unknown: no price" if usage.cost is None else f"cost {usage.cost:.6f}"
-    known = ", from stored replies" if cached else ""
+    known = ", from stored replies" if batch.cached else ""
     return (
-        f"{counted(usage.calls, 'call')}, {usage.prompt_tokens} prompt tokens, "
-        f"{usage.completion_tokens} "
-        f"completion tokens, {cost}{known}"
+        f"{stored}: {counted(len(batch.texts), 'text')}, {counted(usage.calls, 'call')}, "
+        f"{usage.prompt_tokens} prompt tokens, {usage.completion_tokens} completion tokens, "
+        f"{cost}{known}"
     )

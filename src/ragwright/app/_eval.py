@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Option
 
 from ..core import ConfigError
 from ..experiment import Evaluating, gold_warning
@@ -12,94 +10,64 @@ from ..measure import parse_measures
 from ..models import UnderTest, open_system, read_system
 from ..project import ProjectFolder
 from ..testsets import project_testset
-from ..workbench import Workbench
-from ._console import EXIT_UNTRUSTED, fail, reported
-from ._flags import ScoringFlags, with_flags
-from ._options import Limit, RetryErrors
+from ._flags import MEASURING, Flags, takes
 from ._outcome import check_output, show_evaluation, trusted
 from ._show import show_forecast, show_progress
 
-Testsets = Annotated[
-    str, typer.Option("--testset", help="A file of rows (JSONL, JSON, CSV), or beir:DIR/SPLIT.")
-]
-Measures = Annotated[
-    str,
-    typer.Option(
-        "--measures", help="Separated by commas: Recall@5,TokenF1; default: all that suit."
-    ),
-]
-Split = Annotated[
-    str,
-    typer.Option(
-        "--split",
+
+@takes(f"measures limit retry_errors {MEASURING} with_rows")
+def command(
+    flags: Flags,
+    testset: str = Option(help="A file of rows (JSONL, JSON, CSV), or beir:DIR/SPLIT."),
+    split: str = Option(
+        "",
         help="tune, confirm or all; reading confirm is logged in testsets/openings.jsonl. "
         "Default: tune if rows name splits.",
     ),
-]
-RetrievalOnly = Annotated[
-    bool,
-    typer.Option("--retrieval-only", help="Score only what is retrieved; write no answers."),
-]
-System = Annotated[
-    str,
-    typer.Option(
-        "--system",
+    retrieval_only: bool = Option(
+        False, "--retrieval-only", help="Score only the retrieved passages; write no answers."
+    ),
+    system: str = Option(
+        "",
         metavar="SYSTEM",
         help="Ask this system instead of the project: module:object, file.py:object, an address, "
         "http://host/v1#model, or system.yaml. Needs no project.",
     ),
-]
-Version = Annotated[
-    str,
-    typer.Option("--system-version", help="Its version: replies are reused where it is the same."),
-]
-
-
-@reported
-@with_flags
-def command(
-    testset: Testsets,
-    flags: ScoringFlags,
-    measures: Measures = "",
-    split: Split = "",
-    limit: Limit = None,
-    retrieval_only: RetrievalOnly = False,
-    system: System = "",
-    version: Version = "",
-    retry_errors: RetryErrors = False,
+    version: str = Option(
+        "",
+        "--system-version",
+        help="Version of the system; stored replies of the same version are reused.",
+    ),
 ) -> int:
     """Run a testset through the project, or any other system, and score the answers."""
     console = flags.console
     check_output(flags.output)
-    under = _system(system, version, retrieval_only)
+    under_test = _system(system, version, retrieval_only)
     folder = ProjectFolder(flags.project)
-    folder = folder.begin() if under is not None else folder.require()
+    folder = folder.begin() if under_test is not None else folder.require()
     # A misspelt name is reported before any file is read.
-    wanted = parse_measures(measures) if measures else ()
+    measures = parse_measures(flags.measures) if flags.measures else ()
     rows = project_testset(
-        folder, testset, split, rehearsal=flags.dry_run, limit=limit, seed=flags.seed
+        folder, testset, split, rehearsal=flags.dry_run, limit=flags.limit, seed=flags.seed
     )
-    if warning := "" if retrieval_only else gold_warning(rows, wanted):
+    if warning := "" if retrieval_only else gold_warning(rows, measures):
         console.remark(f"note: {warning}")
-    how = Evaluating(
-        resume=flags.resume or retry_errors,
-        retry_errors=retry_errors,
+    options = Evaluating(
+        resume=flags.resume or flags.retry_errors,
+        retry_errors=flags.retry_errors,
         seed=flags.seed,
         answers=not retrieval_only,
         name=flags.name,
     )
-    with Workbench.open(flags.project, flags.session()) as bench:
+    with flags.open() as bench:
         if flags.dry_run:
-            forecast = bench.forecast_evaluate(rows, measures, how, system=under)
-            show_forecast(console, forecast, flags.as_json)
+            forecast = bench.forecast_evaluate(rows, flags.measures, options, system=under_test)
+            show_forecast(console, forecast)
             return 0
         with show_progress(console, bench):
-            evaluation, run = bench.evaluate(rows, measures, how, system=under)
+            evaluation, run = bench.evaluate(rows, flags.measures, options, system=under_test)
     show_evaluation(flags, evaluation, run.run, rows=rows.rows)
-    if run.reason is not None:
-        fail(run.reason)
-        console.remark("run it again with --resume to go on")
-    return 0 if run.complete and trusted(evaluation) else EXIT_UNTRUSTED
+    return console.ended(run, trusted(evaluation))
 
 
 def _system(address: str, version: str, retrieval_only: bool) -> UnderTest | None:

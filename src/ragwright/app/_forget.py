@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from typer import Argument, Option
 
 from ..core import ConfigError, StoreError
-from ..workbench import Workbench
-from ._console import Console, reported
-from ._options import HERE, Json, Project, tenant_name
+from ._flags import Flags, takes, tenant_name
 
 
-@reported
+@takes("project as_json")
 def command(
-    document: Annotated[str | None, typer.Argument(help="Id of a document.")] = None,
-    tenant: Annotated[
-        str | None,
-        typer.Option("--tenant", help="Tenant (scope) to forget.", callback=tenant_name),
-    ] = None,
-    project: Project = HERE,
-    as_json: Json = False,
+    flags: Flags,
+    document: str | None = Argument(None, help="Id of a document."),
+    tenant: str | None = Option(None, help="Tenant (scope) to forget.", callback=tenant_name),
 ) -> None:
     """Delete a document or a tenant from the store, tables, replies, runs and outputs."""
     if (document is None) == (tenant is None):
         raise ConfigError("give a document, or a tenant with --tenant", where="ragwright forget")
-    with Workbench.open(project) as bench:
+    with flags.open() as bench:
         gone = bench.forget_tenant(tenant) if tenant is not None else bench.forget(document or "")
         listed = bool(bench.project.settings.sources)
         lost = bench.records.lost_exports if document is not None else ()
@@ -34,11 +26,10 @@ def command(
             f"there is nothing stored for {tenant or document!r}",
             hint="ids are what `ragwright retrieve --json` shows as document_id",
         )
-    console = Console()
-    if as_json:
-        console.json(dict(gone))
-    else:
-        console.result(", ".join(f"{name}: {count}" for name, count in gone.items()))
+    console = flags.console
+    console.show(
+        lambda: dict(gone), lambda: ", ".join(f"{name}: {count}" for name, count in gone.items())
+    )
     for folder in lost:
         console.remark(
             f"the Delta tables exported to {folder} are not there any more: "

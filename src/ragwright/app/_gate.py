@@ -3,88 +3,65 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from ..experiment import Evaluation, open_results
 from ..jobs import Gating, gate_evaluation
 from ..measure import GateOptions, GateOutcome
 from ..report import failing_json, failing_text, gate_json, gate_junit, gate_table
-from ._compare import CLUSTER_HELP, RUN_HELP
-from ._console import EXIT_FAILED, EXIT_UNTRUSTED, Console, reported
-from ._flags import with_flags
-from ._options import HERE, Json, Output, Project, Seed
+from ._console import EXIT_FAILED, EXIT_UNTRUSTED
+from ._flags import CLUSTER_HELP, RUN_HELP, Flags, takes
 
 
 @dataclass(frozen=True, slots=True)
 class GateFlags:
-    """The flags of every command with gate rules; each is a separate option."""
+    """The options of commands with gate rules."""
 
-    baseline: Annotated[str, typer.Option("--baseline", help="Run or file to compare with.")] = ""
-    floor: Annotated[
-        float,
-        typer.Option(
-            "--floor", min=0, max=1, help="Smallest share of rows with gold that must have a score."
-        ),
-    ] = 0.95
-    sure: Annotated[
-        bool, typer.Option("--sure", help="Require the whole 95 % interval to meet each threshold.")
-    ] = False
-    calibrated: Annotated[
-        bool,
-        typer.Option(
-            "--calibrated",
-            help="Accept judged measures only if the judge agreed with people above chance.",
-        ),
-    ] = False
-    min_kappa: Annotated[
-        float | None,
-        typer.Option("--min-kappa", min=0, max=1, help="Least kappa of a calibration (0.6)."),
-    ] = None
-    corrected: Annotated[
-        bool,
-        typer.Option(
-            "--corrected", help="Apply thresholds to the mean corrected for the judge's bias."
-        ),
-    ] = False
-    least: Annotated[
-        int, typer.Option("--least", min=1, help="Fewest scored rows for a decision.")
-    ] = 10
-    cluster: Annotated[str, typer.Option("--cluster", help=f"With --baseline. {CLUSTER_HELP}")] = ""
-    project: Project = HERE
-    as_json: Json = False
-    output: Output = None
-    seed: Seed = 0
+    baseline: str = Option("", help="Run or file to compare with.")
+    floor: float = Option(
+        0.95, min=0, max=1, help="Smallest share of rows with gold that must have a score."
+    )
+    sure: bool = Option(
+        False, "--sure", help="Require the whole 95 % interval to meet each threshold."
+    )
+    calibrated: bool = Option(
+        False,
+        "--calibrated",
+        help="Accept judged measures only if the judge agreed with people above chance.",
+    )
+    min_kappa: float | None = Option(
+        None, min=0, max=1, help="Minimum kappa of a calibration; by default 0.6."
+    )
+    corrected: bool = Option(
+        False, "--corrected", help="Apply thresholds to the mean corrected for the judge's bias."
+    )
+    least: int = Option(10, min=1, help="Minimum number of scored rows for a decision.")
+    cluster: str = Option("", help=f"With --baseline. {CLUSTER_HELP}")
 
-    @property
-    def gating(self) -> Gating:
-        """How the gate reads a run."""
+    def gating(self, seed: int) -> Gating:
+        """Options of the gate."""
         options = GateOptions(
             self.floor, self.sure, self.calibrated, self.min_kappa, self.corrected, self.least
         )
-        return Gating(options, self.cluster, self.seed)
+        return Gating(options, self.cluster, seed)
 
 
-@reported
-@with_flags
+@takes("project as_json output seed")
 def command(
-    flags: GateFlags,
-    run: Annotated[str, typer.Argument(help=RUN_HELP)],
-    rules: Annotated[
-        list[str],
-        typer.Option(
-            "--rule", help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02 with --baseline; repeatable."
-        ),
-    ],
+    flags: Flags,
+    gate: GateFlags,
+    run: str = Argument(help=RUN_HELP),
+    rules: list[str] = Option(
+        ..., "--rule", help="nDCG@10>=0.7, or nDCG@10>=baseline-0.02 with --baseline; repeatable."
+    ),
 ) -> int:
     """Check a run against rules: exit code 0 passed, 100 failed, 101 not trustworthy."""
-    names = [run, *([flags.baseline] if flags.baseline else [])]
+    names = [run, *([gate.baseline] if gate.baseline else [])]
     evaluation, *others = open_results(flags.project, names, flags.seed)
     against = others[0] if others else None
-    outcome = gate_evaluation(flags.project, evaluation, rules, flags.gating, against)
-    _show(Console(output=flags.output), flags.output, evaluation, outcome, flags.as_json)
+    outcome = gate_evaluation(flags.project, evaluation, rules, gate.gating(flags.seed), against)
+    _show(flags, evaluation, outcome)
     return gate_code(outcome)
 
 
@@ -93,16 +70,11 @@ def gate_code(outcome: GateOutcome) -> int:
     return {"passed": 0, "failed": EXIT_FAILED}.get(outcome.state, EXIT_UNTRUSTED)
 
 
-def _show(
-    console: Console,
-    output: Path | None,
-    evaluation: Evaluation,
-    outcome: GateOutcome,
-    as_json: bool,
-) -> None:
-    if output is not None and output.suffix.lower() == ".xml":
+def _show(flags: Flags, evaluation: Evaluation, outcome: GateOutcome) -> None:
+    console = flags.console
+    if flags.output is not None and flags.output.suffix.lower() == ".xml":
         console.result(gate_junit(outcome).rstrip("\n"))
-    elif as_json:
+    elif flags.as_json:
         weak = failing_json(evaluation.results, outcome)
         console.json({"run": evaluation.name, **gate_json(outcome), "failing": weak})
     else:

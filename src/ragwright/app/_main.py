@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 
 SIGNALS = {
-    getattr(signal, name): said
-    for name, said in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
+    getattr(signal, name): label
+    for name, label in (("SIGINT", "Ctrl-C"), ("SIGTERM", "SIGTERM"), ("SIGHUP", "SIGHUP"))
     if hasattr(signal, name)
 }
 """Signals that end a command, and their names."""
@@ -43,14 +43,14 @@ command triggers collections that cost about a tenth of a cold `ask` and free no
 class CtrlC:
     """Handling of Ctrl-C in this process, once :meth:`take` is called.
 
-    While the program loads and after the command has ended, it ends the program. While a command
-    works it raises KeyboardInterrupt, and the second time ends the program at once. SIGTERM and
-    SIGHUP act alike; one after the other counts once, since ending a session sends both, and a
-    second SIGHUP does not count, since shells send two.
+    While the program loads and after the command has ended, Ctrl-C ends the program. While a
+    command works, it raises KeyboardInterrupt; the second time it ends the program at once. SIGTERM
+    and SIGHUP do the same. One after the other counts once, since the end of a session sends both;
+    a second SIGHUP does not count, since shells send two.
     """
 
     def __init__(self) -> None:
-        self._phase = "away"  # then loading, working, ending
+        self._phase = "loading"  # then working, ending
         self._code = 0
         self._lost = False
         self._by: int = signal.SIGINT
@@ -67,12 +67,11 @@ class CtrlC:
         """
         ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if ours and hasattr(signal, "setitimer"):
-            self._phase = "loading"
             for number in SIGNALS:
                 if number == signal.SIGINT or signal.getsignal(number) is signal.SIG_DFL:
-                    signal.signal(number, self._answer)
-            signal.signal(signal.SIGALRM, self._remind)
-            sys.unraisablehook = self._unraisable
+                    signal.signal(number, self._on_signal)
+            signal.signal(signal.SIGALRM, self._on_alarm)
+            sys.unraisablehook = self._on_lost
             # the end of Python's shutdown; here Ctrl-C would make the shell print "killed"
             atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
             # threads have ended by then; later Python drops the handler, and an alarm would kill
@@ -89,20 +88,19 @@ class CtrlC:
         return "" if self._by == signal.SIGINT else f" by {SIGNALS[self._by]}"
 
     def working(self) -> None:
-        """A command begins."""
-        if self._phase != "away":
-            self._phase = "working"
+        """Note that a command begins."""
+        self._phase = "working"
 
     def ending(self, code: int) -> None:
-        """The command has ended, with all output written."""
-        if self._phase != "away":
-            self._phase, self._code = "ending", code
+        """Note that the command has ended, with all output written."""
+        self._phase, self._code = "ending", code
+        if self.pressed:
             # Python waits for threads at its end, also for one that a library keeps busy
-            signal.setitimer(signal.ITIMER_REAL, _LAST if self.pressed else 0)
+            signal.setitimer(signal.ITIMER_REAL, _LAST)
 
-    def _answer(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self._phase == "ending":
-            _leave("", self._code)
+            os._exit(self._code)
         again = number in self._got and SIGNALS[number] != "SIGHUP"
         self._got.add(number)
         if self.pressed and not again:
@@ -116,11 +114,9 @@ class CtrlC:
         signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
         raise KeyboardInterrupt
 
-    def _remind(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_alarm(self, _number: int, _frame: FrameType | None) -> None:
         if self._phase == "ending":
-            _leave("", self._code)
-        if self._phase != "working":
-            return
+            os._exit(self._code)
         if self._lost:
             self._lost = False
             signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
@@ -129,7 +125,7 @@ class CtrlC:
         awaited = self.waits() or "work under way"
         _say(f"stopping: waiting for {awaited}; results are kept; {again} stops at once")
 
-    def _unraisable(self, lost: sys.UnraisableHookArgs) -> None:
+    def _on_lost(self, lost: sys.UnraisableHookArgs) -> None:
         if issubclass(lost.exc_type, KeyboardInterrupt):
             self._lost = True
             signal.setitimer(signal.ITIMER_REAL, _AGAIN)
@@ -160,13 +156,12 @@ def main() -> None:
 
 
 def _say(text: str) -> None:
-    """A line on standard error, unbuffered, since the buffered stream may be interrupted."""
+    """Print a line on standard error, unbuffered: the buffered stream may be interrupted."""
     with suppress(OSError):
         end = b"\r\x1b[K" if os.isatty(2) else b""
         os.write(2, end + text.encode() + b"\n")
 
 
 def _leave(text: str, code: int) -> None:
-    if text:
-        _say(text)
+    _say(text)
     os._exit(code)

@@ -5,77 +5,76 @@ from __future__ import annotations
 import textwrap
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
 
-import typer
+from typer import Argument
 
 from ..core import MeasureError
 from ..measure import Definition, definitions, parse_measure, unknown_measure
-from ._console import Console, reported, table
-from ._options import Json, Output
+from ._console import table
+from ._flags import Flags, takes
 
 
-@reported
+@takes("as_json output")
 def command(
-    name: Annotated[
-        str | None, typer.Argument(help="Measure to show in full; without one, all are listed.")
-    ] = None,
-    as_json: Json = False,
-    output: Output = None,
+    flags: Flags,
+    name: str | None = Argument(None, help="Measure to show in full; without one, all are listed."),
 ) -> None:
     """List the measures: the fields each needs, its range, direction and source."""
-    console = Console(output=output)
-    found = definitions()
+    entries = definitions()
     if name is not None:
         plain = _plain(name)
         with suppress(MeasureError):  # `faithfulness` is a name of ragas, `Faithfulness` is ours
             plain = parse_measure(name).name.casefold()
-        found = tuple(one for one in found if one.name.casefold() == plain)
-        if not found:
+        entries = tuple(entry for entry in entries if entry.name.casefold() == plain)
+        if not entries:
             raise unknown_measure(name.partition("@")[0].partition("(")[0])
-    if as_json:
-        console.json({"measures": [{**asdict(one), "form": one.form} for one in found]})
-    elif name is not None:
-        theirs = [one for one in found if one.name.casefold() != _plain(name)]
-        heads = [f"{_plain(name)} of ragas is {one.name} here\n" for one in theirs]
-        console.result("\n".join([*heads, "\n\n".join(map(_whole, found))]))
-    else:
-        rows = [["measure", "kind", "range", "needs", "model", "better"]]
-        rows += [
-            [one.form, one.kind, _range(one), _needs(one), one.model, _direction(one)]
-            for one in found
-        ]
-        console.result(table(rows))
+    flags.console.show(
+        lambda: {"measures": [{**asdict(entry), "form": entry.form} for entry in entries]},
+        lambda: _table(entries) if name is None else _full(entries, _plain(name)),
+    )
+
+
+def _table(entries: tuple[Definition, ...]) -> str:
+    rows = [["measure", "kind", "range", "needs", "model", "better"]]
+    rows += [[e.form, e.kind, _range(e), _needs(e), e.model, _direction(e)] for e in entries]
+    return table(rows)
+
+
+def _full(entries: tuple[Definition, ...], name: str) -> str:
+    """Everything about some measures, and their names where ``name`` is one of ragas."""
+    renamed = [entry.name for entry in entries if entry.name.casefold() != name]
+    heads = [f"{name} of ragas is {own} here\n" for own in renamed]
+    return "\n".join([*heads, "\n\n".join(map(_details, entries))])
 
 
 def _plain(name: str) -> str:
     return name.partition("@")[0].partition("(")[0].casefold()
 
 
-def _range(one: Definition) -> str:
-    return f"{one.low:g} to {'any' if one.high is None else f'{one.high:g}'}"
+def _range(entry: Definition) -> str:
+    return f"{entry.low:g} to {'any' if entry.high is None else f'{entry.high:g}'}"
 
 
-def _direction(one: Definition) -> str:
-    return "higher" if one.higher_is_better else "lower"
+def _direction(entry: Definition) -> str:
+    return "higher" if entry.higher_is_better else "lower"
 
 
-def _needs(one: Definition) -> str:
-    needs = ", ".join(one.needs)
-    return f"{needs} (or {', '.join(one.instead)})" if one.instead else needs
+def _needs(entry: Definition) -> str:
+    needs = ", ".join(entry.needs)
+    return f"{needs} (or {', '.join(entry.instead)})" if entry.instead else needs
 
 
-def _whole(one: Definition) -> str:
+def _details(entry: Definition) -> str:
     lines = [
-        f"{one.form}   ({_range(one)}, {_direction(one)} is better)",
-        textwrap.fill(one.summary, 96),
-        f"needs: {_needs(one)}" + ("" if one.model == "none" else f"; model: {one.model}"),
-        f"source: {one.source}",
+        f"{entry.form}   ({_range(entry)}, {_direction(entry)} is better)",
+        textwrap.fill(entry.summary, 96),
+        f"needs: {_needs(entry)}" + ("" if entry.model == "none" else f"; model: {entry.model}"),
+        f"source: {entry.source}",
     ]
-    if one.default:
-        lines.append(f"without a parameter: {one.default}")
-    if one.extra:
-        lines.append(f"install: pip install 'ragwright[{one.extra}]'")
-    if one.validated:
-        lines.append(f"validated against: {one.validated}")
+    if entry.default:
+        lines.append(f"without a parameter: {entry.default}")
+    if entry.extra:
+        lines.append(f"install: pip install 'ragwright[{entry.extra}]'")
+    if entry.validated:
+        lines.append(f"validated against: {entry.validated}")
     return "\n".join(lines)

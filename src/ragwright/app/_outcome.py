@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from .. import experiment, measure, report
 from ..core import ConfigError
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from ..flow import Forecast
     from ..measure import Summary
     from ._console import Console
-    from ._flags import ScoringFlags
-
-Sliced: TypeAlias = "Mapping[str, Mapping[str, Sequence[Summary]]]"
+    from ._flags import Flags
 
 _SUMMARY = ".summary.csv"
 _TABLES = (".csv", ".parquet", ".xlsx")
@@ -27,7 +25,7 @@ _SUFFIXES = (*_TABLES, ".jsonl", ".json", _SUMMARY, ".xml", ".txt")
 
 
 def check_output(output: Path | None) -> None:
-    """Refuse a file that cannot be written as its name says, before anything is asked.
+    """Refuse a file that cannot be written as its name says, before any call is made.
 
     Raises:
         ConfigError: Its ending is unknown; the known ones are listed.
@@ -47,14 +45,14 @@ def _kind(output: Path | None) -> str:
 
 
 def show_evaluation(
-    flags: ScoringFlags,
+    flags: Flags,
     evaluation: Evaluation,
     run: str,
     *,
     rows: Sequence[Row] = (),
     few: Sequence[RowResult] = (),
 ) -> None:
-    """An evaluation as a table, or in the form given by the output file's suffix.
+    """Print an evaluation as a table, or in the form that the output file's suffix names.
 
     ``.csv``, ``.parquet`` and ``.xlsx`` hold a line per row, with question, answer, scores, reasons
     and passages; ``.json`` the document that ``--json --rows`` prints; ``.jsonl`` everything, for
@@ -66,10 +64,10 @@ def show_evaluation(
     rows = rows or [result.row for result in evaluation.results if result.row is not None]
     sliced = {field: _sliced(evaluation, rows, field) for field in flags.by or ()}
     if kind in _TABLES:
-        made = report.row_file(experiment.row_records(evaluation.results, rows), kind)
-        console.data(made.data)
-        if made.note:
-            console.remark(f"note: {made.note}")
+        file = report.row_file(experiment.row_records(evaluation.results, rows), kind)
+        console.data(file.data)
+        if file.note:
+            console.remark(f"note: {file.note}")
     elif kind == ".jsonl":
         console.result(experiment.results_jsonl(evaluation).rstrip("\n"))
     elif kind == _SUMMARY:
@@ -78,8 +76,16 @@ def show_evaluation(
         console.result(report.rows_junit(evaluation.results).rstrip("\n"))
     elif flags.as_json or kind == ".json":
         every = flags.with_rows or kind == ".json"
-        records = experiment.row_records(evaluation.results, rows) if every else None
-        console.json(_document(evaluation, run, sliced, records))
+        console.json(
+            report.summary_json(
+                evaluation.summaries,
+                run=run,
+                notes=evaluation.notes,
+                slices=sliced,
+                baselines=evaluation.baselines,
+                rows=experiment.row_records(evaluation.results, rows) if every else None,
+            )
+        )
     else:
         shown = (*evaluation.summaries, *evaluation.baselines)
         wide = console.columns()
@@ -90,14 +96,14 @@ def show_evaluation(
         console.result("\n\n".join(blocks))
 
 
-def rows_shown(flags: ScoringFlags) -> bool:
+def rows_shown(flags: Flags) -> bool:
     """True if :func:`show_evaluation` needs the results of rows, not only summaries."""
     rowwise = _kind(flags.output) in {*_TABLES, ".jsonl", ".json", ".xml"}
     return bool(flags.by) or rowwise or flags.with_rows
 
 
 class FewRows:
-    """Takes each row of a scoring and holds a few; in a project all are in the run."""
+    """The first rows of a scoring; in a project all rows are in the run."""
 
     most = 10
 
@@ -106,38 +112,25 @@ class FewRows:
         self._rows: list[RowResult] = []
 
     def take(self, result: RowResult) -> None:
-        """Count a row; hold it while there are few."""
+        """Count a row; keep it while there are few."""
         self._count += 1
         if self._count <= self.most:
             self._rows.append(result)
 
     @property
     def rows(self) -> Sequence[RowResult]:
-        """The rows where they are few; none where there are more."""
+        """All rows if they are few, else none."""
         return self._rows if self._count <= self.most else ()
 
-    def each(self, flags: ScoringFlags) -> Callable[[RowResult], None] | None:
-        """What gets each row: nothing, so that all are held, where all are shown."""
+    def each(self, flags: Flags) -> Callable[[RowResult], None] | None:
+        """The callback for each row; None, so that all rows are kept, if all are shown."""
         return None if rows_shown(flags) else self.take
 
 
 def say_price(console: Console, forecast: Forecast) -> None:
-    """Judging costs money, and is the default if a judge is set, so the price is shown first."""
+    """Show the price first: judging costs money, and is the default if a judge is set."""
     if forecast.calls.high:
         console.remark(price_line(forecast))
-
-
-def _document(
-    evaluation: Evaluation, run: str, sliced: Sliced, rows: Sequence[Mapping[str, Any]] | None
-) -> dict[str, Any]:
-    return report.summary_json(
-        evaluation.summaries,
-        run=run,
-        notes=evaluation.notes,
-        slices=sliced,
-        baselines=evaluation.baselines,
-        rows=rows,
-    )
 
 
 def _sliced(
@@ -147,8 +140,8 @@ def _sliced(
     measures = [
         measure.on_scale(measure.parse_measure(s.measure), s.scale) for s in evaluation.summaries
     ]
-    found = experiment.slices(evaluation.results, rows, field, measures)
-    return {part.value: part.summaries for part in found}
+    parts = experiment.slices(evaluation.results, rows, field, measures)
+    return {part.value: part.summaries for part in parts}
 
 
 def trusted(evaluation: Evaluation) -> bool:

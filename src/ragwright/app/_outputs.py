@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, BadParameter, Option
 
 from ..core import ConfigError, counted, current_user
 from ..drafting import (
     FeedbackVerdict,
     Output,
     OutputBatch,
-    OutputKind,
     OutputQuery,
     Sampling,
     export_outputs,
@@ -26,9 +25,8 @@ from ..drafting import (
 from ..experiment import Evaluating
 from ..testsets import write_rows
 from ..workbench import Workbench
-from ._console import EXIT_UNTRUSTED, Console, fail, reported, table, visible, width
-from ._flags import ScoringFlags, with_flags
-from ._options import HERE, Json, Project, Quiet, tenant_name
+from ._console import Console, table, visible, width
+from ._flags import MEASURING, Flags, takes, tenant_name
 from ._outcome import FewRows, say_price, show_evaluation, trusted
 from ._outputs_drift import drift_command, measure_command
 from ._show import show_forecast, show_progress, turn_lines
@@ -38,238 +36,191 @@ group = typer.Typer(
     no_args_is_help=True,
 )
 
-Since = Annotated[
-    str, typer.Option("--since", help="Stored then or later: 2026-11-01, or 24h, 7d ago.")
-]
-Until = Annotated[str, typer.Option("--until", help="Stored before that.")]
-Client = Annotated[str, typer.Option("--client", help="For this client.")]
-Model = Annotated[str, typer.Option("--model", help="By this model.")]
-OfBatch = Annotated[int | None, typer.Option("--batch", help="In the batch with this number.")]
-Kind = Annotated[str, typer.Option("--kind", help="text or prompt.")]
-Judged = Annotated[str, typer.Option("--verdict", help="accepted or rejected.")]
-OfScope = Annotated[
-    str | None,
-    typer.Option(
-        "--scope", help="Of this tenant; by default those without a tenant.", callback=tenant_name
-    ),
-]
-EveryScope = Annotated[
-    bool, typer.Option("--every-scope", help="Of all tenants, and those without one.")
-]
-Under = Annotated[
-    str,
-    typer.Option(
-        "--configuration",
-        help="Made under this configuration: its served number, or the beginning of its hash.",
-    ),
-]
 _LINES = 2
 """Lines of a text shown in a list."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueryFlags:
-    """The flags that select outputs; each is an option of the command line."""
+class SampleFlags:
+    """The options that select texts for a sample."""
 
-    batch: OfBatch = None
-    since: Since = ""
-    until: Until = ""
-    client: Client = ""
-    model: Model = ""
-    kind: Kind = ""
-    verdict: Judged = ""
-    scope: OfScope = None
-    every_scope: EveryScope = False
-    configuration: Under = ""
-    project: Project = HERE
+    since: Annotated[
+        str, Option(help="Only outputs stored at or after this time: 2026-11-01, or 24h, 7d ago.")
+    ] = ""
+    until: Annotated[str, Option(help="Only outputs stored before this time.")] = ""
+    client: Annotated[str, Option(help="Only texts for this client.")] = ""
+    model: Annotated[str, Option(help="Only texts by this model.")] = ""
+    verdict: Annotated[str, Option(help="Only texts with this verdict: accepted or rejected.")] = ""
+    scope: Annotated[
+        str | None,
+        Option(
+            help="Only outputs of this tenant; by default those without a tenant.",
+            callback=tenant_name,
+        ),
+    ] = None
+    configuration: Annotated[
+        str,
+        Option(
+            help="Only outputs of this configuration: its number, or the beginning of its hash."
+        ),
+    ] = ""
 
-    def query(self, kind: str = "") -> OutputQuery:
-        """The query of these flags; of this kind by default."""
-        if self.scope and self.every_scope:
+    def query(self, kind: str, batch: int | None = None, every_scope: bool = False) -> OutputQuery:
+        """The query of these options."""
+        if self.scope and every_scope:
             raise ConfigError("--every-scope covers more than one tenant", where="--scope")
         return OutputQuery(
-            self.batch,
-            _time(self.since),
-            _time(self.until),
+            batch,
+            moment(self.since) if self.since else "",
+            moment(self.until) if self.until else "",
             self.client,
             self.model,
-            _kind(self.kind or kind),
-            _verdict(self.verdict),
-            None if self.every_scope else self.scope or "",
+            _one_of(kind, "--kind", "text", "prompt") or None,
+            _one_of(self.verdict, "--verdict", "accepted", "rejected"),
+            None if every_scope else self.scope or "",
             self.configuration,
         )
 
 
+@dataclass(frozen=True, slots=True)
+class QueryFlags(SampleFlags):
+    """The options that select outputs."""
+
+    batch: Annotated[int | None, Option(help="Only outputs of the batch with this number.")] = None
+    kind: Annotated[str, Option(help="Only outputs of this kind: text or prompt.")] = ""
+    every_scope: Annotated[
+        bool, Option("--every-scope", help="Outputs of all tenants, and those without one.")
+    ] = False
+
+    def select(self, kind: str = "") -> OutputQuery:
+        """The query of these options; of this kind by default."""
+        return self.query(self.kind or kind, self.batch, self.every_scope)
+
+
 @group.command("list")
-@reported
-@with_flags
+@takes("project as_json")
 def outputs_list(
-    flags: QueryFlags,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Most to show, the newest.")] = 20,
-    as_json: Json = False,
-) -> int:
+    flags: Flags,
+    selection: QueryFlags,
+    limit: int = Option(20, min=1, help="Maximum number of outputs to show, the newest first."),
+) -> None:
     """List stored texts, or with --kind prompts, the newest batch first."""
-    query = flags.query("text")
-    with Workbench.open(flags.project) as bench:
-        found = list(bench.outputs.find(query, limit=limit, newest=True))
+    query, console = selection.select("text"), flags.console
+    with flags.open() as bench:
+        outputs = list(bench.outputs.find(query, limit=limit, newest=True))
         total = bench.outputs.count(query)
         hidden = _of_tenants(bench, query)
-    console = Console()
-    if as_json:
-        console.json({"total": total, "outputs": [asdict(output) for output in found]})
-        return 0
-    console.result("\n".join(line for o in found for line in _listed(o)) or "no outputs")
-    if total > len(found):
-        console.remark(f"{len(found)} of {total}; --limit shows more")
-    _say_hidden(console, hidden)
-    return 0
+    console.show(
+        lambda: {"total": total, "outputs": [asdict(output) for output in outputs]},
+        lambda: "\n".join(line for output in outputs for line in _listed(output)) or "no outputs",
+    )
+    if not flags.as_json:
+        if total > len(outputs):
+            console.remark(f"{len(outputs)} of {total}; --limit shows more")
+        _remark_hidden(console, hidden)
 
 
 @group.command("show")
-@reported
+@takes("project as_json")
 def outputs_show(
-    batch: Annotated[
-        str, typer.Argument(help="Number of a batch, or id of a text or prompt: 12, 12.3, 12.p1.")
-    ],
-    prompts: Annotated[
-        bool, typer.Option("--prompts", help="Print the prompts in full, too.")
-    ] = False,
-    project: Project = HERE,
-    as_json: Json = False,
+    flags: Flags,
+    batch: str = Argument(help="Number of a batch, or id of a text or prompt: 12, 12.3, 12.p1."),
+    prompts: bool = Option(False, "--prompts", help="Print the prompts in full, too."),
 ) -> None:
     """Show a batch: request, texts, marks, feedback, hits, prompts, cost; or one output of it."""
-    console = Console()
-    with Workbench.open(project) as bench:
-        if not batch.isdecimal():
-            output = bench.outputs.get(batch)
-            shown = [*_request_lines(bench.outputs.batch(output.batch)), "", *_output_lines(output)]
-            if as_json:
-                console.json(asdict(output))
-            else:
-                console.result("\n".join(shown).rstrip())
-            return
-        found = bench.outputs.batch(int(batch))
-    if as_json:
-        console.json(asdict(found))
-    else:
-        console.result("\n".join(_batch_lines(found, prompts)))
+    shown: Output | OutputBatch
+    with flags.open() as bench:
+        if batch.isdecimal():
+            shown = bench.outputs.batch(int(batch))
+            lines = _batch_lines(shown, prompts)
+        else:
+            shown = bench.outputs.get(batch)
+            lines = [*_request_lines(bench.outputs.batch(shown.batch)), "", *_output_lines(shown)]
+    flags.console.show(lambda: asdict(shown), lambda: "\n".join(lines).rstrip())
 
 
 @group.command("export")
-@reported
-@with_flags
+@takes("project quiet")
 def outputs_export(
-    flags: QueryFlags,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=".jsonl rows in ragas' names; .csv or .parquet one line per output; .chat.jsonl "
-            "accepted texts as chats to fine-tune a model on.",
-        ),
-    ],
-    quiet: Quiet = False,
-) -> int:
+    flags: Flags,
+    selection: QueryFlags,
+    output: Path = Option(
+        ...,
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=".jsonl rows in ragas' names; .csv or .parquet one line per output; .chat.jsonl "
+        "accepted texts as chats to fine-tune a model on.",
+    ),
+) -> None:
     """Export stored texts and prompts to a file."""
-    query, console = flags.query(), Console(quiet)
-    with Workbench.open(flags.project) as bench:
+    query, console = selection.select(), flags.console
+    with flags.open() as bench:
         console.make_folder_of(output)
         count = export_outputs(bench.outputs, query, output)
         hidden = _of_tenants(bench, query)
     console.remark(f"{count} written to {output}")
-    _say_hidden(console, hidden)
-    return 0
+    _remark_hidden(console, hidden)
 
 
 @group.command("feedback")
-@reported
+@takes("project as_json")
 def outputs_feedback(
-    output: Annotated[str, typer.Argument(metavar="ID", help="Id of a text: 12.3.")],
-    accept: Annotated[
-        bool, typer.Option("--accept", help="The text is good enough to use.")
-    ] = False,
-    reject: Annotated[
-        bool, typer.Option("--reject", help="The text is not good enough to use.")
-    ] = False,
-    score: Annotated[
-        float | None,
-        typer.Option("--score", help="A score from -1 to 100, on the scale of a measure."),
-    ] = None,
-    note: Annotated[str, typer.Option("--note", help="A sentence.")] = "",
-    by: Annotated[
-        str,
-        typer.Option("--by", help="Who gives the feedback; you by default.", show_default=False),
-    ] = "",
-    history: Annotated[
-        bool, typer.Option("--history", help="Show the feedback history instead.")
-    ] = False,
-    project: Project = HERE,
-    as_json: Json = False,
+    flags: Flags,
+    output: str = Argument(metavar="ID", help="Id of a text: 12.3."),
+    accept: bool = Option(False, "--accept", help="The text is good enough to use."),
+    reject: bool = Option(False, "--reject", help="The text is not good enough to use."),
+    score: float | None = Option(None, help="A score from -1 to 100, on the scale of a measure."),
+    note: str = Option("", help="A remark."),
+    by: str = Option("", help="Who gives the feedback; you by default.", show_default=False),
+    history: bool = Option(False, "--history", help="Show the feedback history instead."),
 ) -> None:
     """Give feedback on a text; the latest counts, the history is kept."""
     if accept and reject:
-        raise typer.BadParameter("use --accept or --reject, not both", param_hint="--reject")
-    said: FeedbackVerdict = "accepted" if accept else "rejected" if reject else ""
-    if history and (said or note or score is not None):
+        raise BadParameter("use --accept or --reject, not both", param_hint="--reject")
+    verdict: FeedbackVerdict = "accepted" if accept else "rejected" if reject else ""
+    if history and (verdict or note or score is not None):
         raise ConfigError(
             "--history cannot be combined with feedback", where="ragwright outputs feedback"
         )
-    with Workbench.open(project) as bench:
+    with flags.open() as bench:
         if not history:
             bench.outputs.respond(
-                output, by=by or current_user(), verdict=said, score=score, note=note
+                output, by=by or current_user(), verdict=verdict, score=score, note=note
             )
-        found = bench.outputs.feedback(output)
-    console = Console()
-    if as_json:
-        console.json({"feedback": [asdict(one) for one in found]})
-    elif not found:
-        console.result("no feedback yet")
-    else:
-        rows = [["at", "by", "verdict", "score", "note"]]
-        rows += [[f.at, f.by, f.verdict, _number(f.score), f.note] for f in found]
-        console.result(table(rows))
+        entries = bench.outputs.feedback(output)
+    rows = [["at", "by", "verdict", "score", "note"]]
+    rows += [[f.at, f.by, f.verdict, _number(f.score), f.note] for f in entries]
+    flags.console.show(
+        lambda: {"feedback": [asdict(entry) for entry in entries]},
+        lambda: table(rows) if entries else "no feedback yet",
+    )
 
 
 @group.command("evaluate")
-@reported
-@with_flags
+@takes(f"measures {MEASURING} with_rows")
 def outputs_evaluate(
-    flags: ScoringFlags,
-    measures: Annotated[
-        str, typer.Option("--measures", help="Separated by commas; by default those that suit.")
-    ] = "",
-    sample: Annotated[
-        int | None,
-        typer.Option("--sample", min=1, help="Size of the sample; all texts by default."),
-    ] = None,
-    since: Since = "",
-    until: Until = "",
-    client: Client = "",
-    model: Model = "",
-    verdict: Judged = "",
-    scope: OfScope = None,
-    configuration: Under = "",
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", help="File for the rows with people's feedback, for `calibrate`."),
-    ] = None,
+    flags: Flags,
+    selection: SampleFlags,
+    sample: int | None = Option(None, min=1, help="Size of the sample; all texts by default."),
+    labels: Path | None = Option(
+        None, help="File for the rows with people's feedback, for `calibrate`."
+    ),
 ) -> int:
     """Measure a random sample (--seed) of the stored texts as a new run."""
-    chosen = QueryFlags(None, since, until, client, model, "text", verdict, scope)
-    query = replace(chosen, configuration=configuration).query()
-    sampling, console = Sampling(query, sample, flags.seed), flags.console
-    with Workbench.open(flags.project, flags.session()) as bench:
+    sampling, console = Sampling(selection.query("text"), sample, flags.seed), flags.console
+    with flags.open() as bench:
         if flags.dry_run:
-            show_forecast(console, bench.forecast_outputs(measures, sampling), flags.as_json)
+            show_forecast(console, bench.forecast_outputs(flags.measures, sampling))
             return 0
-        how = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
-        each = FewRows().each(flags)
+        options = Evaluating(resume=flags.resume, seed=flags.seed, name=flags.name)
         with show_progress(console, bench):
-            evaluation, summary, sampled = bench.evaluate_outputs(
-                measures, sampling, how, told=partial(say_price, console), each=each
+            evaluation, run, sampled = bench.evaluate_outputs(
+                flags.measures,
+                sampling,
+                options,
+                told=partial(say_price, console),
+                each=FewRows().each(flags),
             )
     if labels is not None:
         judged = [row for row in sampled.rows if row.metadata.keys() & _LABELS]
@@ -277,13 +228,10 @@ def outputs_evaluate(
         write_rows(judged, labels)
         console.remark(
             f"{counted(len(judged), 'row')} with feedback written to {labels}: ragwright calibrate "
-            f"{summary.run} --labels {labels} --column accepted (or feedback_score)"
+            f"{run.run} --labels {labels} --column accepted (or feedback_score)"
         )
-    if summary.reason is not None:
-        fail(summary.reason)
-        console.remark("run it again with --resume to go on")
-    show_evaluation(flags, evaluation, summary.run)
-    return 0 if summary.complete and trusted(evaluation) else EXIT_UNTRUSTED
+    show_evaluation(flags, evaluation, run.run)
+    return console.ended(run, trusted(evaluation))
 
 
 _LABELS = {"accepted", "feedback_score"}
@@ -299,38 +247,20 @@ def _of_tenants(bench: Workbench, query: OutputQuery) -> bool:
     return bench.outputs.count(replace(query, scope=None)) > bench.outputs.count(query)
 
 
-def _say_hidden(console: Console, hidden: bool) -> None:
+def _remark_hidden(console: Console, hidden: bool) -> None:
     if hidden:
         console.remark("outputs of tenants are left out: --scope TENANT, or --every-scope")
 
 
-def _time(text: str) -> str:
-    return moment(text) if text else ""
+def _one_of(text: str, flag: str, *choices: str) -> Any:
+    """Return a word that is empty or one of the choices."""
+    if text and text not in choices:
+        hint = " or ".join(choices)
+        raise ConfigError(f"unknown {flag[2:]} {text!r}", where=flag, hint=hint)
+    return text
 
 
-def _kind(text: str) -> OutputKind | None:
-    if text == "text":
-        return "text"
-    if text == "prompt":
-        return "prompt"
-    if text:
-        raise ConfigError(f"unknown kind {text!r}", where="--kind", hint="text or prompt")
-    return None
-
-
-def _verdict(text: str) -> FeedbackVerdict:
-    if text == "accepted":
-        return "accepted"
-    if text == "rejected":
-        return "rejected"
-    if text:
-        raise ConfigError(
-            f"unknown verdict {text!r}", where="--verdict", hint="accepted or rejected"
-        )
-    return ""
-
-
-def _said(output: Output) -> str:
+def _feedback_text(output: Output) -> str:
     return " ".join(part for part in (output.verdict, _number(output.score)) if part)
 
 
@@ -341,7 +271,8 @@ def _number(value: float | None) -> str:
 def _listed(output: Output) -> list[str]:
     """An output in a list: id, marks, and the beginning of its text."""
     model = output.source.rpartition("#")[2].rpartition("/")[2]
-    facts = (output.id, output.at[:16].replace("T", " "), model, output.client, _said(output))
+    stored = output.at[:16].replace("T", " ")
+    facts = (output.id, stored, model, output.client, _feedback_text(output))
     lines = textwrap.wrap("  ".join(filter(None, facts)), width(), subsequent_indent="    ")
     below = textwrap.TextWrapper(width(), initial_indent="    ", subsequent_indent="    ")
     if output.marks:
@@ -350,42 +281,36 @@ def _listed(output: Output) -> list[str]:
     return lines + below.wrap(visible(" ".join(output.text.split())))
 
 
-def _batch_lines(found: OutputBatch, prompts: bool) -> list[str]:
+def _batch_lines(batch: OutputBatch, prompts: bool) -> list[str]:
     """A batch as text."""
-    lines = [f"batch {found.batch}, {found.at}", *_request_lines(found)]
-    lines += ["", *_text_lines(found.outputs, prompts)]
+    lines = [f"batch {batch.batch}, {batch.at}", *_request_lines(batch), ""]
+    for output in batch.outputs:
+        if output.kind == "text" or prompts:
+            lines += _output_lines(output)
     rows = [["rank", "score", "level", "met", "document"]]
     rows += [
         [str(h.rank), f"{h.score:.4f}", _number(h.weight), ", ".join(h.met), h.document_id]
-        for h in found.hits
+        for h in batch.hits
     ]
-    return [*lines, table(rows, right=(0, 1, 2))] if found.hits else lines
+    return [*lines, table(rows, right=(0, 1, 2))] if batch.hits else lines
 
 
-def _request_lines(found: OutputBatch) -> list[str]:
-    said = [f"  {key}: {_value(value)}" for key, value in found.request.items() if value]
-    served = "not served" if found.served is None else f"served as {found.served}"
-    cost = "cost unknown" if found.usage.cost is None else f"cost {found.usage.cost:.6f}"
-    tokens = f"{found.usage.prompt_tokens} + {found.usage.completion_tokens} tokens"
-    said.append(f"  configuration: {found.configuration[:12] or 'unknown'} ({served})")
-    said += [f"  scope: {found.scope}"] if found.scope else []
-    said.append(f"  {counted(found.usage.calls, 'call')}, {tokens}, {cost}")
-    return [*said, *(f"  note: {note}" for note in found.details.get("notes", ()))]
-
-
-def _text_lines(outputs: Sequence[Output], prompts: bool) -> list[str]:
-    lines = []
-    for output in outputs:
-        if output.kind == "text" or prompts:
-            lines += _output_lines(output)
-    return lines
+def _request_lines(batch: OutputBatch) -> list[str]:
+    lines = [f"  {key}: {_value(value)}" for key, value in batch.request.items() if value]
+    served = "not served" if batch.served is None else f"served as {batch.served}"
+    cost = "cost unknown" if batch.usage.cost is None else f"cost {batch.usage.cost:.6f}"
+    tokens = f"{batch.usage.prompt_tokens} + {batch.usage.completion_tokens} tokens"
+    lines.append(f"  configuration: {batch.configuration[:12] or 'unknown'} ({served})")
+    lines += [f"  scope: {batch.scope}"] if batch.scope else []
+    lines.append(f"  {counted(batch.usage.calls, 'call')}, {tokens}, {cost}")
+    return [*lines, *(f"  note: {note}" for note in batch.details.get("notes", ()))]
 
 
 def _output_lines(output: Output) -> list[str]:
     """An output as text: a text as it is, a prompt by its turns, then an empty line."""
     marks = f" [{', '.join(output.marks)}]" if output.marks else ""
-    said = _said(output)
-    head = f"{output.id} {output.source}{marks}{f' ({said})' if said else ''}"
+    feedback = _feedback_text(output)
+    head = f"{output.id} {output.source}{marks}{f' ({feedback})' if feedback else ''}"
     if output.kind == "prompt" and output.details.get("format") == "chat":
         turns = turns_of(output)
         return [head, *turn_lines((turn["role"], turn["content"]) for turn in turns), ""]

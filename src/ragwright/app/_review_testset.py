@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from ..core import ConfigError, Row, counted, current_user
-from ..testsets import (
-    TestsetReview,
-    review_status,
-    write_review_sheet,
-)
+from ..testsets import TestsetReview, review_status, write_review_sheet
 from ._console import EXIT_ERROR, Console, visible, write
 
 _KEYS = "[a]ccept  [e]dit  [r]eject  [s]kip  [u]ndo  [q]uit"
 
-Ask: TypeAlias = Callable[[str], str]
-"""Prompts the user and returns the line; EOFError at the end of input."""
-
 
 def only_testset(names: Sequence[str]) -> Path:
-    """The testset file to review.
+    """Return the testset file to review.
 
     Raises:
         ConfigError: It is something else: runs are reviewed by measures.
@@ -44,23 +36,20 @@ def review_testset(
     sheet: Path | None = None,
     filled: Path | None = None,
     by: str = "",
-    ask: Ask | None = None,
 ) -> int:
     """Review a testset.
 
     Args:
         console: Output of the command.
         path: The testset.
-        sheet: Write a sheet there instead of asking.
-        filled: Read a filled-in sheet instead of asking.
+        sheet: Write a sheet there instead of asking on the terminal.
+        filled: Read a filled-in sheet instead of asking on the terminal.
         by: Reviewer; the user of this machine by default.
-        ask: Prompts the user; standard input by default.
 
     Returns:
         The exit code: 1 if lines of a sheet could not be applied.
     """
-    who = by or current_user()
-    review = TestsetReview(path, who)
+    review = TestsetReview(path, by or current_user())
     if sheet is not None:
         write_review_sheet(review.rows, sheet)
         console.result(f"{counted(len(review.rows), 'row')} on {sheet}")
@@ -72,12 +61,12 @@ def review_testset(
         lines += [f"not applied: {conflict}" for conflict in outcome.conflicts]
         console.result("\n".join(lines))
         return EXIT_ERROR if outcome.conflicts else 0
-    _one_by_one(review, ask or _asked)
+    _one_by_one(review)
     console.result(_counts(review.counts()))
     return 0
 
 
-def _one_by_one(review: TestsetReview, ask: Ask) -> None:
+def _one_by_one(review: TestsetReview) -> None:
     """Ask about every open row until none is left, or the user quits."""
     skipped: set[str] = set()
     again: Row | None = None
@@ -89,30 +78,30 @@ def _one_by_one(review: TestsetReview, ask: Ask) -> None:
             if row is None:
                 return
             total = len(review.rows)
-            _say(_shown(row, total - len(review.open) + 1, total))
-            key = ask(f"{_KEYS} > ").strip().casefold()[:1]
+            _print(_shown(row, total - len(review.open) + 1, total))
+            key = _read_line(f"{_KEYS} > ").strip().casefold()[:1]
             if key == "q":
                 return
             if key == "u":
                 again = _undone(review, skipped) or row
             elif key == "s":
                 skipped.add(row.id)
-            elif not _decided(review, row, key, ask):
-                _say("a, e, r, s, u or q")
+            elif not _decided(review, row, key):
+                _print("a, e, r, s, u or q")
                 again = row
     except EOFError:
         return
 
 
-def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
+def _decided(review: TestsetReview, row: Row, key: str) -> bool:
     if key == "a":
         review.decide(row, "accepted")
     elif key == "r":
         review.decide(row, "rejected")
     elif key == "e":
-        _say("press Enter to keep the text as it is")
-        question = ask("question > ")
-        review.decide(row, "accepted", question=question, answer=ask("answer   > "))
+        _print("press Enter to keep the text as it is")
+        question, answer = _read_line("question > "), _read_line("answer   > ")
+        review.decide(row, "accepted", question=question, answer=answer)
     else:
         return False
     return True
@@ -121,19 +110,19 @@ def _decided(review: TestsetReview, row: Row, key: str, ask: Ask) -> bool:
 def _undone(review: TestsetReview, skipped: set[str]) -> Row | None:
     row = review.undo()
     if row is None:
-        _say("nothing to undo: you have not decided on a question in this session")
+        _print("nothing to undo: you have not decided on a question in this session")
         return None
     skipped.discard(row.id)
     return row
 
 
 def _shown(row: Row, number: int, total: int) -> str:
-    told = [
+    facts = [
         str(row.metadata[name]) for name in ("kind", "level", "split") if row.metadata.get(name)
     ]
     if "leak" in row.metadata:
-        told.append(f"leak {row.metadata['leak']}")
-    lines = [f"\n{number}/{total}  {row.id}  {', '.join(told)}", f"question: {row.user_input}"]
+        facts.append(f"leak {row.metadata['leak']}")
+    lines = [f"\n{number}/{total}  {row.id}  {', '.join(facts)}", f"question: {row.user_input}"]
     if row.reference:
         persona = f" for {row.persona_name}" if row.persona_name else ""
         lines.append(f"answer{persona}: {row.reference}")
@@ -151,11 +140,12 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     write(sys.stderr, visible(text) + "\n")
 
 
-def _asked(prompt: str) -> str:
+def _read_line(prompt: str) -> str:
+    """Prompt the user and return the line; EOFError at the end of input."""
     write(sys.stderr, visible(prompt))
     line = sys.stdin.readline()
     if not line:

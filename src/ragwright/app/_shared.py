@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ..workbench import Workbench
-from ._console import Console, reported
-from ._options import HERE, Json, Project
+from ._flags import Flags, takes
 
 group = typer.Typer(
     help="The PostgreSQL database that machines share: fill it, migrate it.", no_args_is_help=True
@@ -14,26 +12,24 @@ group = typer.Typer(
 
 
 @group.command("move")
-@reported
-def shared_move(project: Project = HERE, as_json: Json = False) -> None:
+@takes("project as_json")
+def shared_move(flags: Flags) -> None:
     """Copy replies, runs and outputs of the project folder into the shared database."""
-    console = Console()
-    with Workbench.open(project) as bench:
+    with flags.open() as bench:
         moved = bench.move_to_shared()
-    if as_json:
-        console.json(dict(moved))
-    else:
-        console.result(", ".join(f"{name}: {count} new" for name, count in moved.items()))
+    flags.console.show(
+        lambda: dict(moved),
+        lambda: ", ".join(f"{name}: {count} new" for name, count in moved.items()),
+    )
 
 
 @group.command("migrate")
-@reported
-def shared_migrate(project: Project = HERE, as_json: Json = False) -> None:
+@takes("project as_json")
+def shared_migrate(flags: Flags) -> None:
     """Migrate tables that an older ragwright made; back the database up first."""
-    console = Console()
-    with Workbench.open(project) as bench:
+    with flags.open() as bench:
         versions = bench.migrate_shared()
-    if as_json:
-        console.json(dict(versions))
-    else:
-        console.result(", ".join(f"{name}: version {n}" for name, n in versions.items()))
+    flags.console.show(
+        lambda: dict(versions),
+        lambda: ", ".join(f"{name}: version {n}" for name, n in versions.items()),
+    )

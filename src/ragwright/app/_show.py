@@ -7,7 +7,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .. import answer as answers, flow, models
@@ -33,21 +33,21 @@ def turn_lines(turns: Iterable[tuple[str, str]]) -> list[str]:
     return [f"{role}:\n{textwrap.indent(text, '  ')}" for role, text in turns]
 
 
-def place(found: Hit | Citation) -> str:
-    """Its place: source, page, characters, and that OCR read it."""
-    paged = f", page {found.page}" if found.page is not None else ""
-    sure = found.ocr if isinstance(found, Citation) else found.ocr_at(found.page)
-    read = "" if sure is None else f" (OCR, confidence {sure:.2f})"
-    return f"{found.source}{paged}, characters {found.start}-{found.end}{read}"
+def place(hit: Hit | Citation) -> str:
+    """The place of a passage: source, page, characters, and the confidence of OCR."""
+    page = f", page {hit.page}" if hit.page is not None else ""
+    confidence = hit.ocr if isinstance(hit, Citation) else hit.ocr_at(hit.page)
+    ocr = "" if confidence is None else f" (OCR, confidence {confidence:.2f})"
+    return f"{hit.source}{page}, characters {hit.start}-{hit.end}{ocr}"
 
 
-def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
+def hits_text(retrieved: Retrieved, why: Explanation | None = None) -> str:
     """Hits as text: rank, score per channel, place, the beginning of the text.
 
     With an explanation also the terms, and per hit its matches and relaxation level.
     """
-    blocks = [] if why is None else [_search_text(found, why)]
-    for hit in found.hits:
+    blocks = [] if why is None else [_search_text(retrieved, why)]
+    for hit in retrieved.hits:
         channels = "  ".join(
             f"{name} #{c.rank} {c.score:.3f}" for name, c in sorted(hit.channels.items())
         )
@@ -55,18 +55,18 @@ def hits_text(found: Retrieved, why: Explanation | None = None) -> str:
         lines = [head, f"   {place(hit)}"]
         if why is not None:
             lines += [f"   {line}" for line in _hit_lines(hit, why)]
-        body = excerpt(hit.text, found.query)
+        body = excerpt(hit.text, retrieved.query)
         lines.append(textwrap.fill(body, width(), initial_indent="   ", subsequent_indent="   "))
         blocks.append("\n".join(lines))
-    if not found.hits:
+    if not retrieved.hits:
         blocks.append("no hits")
-    blocks += [f"note: {note}" for note in found.notes]
+    blocks += [f"note: {note}" for note in retrieved.notes]
     return "\n\n".join(blocks)
 
 
-def _search_text(found: Retrieved, why: Explanation) -> str:
+def _search_text(retrieved: Retrieved, why: Explanation) -> str:
     """The terms of the search, and the weight of each channel."""
-    lines = [f"query: {found.query}"]
+    lines = [f"query: {retrieved.query}"]
     if why.terms:
         rows = [["token", "chunks", "idf"]]
         rows += [[term.token, str(term.chunks), f"{term.idf:.3f}"] for term in why.terms]
@@ -94,12 +94,12 @@ def _hit_lines(hit: Hit, why: Explanation) -> list[str]:
         lines.append(f"the model sees: {' | '.join(why.seen[hit.chunk_id][:24])} …")
     if hit.chunk_id in why.ranked:
         added = [(share, value, name) for name, (value, share) in why.ranked[hit.chunk_id].items()]
-        added.sort(key=lambda one: -abs(one[0]))
+        added.sort(key=lambda feature: -abs(feature[0]))
         shown = [f"{name} {value:g} {share:+.2f}" for share, value, name in added[:6] if share]
         lines.append(f"ranker: {', '.join(shown) or 'no feature counts'}")
     for score, sentence in why.nearest.get(hit.chunk_id, ()):
-        said = textwrap.shorten(sentence, 120, placeholder=" …")
-        lines.append(f"near the query: {score:.3f} {said}")
+        short = textwrap.shorten(sentence, 120, placeholder=" …")
+        lines.append(f"near the query: {score:.3f} {short}")
     if hit.rung is not None:
         met = ", ".join(map(str, hit.rung.met)) or "none"
         missed = ", ".join(map(str, hit.rung.missed)) or "none"
@@ -121,9 +121,8 @@ def excerpt(text: str, query: str, width: int = 320) -> str:
 
 def answer_text(answer: Answer, streamed: bool = False) -> str:
     """An answer as text: text, sources, how it was made."""
-    how = _made_by(answer)
-    head = f"[{answer.persona}]  ({how})" if answer.persona else f"({how})"
-    lines = [head]
+    origin = _origin(answer)
+    lines = [f"[{answer.persona}]  ({origin})" if answer.persona else f"({origin})"]
     marks = answers.marks_of_answer(answer)
     if not streamed:
         lines.append(_wrapped(marks.text))
@@ -133,17 +132,16 @@ def answer_text(answer: Answer, streamed: bool = False) -> str:
     if answer.closest:
         lines.append("closest passages:")
     for near in answer.closest:
-        cited = near.citation
         text = textwrap.shorten(" ".join(near.text.split()), 320, placeholder=" …")
         lines.append(textwrap.fill(text, width(), initial_indent="  - ", subsequent_indent="    "))
-        lines.append(f"    {place(cited)}")
+        lines.append(f"    {place(near.citation)}")
     # the first line already says how a quoted answer was made
     lines += [f"note: {note}" for note in answer.notes if not note.startswith("quoted offline")]
     return "\n".join(lines)
 
 
 def _wrapped(text: str) -> str:
-    """A text in lines that fit the terminal; lines of code stay as they are."""
+    """Wrap a text to the terminal; lines of code are not changed."""
     lines, fenced = [], False
     for line in text.splitlines():
         fence = line.startswith(("```", "~~~"))
@@ -152,21 +150,21 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _made_by(answer: Answer) -> str:
-    """How the text of an answer was made, and the route if it is not the index."""
+def _origin(answer: Answer) -> str:
+    """Who wrote the text of an answer, and the route if it is not the index."""
     if answer.model == "counted":
-        how = "counted in the index, no model wrote it"
+        origin = "counted in the index, no model wrote it"
     elif answer.model == "structure":
-        how = "listed from the structure of the documents, no model wrote it"
+        origin = "listed from the structure of the documents, no model wrote it"
     elif answer.route == "index" and not (answer.hits or answer.cached or answer.usage.calls):
-        how = "nothing was found, no model was asked"
+        origin = "nothing was found, no model was asked"
     elif answer.model != models.ExtractiveReranker.name:
-        how = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
+        origin = f"written by {answer.model}{', from the stored reply' if answer.cached else ''}"
     elif answer.route == "none":
-        how = "nothing was looked up"
+        origin = "nothing was looked up"
     else:
-        how = "sentences quoted offline, no model wrote them"
-    return how if answer.route == "index" else f"{how}; {answer.route}: {answer.route_reason}"
+        origin = "sentences quoted offline, no model wrote them"
+    return origin if answer.route == "index" else f"{origin}; {answer.route}: {answer.route_reason}"
 
 
 def trace_text(trace: Sequence[TraceEntry]) -> str:
@@ -226,14 +224,10 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
     """The trace as data; vectors and bodies are left out."""
     shown = []
     for entry in trace:
-        fields = {
-            name: getattr(entry.request, name)
-            for name in entry.request.__dataclass_fields__
-            if name not in ("vector", "timeout")
-        }
+        fields = asdict(entry.request)
         item: dict[str, Any] = {
             "kind": type(entry.request).__name__,
-            "request": {name: _plain(value) for name, value in fields.items()},
+            "request": {k: v for k, v in fields.items() if k not in ("vector", "timeout")},
             "seconds": round(entry.seconds, 6),
             "cached": entry.cached,
             "error": str(entry.error) if entry.error is not None else None,
@@ -244,13 +238,6 @@ def trace_json(trace: Sequence[TraceEntry]) -> list[dict[str, Any]]:
             item["candidates"] = list(entry.reply.candidates)
         shown.append(item)
     return shown
-
-
-def _plain(value: Any) -> Any:
-    """A field of a request as JSON: records, such as messages and filters, as objects."""
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def ingest_text(report: IngestReport, seconds: float) -> str:
@@ -272,12 +259,9 @@ def ingest_text(report: IngestReport, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def show_forecast(console: Console, forecast: Forecast, as_json: bool) -> None:
-    """A dry run, as text or as JSON."""
-    if as_json:
-        console.json(asdict(forecast))
-    else:
-        console.result(forecast_text(forecast))
+def show_forecast(console: Console, forecast: Forecast) -> None:
+    """Print a dry run, as text or as JSON."""
+    console.show(lambda: asdict(forecast), lambda: forecast_text(forecast))
 
 
 def ingest_forecast_json(forecast: IngestForecast) -> dict[str, Any]:
@@ -309,7 +293,7 @@ def ingest_forecast_text(forecast: IngestForecast) -> str:
 def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
     """Progress of an ingest: by the chunks to embed, else by bytes of local files or documents.
 
-    The total of the chunks is known once all sources are read; until then it is what was found.
+    The total of the chunks is known once all sources are read; until then it is the count so far.
     """
     seconds = max(1e-9, progress.seconds)
     counts = f"{counted(progress.read, 'document')} read, "
@@ -343,18 +327,22 @@ def ingest_step(progress: IngestProgress, runner: Progress) -> Step:
 
 
 def _tail(name: str, most: int = 36) -> str:
-    """The end of a path, which identifies it better than its beginning."""
+    """The end of a path, which identifies the file better than the beginning."""
     if not name:
         return ""
     return f"{name if len(name) <= most else '…' + name[-most:]}, "
 
 
 def show_progress(
-    console: Console, bench: Workbench, counted: Callable[[], Counted] | None = None
+    console: Console,
+    bench: Workbench,
+    counted: Callable[[], Counted] | None = None,
+    line: Callable[[], str | Step] | None = None,
 ) -> AbstractContextManager[None]:
     """Show the progress of a project's runner while a block runs, with its warnings.
 
-    ``counted`` returns the finished amount, the total and the unit, if not the run's rows.
+    ``counted`` returns the finished amount, the total and the unit, if not the run's rows;
+    ``line`` the whole line, if it is another one.
     """
     started = time.monotonic()
 
@@ -363,7 +351,7 @@ def show_progress(
             return runner_step(bench.progress)
         return _counted_step(bench.progress, *counted(), time.monotonic() - started)
 
-    return console.progress(step, lambda: bench.progress.warnings, lambda: bench.progress)
+    return console.progress(line or step, lambda: bench.progress.warnings, lambda: bench.progress)
 
 
 def _counted_step(progress: Progress, done: int, total: int, unit: str, seconds: float) -> Step:
@@ -398,7 +386,7 @@ def runner_step(progress: Progress) -> Step:
 
 
 def _wait_text(progress: Progress) -> str:
-    """The present wait, shown first, since the end of a line may be cut."""
+    """The current wait, shown first, since the end of a line may be cut."""
     wait = progress.waiting
     if wait is None:
         return ""
@@ -431,7 +419,7 @@ def forecast_text(forecast: Forecast) -> str:
 
 
 def price_line(forecast: Forecast) -> str:
-    """Calls and cost of the work in one line, shown before it begins."""
+    """The expected calls and cost in one line, shown before the work begins."""
     named = ", ".join(forecast.models) or "no model"
     if forecast.cost is None:
         cost = "no price is known (`models:`)"
@@ -461,13 +449,11 @@ def _range(value: Range, digits: int = 0) -> str:
     return f"{value.low:.{digits}f} .. {value.expected:.{digits}f} .. {value.high:.{digits}f}"
 
 
-def show_sweep_forecast(console: Console, forecast: SweepForecast, as_json: bool) -> None:
-    """Calls and cost of a sweep."""
-    if as_json:
-        console.json(asdict(forecast))
-        return
+def show_sweep_forecast(console: Console, forecast: SweepForecast) -> None:
+    """Print the calls and the cost of a sweep, as text or as JSON."""
     head = f"trials: {forecast.trials} on {counted(forecast.rows, 'row')}"
     if forecast.invalid:
         head += f"; {forecast.invalid} combinations of values are invalid"
     notes = [f"note: {note}" for note in forecast.notes]
-    console.result("\n".join([head, forecast_text(forecast.forecast), *notes]))
+    text = "\n".join([head, forecast_text(forecast.forecast), *notes])
+    console.show(lambda: asdict(forecast), lambda: text)

@@ -20,7 +20,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def check_text(report: CheckReport) -> str:
     """A check as text."""
-    blocks = [_head(report), *_told(report)]
+    blocks = [_head(report), *_faults(report)]
     if report.rows:
         blocks += [
             *_patterns(report),
@@ -38,23 +38,22 @@ def _escaped(control: re.Match[str]) -> str:
 
 def _head(report: CheckReport) -> str:
     count = len(report.faults)
-    verdict = "no faults" if not count else f"{count} fault{'s' if count > 1 else ''}"
+    verdict = counted(count, "fault") if count else "no faults"
     if report.notes:
-        verdict += f", {len(report.notes)} note{'s' if len(report.notes) > 1 else ''}"
+        verdict += f", {counted(len(report.notes), 'note')}"
     if not report.source:
         return verdict
     if not report.scanned:
         return f"{verdict}; {report.source} gave no rows"
     if report.stopped:
         return f"{verdict}; reading {report.source} stopped at the first rows: a column is missing"
-    several = counted(report.scanned, "row")
-    read = several + ("" if report.whole else ", there are more")
+    read = counted(report.scanned, "row") + ("" if report.whole else ", there are more")
     usable = "" if report.usable == report.scanned else f", {report.usable:,} of them usable"
     tried = "all" if report.rows == report.usable else f"a sample of {report.rows:,}"
     return f"{verdict}; read {report.source}: {read}{usable}; tried on {tried}"
 
 
-def _told(report: CheckReport) -> Iterator[str]:
+def _faults(report: CheckReport) -> Iterator[str]:
     kinds = [("fault", fault) for fault in report.faults] + [("note", n) for n in report.notes]
     for kind, fault in kinds:
         lines = [f"{kind}: {fault.what}"]
@@ -70,43 +69,41 @@ def _patterns(report: CheckReport) -> Iterator[str]:
         shown = [pattern for pattern in report.patterns if pattern.use == use]
         if not shown:
             continue
-        head = [title, "pattern", "rows", "share", "remark"]
         body = [
             [
-                one.name,
-                _cut(one.pattern.replace("\n", "\\n"), _PATTERN),
-                f"{one.rows:,}",
-                _share(one.rows, report.rows),
-                _remark(one),
+                pattern.name,
+                _cut(pattern.pattern.replace("\n", "\\n"), _PATTERN),
+                f"{pattern.rows:,}",
+                _share(pattern.rows, report.rows),
+                _remark(pattern),
             ]
-            for one in shown
+            for pattern in shown
         ]
-        yield table([head, *body], right=(2, 3))
+        yield table([[title, "pattern", "rows", "share", "remark"], *body], right=(2, 3))
 
 
 def _remark(pattern: PatternFacts) -> str:
-    said = []
+    remarks = []
     if not pattern.rows:
-        said.append(f"never matches ({pattern.where})" if pattern.where else "changes nothing")
+        remarks.append(f"never matches ({pattern.where})" if pattern.where else "changes nothing")
     if pattern.python:
-        said.append(f"in Python: {pattern.python}")
-    return "; ".join(said)
+        remarks.append(f"in Python: {pattern.python}")
+    return "; ".join(remarks)
 
 
 def _rules(report: CheckReport) -> Iterator[str]:
     if not report.rules:
         return
-    head = ["rule", "sets / name", "rows", "remark"]
     body = [
         [
-            one.kind,
-            one.name,
-            f"{one.rows:,}",
-            "" if one.rows else f"never {_acts(one.kind)} ({one.where})",
+            rule.kind,
+            rule.name,
+            f"{rule.rows:,}",
+            "" if rule.rows else f"never {_acts(rule.kind)} ({rule.where})",
         ]
-        for one in report.rules
+        for rule in report.rules
     ]
-    yield table([head, *body], right=(2,))
+    yield table([["rule", "sets / name", "rows", "remark"], *body], right=(2,))
 
 
 def _acts(kind: str) -> str:
@@ -130,24 +127,24 @@ def _records(report: CheckReport) -> Iterator[str]:
     others = {name: count for name, count in report.fields.items() if name != "length"}
     lines.append(f"with a value: {_shares(others, gold)}")
     if report.unknown_clients:
-        told = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
-        lines.append(f"clients that rollups.yaml does not list: {told}")
+        names = ", ".join(f"{name} ({count:,})" for name, count in report.unknown_clients)
+        lines.append(f"clients that rollups.yaml does not list: {names}")
     if report.unused_fields:
         lines.append(f"not used by the text format: {', '.join(report.unused_fields)}")
     if report.empty_variables:
-        told = ", ".join(report.empty_variables)
-        lines.append(f"variables of the text format that no record has: {told}")
+        names = ", ".join(report.empty_variables)
+        lines.append(f"variables of the text format that no record has: {names}")
     wrap = {"width": width(), "subsequent_indent": "  "}
     yield "\n".join(textwrap.fill(line, **wrap) for line in lines)  # type: ignore[arg-type]
 
 
 def _examples(report: CheckReport) -> Iterator[str]:
-    for one in report.examples:
-        tags = ", ".join(one.tags) or "none"
+    for example in report.examples:
+        tags = ", ".join(example.tags) or "none"
         lines = [
-            f"row {_cut(one.key, 40)}, changed by {', '.join(one.steps)}",
-            _indented("before", repr(one.before)),
-            _indented("after ", repr(one.after)),
+            f"row {_cut(example.key, 40)}, changed by {', '.join(example.steps)}",
+            _indented("before", repr(example.before)),
+            _indented("after ", repr(example.after)),
             f"  tags    {tags}",
         ]
         yield "\n".join(lines)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from typer import Option
 
 from ..core import ConfigError, counted
 from ..flow import RunSummary
@@ -20,10 +20,7 @@ from ..testsets import (
     write_chat,
     write_rows,
 )
-from ..workbench import Workbench
-from ._console import EXIT_UNTRUSTED, Console, fail, reported
-from ._flags import WorkFlags, with_flags
-from ._options import names_of
+from ._flags import WORK, Flags, names_of, takes
 from ._show import show_forecast, show_progress
 
 _CHAT = ".chat.jsonl"
@@ -33,155 +30,143 @@ _MOST_SHARES = 12
 
 
 @dataclass(frozen=True, slots=True)
-class SynthFlags(WorkFlags):
-    """The flags of `synth`, each an option of the command line."""
+class SynthFlags:
+    """The options of `synth` alone."""
 
-    kinds: Annotated[
-        str,
-        typer.Option(
-            help="model, template, cloze, heading, separated by commas; without a model: template."
-        ),
-    ] = ""
-    weak: Annotated[
-        bool,
-        typer.Option(
-            "--weak", help="Without a model: fill up with sentences with a gap and with headings."
-        ),
-    ] = False
-    per_chunk: Annotated[
-        int, typer.Option(min=1, help="Most questions that a model writes per chunk.")
-    ] = 3
-    levels: Annotated[str, typer.Option(help="fact,extraction,style,idea; all by default.")] = ""
-    personas: Annotated[str, typer.Option(help="Personas with separate gold answers.")] = ""
-    model: Annotated[str, typer.Option(help="Chat model that writes; answer.model by default.")] = (
-        ""
+    output: Path = Option(
+        Path("testsets/synth.jsonl"),
+        "-o",
+        "--output",
+        help="The testset to write (JSONL); NAME.chat.jsonl: chat turns for fine-tuning.",
     )
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False
+    questions: int = Option(50, "-n", "--questions", min=1, help="Number of questions.")
+    source: Path | None = Option(
+        None, "--from", help="Take the rows of this file: locate their gold, label and split them."
+    )
+    kinds: str = Option(
+        "",
+        help="Comma-separated kinds: model, template, cloze, heading; without a model: template.",
+    )
+    weak: bool = Option(
+        False,
+        "--weak",
+        help="Without a model: fill up with sentences with a gap and with headings.",
+    )
+    per_chunk: int = Option(
+        3, min=1, help="Maximum number of questions that a model writes per chunk."
+    )
+    levels: str = Option(
+        "", help="Comma-separated levels: fact,extraction,style,idea; all by default."
+    )
+    personas: str = Option(
+        "", help="Personas that get their own gold answers, separated by commas."
+    )
+    model: str = Option("", help="Chat model that writes the questions; by default answer.model.")
+    force: bool = Option(False, "--force", help="Overwrite the output.")
 
-    def may_replace(self, output: Path) -> bool:
+    def may_replace(self, flags: Flags) -> bool:
         """True if an existing testset may be overwritten: never one under review."""
-        if self.force or self.dry_run:
+        if self.force or flags.dry_run:
             return True
-        resumed = self.resume and not output.name.endswith(_CHAT)
-        return resumed and not any(map(review_status, read_rows(output)))
+        resumed = flags.resume and not self.output.name.endswith(_CHAT)
+        return resumed and not any(map(review_status, read_rows(self.output)))
 
-    def how(self, questions: int) -> Synthesizing:
+    def options(self, flags: Flags) -> Synthesizing:
         """Settings for making the testset."""
         return Synthesizing(
-            questions=questions,
+            questions=self.questions,
             kinds=names_of(self.kinds),
             model=self.model,
             levels=names_of(self.levels),
             personas=names_of(self.personas),
             per_chunk=self.per_chunk,
             weak=self.weak,
-            seed=self.seed,
-            resume=self.resume,
+            seed=flags.seed,
+            resume=flags.resume,
         )
 
 
-@reported
-@with_flags
-def command(
-    flags: SynthFlags,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            help="The testset to write (JSONL); NAME.chat.jsonl: chat turns for fine-tuning.",
-        ),
-    ] = Path("testsets/synth.jsonl"),
-    questions: Annotated[int, typer.Option("-n", "--questions", min=1, help="How many.")] = 50,
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", help="Take the rows of this file: locate gold, label, split."),
-    ] = None,
-) -> int:
+@takes(WORK)
+def command(flags: Flags, own: SynthFlags) -> int:
     """Make a testset from the indexed documents: with a model, offline, or from given rows."""
-    console = Console(flags.quiet)
-    if output.exists() and not flags.may_replace(output):
+    console, output = flags.console, own.output
+    if output.exists() and not own.may_replace(flags):
         raise ConfigError(
             "the testset exists already; nothing was changed",
             where=str(output),
             hint="choose another name, or --force to overwrite it, reviews included",
         )
     run: RunSummary | None = None
-    with Workbench.open(flags.project, flags.session()) as bench:
-        if flags.dry_run and source is None:
-            show_forecast(console, bench.forecast_synth(flags.how(questions)), flags.as_json)
+    with flags.open() as bench:
+        if flags.dry_run and own.source is None:
+            show_forecast(console, bench.forecast_synth(own.options(flags)))
             console.remark("rejected questions are replaced from further chunks, which adds calls")
             return 0
         with show_progress(console, bench):
-            if source is not None:
-                made = import_testset(bench.project, source)
+            if own.source is not None:
+                synthesis = import_testset(bench.project, own.source)
             else:
-                made, run = bench.synth(flags.how(questions))
-    if made.rows and not flags.dry_run:
+                synthesis, run = bench.synth(own.options(flags))
+    if synthesis.rows and not flags.dry_run:
         console.make_folder_of(output)
         if output.name.endswith(_CHAT):
-            console.remark(f"{write_chat(made.rows, output)} rows with a gold answer, as chat")
+            count = write_chat(synthesis.rows, output)
+            console.remark(f"{count} rows with a gold answer, as chat")
         else:
-            write_rows(made.rows, output)
-    _show(console, made, output, run, flags.as_json)
-    if run is not None and run.reason is not None:
-        fail(run.reason)
-        console.remark("run it again with --resume to go on")
-        return EXIT_UNTRUSTED
-    return 0
-
-
-def _show(
-    console: Console, made: Synthesis, output: Path, run: RunSummary | None, as_json: bool
-) -> None:
+            write_rows(synthesis.rows, output)
     splits = dict.fromkeys(("tune", "confirm"), 0)
-    for row in made.rows:
+    for row in synthesis.rows:
         name = str(row.metadata.get("split", ""))
         splits[name] = splits.get(name, 0) + 1
-    if as_json:
-        told: dict[str, Any] = {
-            "testset": str(output),
-            "rows": len(made.rows),
-            "questions": made.questions,
-            "made": dict(made.made),
-            "rejected": dict(made.rejected),
-            "weak": made.weak,
-            "weak_left_out": made.weak_left_out,
-            "shares": {name: dict(counts) for name, counts in made.shares.items()},
-            "splits": splits,
-            "leak": list(made.leak_quartiles()),
-            "notes": list(made.notes),
-            "run": None if run is None else run.run,
-        }
-        console.json(told)
-        return
-    lines = [
-        f"{counted(made.questions, 'question')}, {counted(len(made.rows), 'row')} on {output}",
-        "",
-        "made",
-    ]
-    lines += [f"  {count:5}  {kind}" for kind, count in made.made.items()]
-    lines += ["rejected" if made.rejected else "rejected: none"]
-    lines += [f"  {count:5}  {reason}" for reason, count in made.rejected.items()]
-    lines += _shares_lines(made)
+    console.show(
+        lambda: _document(synthesis, output, splits, run), lambda: _text(synthesis, output, splits)
+    )
+    if not flags.as_json and not output.name.endswith(_CHAT):
+        console.remark(f"review the questions before you rely on them: ragwright review {output}")
+    return 0 if run is None or run.reason is None else console.ended(run, scored=False)
+
+
+def _document(
+    synthesis: Synthesis, output: Path, splits: dict[str, int], run: RunSummary | None
+) -> dict[str, Any]:
+    return {
+        "testset": str(output),
+        "rows": len(synthesis.rows),
+        "questions": synthesis.questions,
+        "made": dict(synthesis.made),
+        "rejected": dict(synthesis.rejected),
+        "weak": synthesis.weak,
+        "weak_left_out": synthesis.weak_left_out,
+        "shares": {name: dict(counts) for name, counts in synthesis.shares.items()},
+        "splits": splits,
+        "leak": list(synthesis.leak_quartiles()),
+        "notes": list(synthesis.notes),
+        "run": None if run is None else run.run,
+    }
+
+
+def _text(synthesis: Synthesis, output: Path, splits: dict[str, int]) -> str:
+    questions = counted(synthesis.questions, "question")
+    lines = [f"{questions}, {counted(len(synthesis.rows), 'row')} on {output}", "", "made"]
+    lines += [f"  {count:5}  {kind}" for kind, count in synthesis.made.items()]
+    lines += ["rejected" if synthesis.rejected else "rejected: none"]
+    lines += [f"  {count:5}  {reason}" for reason, count in synthesis.rejected.items()]
+    lines += _shares_lines(synthesis)
     lines.append("splits: " + ", ".join(f"{name} {count}" for name, count in splits.items()))
-    if quartiles := made.leak_quartiles():
+    if quartiles := synthesis.leak_quartiles():
         least, first, middle, third, most = quartiles
         lines.append(
             "lexical leak (share of the chunk's rare words that the question repeats): "
             f"minimum {least:.2f}, quartiles {first:.2f} {middle:.2f} {third:.2f}, maximum "
             f"{most:.2f}"
         )
-    lines += [f"note: {note}" for note in made.notes]
-    console.result("\n".join(lines))
-    if not output.name.endswith(_CHAT):
-        console.remark(f"review the questions before you rely on them: ragwright review {output}")
+    return "\n".join([*lines, *(f"note: {note}" for note in synthesis.notes)])
 
 
-def _shares_lines(made: Synthesis) -> list[str]:
+def _shares_lines(synthesis: Synthesis) -> list[str]:
     """Questions by folder, format and language; the kinds are listed under "made"."""
     lines = []
-    for dimension, counts in made.shares.items():
+    for dimension, counts in synthesis.shares.items():
         shown = [f"{value} {count}" for value, count in islice(counts.items(), _MOST_SHARES)]
         if len(counts) > _MOST_SHARES:
             others = sum(counts.values()) - sum(islice(counts.values(), _MOST_SHARES))

@@ -76,11 +76,11 @@ class ChunkerSuite:
 
 def joined(text: str, spans: list[Span]) -> str:
     """The text joined from its pieces again, with overlaps taken once."""
-    made, end = [], 0
+    parts, end = [], 0
     for span in spans:
-        made.append(text[max(span.start, end) : span.end])
+        parts.append(text[max(span.start, end) : span.end])
         end = max(end, span.end)
-    return "".join(made)
+    return "".join(parts)
 
 
 def random_document(seed: int) -> Document:

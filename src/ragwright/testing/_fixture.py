@@ -55,14 +55,14 @@ def hold(
     """
     parsed = [_parsed(rule) for rule in rules]
     measures = list(dict.fromkeys(rule.measure for rule in parsed))
-    found = evaluate(rows, measures, setup, system=system)
-    outcome = gate(found.summaries, parsed, GateOptions(floor, least=least))
+    evaluation = evaluate(rows, measures, setup, system=system)
+    outcome = gate(evaluation.summaries, parsed, GateOptions(floor, least=least))
     if outcome.state != "passed":
-        table = summary_table(found.summaries, notes=found.notes)
-        weak = failing_text(found.results, outcome)
+        table = summary_table(evaluation.summaries, notes=evaluation.notes)
+        weak = failing_text(evaluation.results, outcome)
         blocks = [block for block in (gate_table(outcome), weak, table) if block]
         pytest.fail("\n\n".join(blocks), pytrace=False)
-    return found
+    return evaluation
 
 
 def _parsed(rule: str) -> GateRule:

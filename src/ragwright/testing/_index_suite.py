@@ -75,16 +75,18 @@ def slow_dense(items: Sequence[IndexedDocument], query: Any, k: int) -> list[tup
     )
 
 
-def assert_same(found: Sequence[tuple[str, float]], expected: Sequence[tuple[str, float]]) -> None:
+def assert_same(
+    ranking: Sequence[tuple[str, float]], expected: Sequence[tuple[str, float]]
+) -> None:
     """Same ids and scores to 4 places; the order may differ where scores are nearly equal."""
-    assert [score for _, score in found] == pytest.approx([s for _, s in expected], abs=5e-5)
+    assert [score for _, score in ranking] == pytest.approx([s for _, s in expected], abs=5e-5)
     scores = dict(expected)
-    for key, score in found:
+    for key, score in ranking:
         if key in scores:
             assert score == pytest.approx(scores[key], abs=5e-5)
         else:
             assert score == pytest.approx(expected[-1][1], abs=5e-5)
-    assert list(found) == ranked(found, len(found))
+    assert list(ranking) == ranked(ranking, len(ranking))
 
 
 class IndexSuite(RelaxedTests):
@@ -144,17 +146,17 @@ class IndexSuite(RelaxedTests):
         assert set(store.content_hashes(PAIR)) == {f"doc/{n:04d}" for n in (1, 2, 3, 4, 5, 50)}
 
     def test_of_some_ids_those_are_known_that_the_pair_holds(self, store: Store) -> None:
-        """Any number of ids can be asked about, however they are spelled."""
+        """Any number of ids can be looked up, however they are spelled."""
         assert store.known_documents(PAIR, ["doc/0001"]) == frozenset()
         odd = replace(make_document(3), id="d'oc \udc80")
         store.upsert(
             PAIR,
             [make_indexed(make_document(1)), make_indexed(make_document(2)), make_indexed(odd)],
         )
-        asked = {"doc/0001", odd.id, *(f"no/{n}" for n in range(2500))}
-        assert store.known_documents(PAIR, asked) == {"doc/0001", odd.id}
+        ids = {"doc/0001", odd.id, *(f"no/{n}" for n in range(2500))}
+        assert store.known_documents(PAIR, ids) == {"doc/0001", odd.id}
         assert store.known_documents(PAIR, ()) == frozenset()
-        assert store.known_documents(replace(PAIR, chunker="another"), asked) == frozenset()
+        assert store.known_documents(replace(PAIR, chunker="another"), ids) == frozenset()
 
     def test_documents_come_back_whole(self, store: Store) -> None:
         """Every field of a document, and its root, is read back as written."""
@@ -219,9 +221,9 @@ class IndexSuite(RelaxedTests):
         queries = np.stack([make_vector(f"q{n}") for n in range(9)])
         for k in (1, 7, 10_000):
             batch = view.dense(queries, k)
-            for query, found in zip(queries, batch, strict=True):
-                assert_same(found, slow_dense(list(items.values()), query, k))
-                assert view.dense(query[None, :], k) == (found,)
+            for query, ranking in zip(queries, batch, strict=True):
+                assert_same(ranking, slow_dense(list(items.values()), query, k))
+                assert view.dense(query[None, :], k) == (ranking,)
 
     def test_queries_that_cannot_be_answered_say_so(self, store: Store) -> None:
         """NaN, a wrong dimension, missing vectors and unknown ids are errors."""
@@ -358,9 +360,9 @@ class IndexSuite(RelaxedTests):
         expected = tuple(pair for pair in everything if pair[0] in allowed)
         assert view.dense(query, 10_000, [condition])[0] == expected
         assert view.dense(query, 3, [condition])[0] == expected[:3]
-        found = view.keyword("engine pump Manual", 10_000, [condition])
+        filtered = view.keyword("engine pump Manual", 10_000, [condition])
         full = view.keyword("engine pump Manual", 10_000)
-        assert found == tuple(pair for pair in full if pair[0] in allowed)
+        assert filtered == tuple(pair for pair in full if pair[0] in allowed)
 
     def test_filters_of_chunks_and_several_filters(self, store: Store) -> None:
         """A chunk's own metadata and page count as well; all filters must be met."""
@@ -368,8 +370,8 @@ class IndexSuite(RelaxedTests):
         store.upsert(PAIR, items)
         view = store.view(PAIR)
         filters = [Filter("half", ("first",)), Filter("language", ("en",)), Filter("page", (1,))]
-        found = {key for key, _ in view.dense(make_vector("q")[None, :], 1000, filters)[0]}
-        assert found == {i.chunks[0].id for i in items if i.document.language == "en"}
+        keys = {key for key, _ in view.dense(make_vector("q")[None, :], 1000, filters)[0]}
+        assert keys == {i.chunks[0].id for i in items if i.document.language == "en"}
 
     def test_what_carries_no_such_field_meets_an_excluding_filter(self, store: Store) -> None:
         """In whole segments without the field, and beside chunks of one document that have it."""
@@ -383,8 +385,8 @@ class IndexSuite(RelaxedTests):
         everything = view.dense(query, 1000)[0]
 
         def check(conditions: Sequence[Filter], allowed: set[str]) -> None:
-            found = tuple(pair for pair in everything if pair[0] in allowed)
-            assert view.dense(query, 1000, conditions)[0] == found
+            expected = tuple(pair for pair in everything if pair[0] in allowed)
+            assert view.dense(query, 1000, conditions)[0] == expected
             assert set(view.every(1000, conditions)) == allowed
             names = [key for key, _ in everything]
             assert view.allowed(names, conditions) == tuple(name in allowed for name in names)
@@ -466,8 +468,8 @@ class IndexSuite(RelaxedTests):
         assert store.remove([documents[0].id]).removed == 2
         assert store.document(documents[0].id) is None
         items = [make_indexed(d, other, size=50) for d in documents[1:]]
-        found = store.view(other).dense(make_vector("q", 8)[None, :], 1000)[0]
-        assert_same(found, slow_dense(items, make_vector("q", 8), 1000))
+        ranking = store.view(other).dense(make_vector("q", 8)[None, :], 1000)[0]
+        assert_same(ranking, slow_dense(items, make_vector("q", 8), 1000))
 
     def test_pairs_may_hold_different_versions_of_a_document(self, store: Store) -> None:
         """A pair that was not written again keeps the text its spans point into."""
@@ -488,11 +490,11 @@ class IndexSuite(RelaxedTests):
         assert store.stored_vectors(PAIR.embedder, keys) == {}
         store.upsert(PAIR, [item])
         store.upsert(other, [item])
-        found = store.stored_vectors(PAIR.embedder, [*keys, "0" * 32])
+        vectors = store.stored_vectors(PAIR.embedder, [*keys, "0" * 32])
         assert item.vectors is not None
         for key, vector in zip(keys, item.vectors, strict=True):
-            assert np.array_equal(np.ravel(found[key]), vector)
-        assert set(found) == set(keys)
+            assert np.array_equal(np.ravel(vectors[key]), vector)
+        assert set(vectors) == set(keys)
         assert store.stored_vectors("another embedder", keys) == {}
         store.remove([item.document.id], PAIR)
         assert set(store.stored_vectors(PAIR.embedder, keys)) == set(keys)

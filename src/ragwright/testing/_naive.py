@@ -32,7 +32,7 @@ def naive_relaxed(
     differ; where some are equal, that merges combinations which this visits one by one.
 
     Args:
-        view: Any view; its ``keyword`` or ``dense`` is asked.
+        view: Any view; its ``keyword`` or ``dense`` answers the queries.
         query: Query text, or one query vector.
         k: Most candidates.
         relax: As in :meth:`View.relaxed`.
@@ -53,19 +53,19 @@ def naive_relaxed(
         )
     everything = view.statistics().chunks
     for condition in ladder.conditions:
-        _asked(view, query, 0, [*filters, condition])
-    found: list[tuple[str, float]] = []
+        _search(view, query, 0, [*filters, condition])
+    candidates: list[tuple[str, float]] = []
     rungs: list[int] = []
     counts: list[tuple[int, int]] = []
     seen: set[str] = set()
     for step in naive_steps(ladder):
-        if len(found) >= k:
+        if len(candidates) >= k:
             break
         if not step and not relax.unfiltered and ladder.conditions:
             continue
         chosen = [c for at, c in enumerate(ladder.conditions) if step >> at & 1]
         try:
-            answer = _asked(view, query, everything, [*filters, *chosen])
+            answer = _search(view, query, everything, [*filters, *chosen])
         except FilterError:
             answer = ()  # each alone is known: no chunk meets these together
         fresh = [
@@ -74,16 +74,16 @@ def naive_relaxed(
             if key not in seen and (relax.threshold is None or score >= relax.threshold)
         ]
         seen.update(key for key, _ in fresh)
-        found += fresh
+        candidates += fresh
         rung = ladder.asked(step)
         rungs += [rung] * len(fresh)
         if fresh:
             counts.append((rung, len(fresh)))
     most = max(0, k)
-    return SearchReply(tuple(found[:most]), rungs=tuple(rungs[:most]), ladder=tuple(counts))
+    return SearchReply(tuple(candidates[:most]), rungs=tuple(rungs[:most]), ladder=tuple(counts))
 
 
-def _asked(
+def _search(
     view: View, query: str | Matrix, k: int, filters: Sequence[Filter]
 ) -> tuple[tuple[str, float], ...]:
     if isinstance(query, str):

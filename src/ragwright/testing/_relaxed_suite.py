@@ -154,12 +154,12 @@ class RelaxedTests:
             relax = Relaxation(tuple(soft), threshold, unfiltered)
             whole = naive_relaxed(known, query, _EVERYTHING, relax, filters)
             for k in (0, 1, 7, 60, _EVERYTHING):
-                found = filled.relaxed(query, k, relax, filters)
+                reply = filled.relaxed(query, k, relax, filters)
                 expected = naive_relaxed(known, query, k, relax, filters)
                 case = f"{relax}, k={k}"
-                assert found.candidates == expected.candidates, case
-                assert found.rungs == expected.rungs, case
-                assert found.ladder == (expected.ladder if k else whole.ladder), case
+                assert reply.candidates == expected.candidates, case
+                assert reply.rungs == expected.rungs, case
+                assert reply.ladder == (expected.ladder if k else whole.ladder), case
             assert len(whole.candidates) == sum(count for _, count in whole.ladder)
             assert len({key for key, _ in whole.candidates}) == len(whole.candidates)
             assert bool(whole.candidates) == (threshold != 99.0)
@@ -168,16 +168,16 @@ class RelaxedTests:
     def test_combinations_of_equal_weight_are_one(self, filled: View, query: Any) -> None:
         """Hits are sorted by weight, score and id; k only cuts the list."""
         relax = Relaxation(_TYPED)
-        found = filled.relaxed(query, _EVERYTHING, relax)
+        reply = filled.relaxed(query, _EVERYTHING, relax)
         naive = naive_relaxed(filled, query, _EVERYTHING, relax)
         weights = {
             key: rung.weight
             for (key, _), rung in zip(naive.candidates, rungs_of(relax, naive.rungs), strict=True)
         }
         order = sorted(naive.candidates, key=lambda pair: (-weights[pair[0]], -pair[1], pair[0]))
-        assert list(found.candidates) == order
-        assert sorted(found.ladder) == sorted(naive.ladder)
-        shown = [rung.weight for rung in rungs_of(relax, [bits for bits, _ in found.ladder])]
+        assert list(reply.candidates) == order
+        assert sorted(reply.ladder) == sorted(naive.ladder)
+        shown = [rung.weight for rung in rungs_of(relax, [bits for bits, _ in reply.ladder])]
         assert shown == sorted(shown, reverse=True)
         assert len(set(shown)) < len(shown)
         for k in (1, 5, 23):
@@ -186,10 +186,10 @@ class RelaxedTests:
     @pytest.mark.parametrize("query", _QUERIES, ids=("keyword", "dense"))
     def test_a_rung_says_what_is_met_and_hard_filters_hold(self, filled: View, query: Any) -> None:
         """Hard filters and the threshold hold for every hit, down to the last level."""
-        found = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED), [_ENGLISH])
-        assert found.candidates
-        hits = filled.lookup([key for key, _ in found.candidates])
-        for hit, bits in zip(hits, found.rungs, strict=True):
+        reply = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED), [_ENGLISH])
+        assert reply.candidates
+        hits = filled.lookup([key for key, _ in reply.candidates])
+        for hit, bits in zip(hits, reply.rungs, strict=True):
             assert hit.metadata["language"] == "en"
             topics, year = hit.metadata["topics"], hit.metadata["year"]
             assert isinstance(topics, tuple)
@@ -209,9 +209,9 @@ class RelaxedTests:
         every = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED))
         for _, least in every.candidates[::17]:
             expected = tuple(pair for pair in every.candidates if pair[1] >= least)
-            found = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED, least))
-            assert found.candidates == expected
-            assert sum(count for _, count in found.ladder) == len(expected)
+            reply = filled.relaxed(query, _EVERYTHING, Relaxation(_TYPED, least))
+            assert reply.candidates == expected
+            assert sum(count for _, count in reply.ladder) == len(expected)
 
     def test_equal_filters_count_once_and_weight_0_orders_nothing(self, filled: View) -> None:
         """Equal filters count once; a filter of weight 0 does not change the order."""
@@ -219,10 +219,10 @@ class RelaxedTests:
         once = filled.relaxed(query, 50, Relaxation(_TYPED))
         again = SoftFilter(Filter("client", ("client 1", "client 1")), 2)
         twice = Relaxation((*_TYPED, again))
-        found = filled.relaxed(query, 50, twice)
-        assert found.candidates == once.candidates
-        assert found.rungs == tuple(bits | (bits & 1) << 5 for bits in once.rungs)
-        rungs = [rung.weight for rung in rungs_of(twice, found.rungs)]
+        reply = filled.relaxed(query, 50, twice)
+        assert reply.candidates == once.candidates
+        assert reply.rungs == tuple(bits | (bits & 1) << 5 for bits in once.rungs)
+        rungs = [rung.weight for rung in rungs_of(twice, reply.rungs)]
         assert rungs == [rung.weight for rung in rungs_of(Relaxation(_TYPED), once.rungs)]
         shown = SoftFilter(_ENGLISH, 0)
         reported = filled.relaxed(query, 50, Relaxation((*_TYPED, shown)))
@@ -238,13 +238,13 @@ class RelaxedTests:
         nobody = Filter("client", ("nobody",), exclude=True)
         opposite = replace(_CLIENT, exclude=True)
         relax = Relaxation((SoftFilter(_CLIENT, 1), SoftFilter(opposite, 2), SoftFilter(nobody, 4)))
-        found = filled.relaxed(query, _EVERYTHING, relax)
-        assert len(found.candidates) == filled.statistics().chunks
-        hits = filled.lookup(ids(found))
+        reply = filled.relaxed(query, _EVERYTHING, relax)
+        assert len(reply.candidates) == filled.statistics().chunks
+        hits = filled.lookup(ids(reply))
         other = [hit.metadata["client"] != "client 1" for hit in hits]
-        assert found.rungs == tuple(0b110 if one else 0b101 for one in other)
+        assert reply.rungs == tuple(0b110 if one else 0b101 for one in other)
         assert other == sorted(other, reverse=True)
-        assert {len(set(other)), len(found.ladder)} == {2}
+        assert {len(set(other)), len(reply.ladder)} == {2}
         slip = SoftFilter(Filter("cleint", ("client 1",), exclude=True))
         with pytest.raises(FilterError, match="client"):
             filled.relaxed(query, 5, Relaxation((slip,)))
@@ -253,9 +253,9 @@ class RelaxedTests:
         """Without conditions one level is left, which is never switched off."""
         for unfiltered in (True, False):
             relax = Relaxation((), None, unfiltered)
-            found = filled.relaxed(make_vector("q"), 9, relax)
-            assert found.candidates == filled.dense(make_vector("q")[None, :], 9)[0]
-            assert found.ladder == ((0, filled.statistics().chunks),)
+            reply = filled.relaxed(make_vector("q"), 9, relax)
+            assert reply.candidates == filled.dense(make_vector("q")[None, :], 9)[0]
+            assert reply.ladder == ((0, filled.statistics().chunks),)
             plain = filled.relaxed("engine", 9, relax)
             assert plain.candidates == filled.keyword("engine", 9)
 
@@ -299,7 +299,7 @@ class RelaxedTests:
         view = store.view(PAIR)
         mask = Filter("client", ("own",))
 
-        def told(value: str) -> str:
+        def message_of(value: str) -> str:
             condition = Filter("project", (value,))
             relax = Relaxation((SoftFilter(condition),) if soft else ())
             filters = [mask] if soft else [mask, condition]
@@ -308,8 +308,8 @@ class RelaxedTests:
             return str(refused.value).replace(value, "…")
 
         view.relaxed("engine", 5, Relaxation((SoftFilter(Filter("project", ("falcon",))),)))
-        assert told("falcon") == told("eaglet")
-        assert "crane" in told("falcon")
+        assert message_of("falcon") == message_of("eaglet")
+        assert "crane" in message_of("falcon")
         assert view.keyword("engine", 5, [mask, Filter("project", ("crane", "falcon"))])
 
     def test_terms_count_the_chunks_that_may_be_found(self, store: Store) -> None:
@@ -329,8 +329,8 @@ class RelaxedTests:
             loose = view.relaxed("oil app_w304 nowhere", 5, Relaxation(()), filters)
             assert loose.terms == plain.terms
             shown = {term.token: term for term in plain.terms}
-            asked = ("oil", "app_w304", "nowher")
-            assert [shown[token].chunks for token in asked] == counts
+            tokens = ("oil", "app_w304", "nowher")
+            assert [shown[token].chunks for token in tokens] == counts
         assert shown["app_w304"].idf == shown["nowher"].idf
         everything = dict(view.keyword("oil app_w304", 9))
         assert dict(view.keyword("oil app_w304", 9, mask)) == {
@@ -403,8 +403,8 @@ class RelaxedTests:
         view = store.view(PAIR)
         chunks = items[1].chunks
         for at, reach, wanted in ((0, 1, chunks[:2]), (1, 1, chunks[:3]), (1, 99, chunks)):
-            found = view.around(chunks[at].id, reach)
-            assert [hit.chunk_id for hit in found] == [chunk.id for chunk in wanted]
+            hits = view.around(chunks[at].id, reach)
+            assert [hit.chunk_id for hit in hits] == [chunk.id for chunk in wanted]
         with pytest.raises(RetrieveError):
             view.around("doc/0001:7-8", 1)
 
@@ -414,13 +414,13 @@ class RelaxedTests:
         store.upsert(PAIR, items)
         store.upsert(PLAIN, [make_indexed(make_document(1), PLAIN)])
         wanted = [items[2].chunks[1], items[0].chunks[0]]
-        asked = Lookup(store.snapshot(PAIR), tuple(c.id for c in wanted), vectors=True)
-        found = _looked_up(store, asked).vectors
-        assert found is not None
-        assert found.dtype == np.float32
+        lookup = Lookup(store.snapshot(PAIR), tuple(c.id for c in wanted), vectors=True)
+        vectors = _looked_up(store, lookup).vectors
+        assert vectors is not None
+        assert vectors.dtype == np.float32
         assert items[2].vectors is not None
         assert items[0].vectors is not None
-        assert np.array_equal(found, np.stack([items[2].vectors[1], items[0].vectors[0]]))
+        assert np.array_equal(vectors, np.stack([items[2].vectors[1], items[0].vectors[0]]))
         assert store.view(PLAIN).vectors([items[1].chunks[0].id]) is None
         with pytest.raises(RetrieveError):
             store.view(PAIR).vectors(["doc/0001:7-8"])
@@ -432,8 +432,8 @@ class RelaxedTests:
         text, chunks = item.document.text, item.chunks
         names = tuple(chunk.id for chunk in chunks)
         for reach in (0, 1, 3):
-            asked = Lookup(store.snapshot(PAIR), names, expand="neighbours", reach=reach)
-            reply = _looked_up(store, asked)
+            lookup = Lookup(store.snapshot(PAIR), names, expand="neighbours", reach=reach)
+            reply = _looked_up(store, lookup)
             assert not reply.notes
             for at, hit in enumerate(reply.hits):
                 first, last = max(0, at - reach), min(len(chunks), at + reach + 1) - 1
@@ -448,8 +448,8 @@ class RelaxedTests:
         item = gapped()
         store.upsert(PAIR, [item, make_indexed(make_document(1, sections=()))])
         names = tuple(chunk.id for chunk in item.chunks)
-        asked = Lookup(store.snapshot(PAIR), names, expand="section")
-        for chunk, hit in zip(item.chunks, _looked_up(store, asked).hits, strict=True):
+        lookup = Lookup(store.snapshot(PAIR), names, expand="section")
+        for chunk, hit in zip(item.chunks, _looked_up(store, lookup).hits, strict=True):
             sections = [s for s in item.document.sections if s.title == chunk.headings[-1]]
             assert Span(hit.start, hit.end) == sections[0].span
             assert hit.text == item.document.text[hit.start : hit.end]

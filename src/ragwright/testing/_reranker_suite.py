@@ -63,9 +63,9 @@ class RerankerSuite:
     def _scores(self, passages: Sequence[str]) -> list[float]:
         return [float(score) for score in self.make().score(self.query, passages)]
 
-    def _same(self, one: Sequence[float], other: Sequence[float]) -> bool:
-        return len(one) == len(other) and all(
-            abs(a - b) <= self.tolerance for a, b in zip(one, other, strict=True)
+    def _same(self, scores: Sequence[float], other: Sequence[float]) -> bool:
+        return len(scores) == len(other) and all(
+            abs(a - b) <= self.tolerance for a, b in zip(scores, other, strict=True)
         )
 
     def test_every_passage_has_a_finite_score(self) -> None:
@@ -144,24 +144,24 @@ class RetrieverSuite:
         """Calls the retriever without stored replies; keyword arguments are options."""
         with indexed_corpus(tmp_path) as (routes, target):
 
-            def asked(query: str, **options: Any) -> Retrieved:
+            def ask(query: str, **options: Any) -> Retrieved:
                 # A runner remembers searches: the second answer would be the first one's.
                 with Runner(routes) as runner:
                     return runner.run(self.make()(query, target, RetrieveOptions(**options)))
 
-            yield asked
+            yield ask
 
     def test_hits_are_ranked_from_one_and_scores_fall(self, ask: Callable[..., Retrieved]) -> None:
         """At most ``top_k`` hits, each once; without soft filters in descending order of score."""
         for top_k in (1, 3, 50):
-            found = ask("oil pressure sensor", top_k=top_k)
-            assert isinstance(found, Retrieved)
-            assert 0 < len(found.hits) <= top_k
-            assert [hit.rank for hit in found.hits] == list(range(1, len(found.hits) + 1))
-            scores = [hit.score for hit in found.hits]
+            retrieved = ask("oil pressure sensor", top_k=top_k)
+            assert isinstance(retrieved, Retrieved)
+            assert 0 < len(retrieved.hits) <= top_k
+            assert [hit.rank for hit in retrieved.hits] == list(range(1, len(retrieved.hits) + 1))
+            scores = [hit.score for hit in retrieved.hits]
             assert scores == sorted(scores, reverse=True)
             assert all(map(math.isfinite, scores))
-            assert len({hit.chunk_id for hit in found.hits}) == len(found.hits)
+            assert len({hit.chunk_id for hit in retrieved.hits}) == len(retrieved.hits)
 
     def test_a_hit_is_the_text_of_its_span(self, ask: Callable[..., Retrieved]) -> None:
         """Citations point into the document: text, start and end agree."""

@@ -123,8 +123,8 @@ class ServerRequest:
         body = self.body if isinstance(self.body, dict) else {}
         if body.get("messages"):
             return str(body["messages"][-1]["content"])
-        found = body.get("prompt", body.get("input", ""))
-        return str(found[0] if isinstance(found, list) and found else found)
+        prompt = body.get("prompt", body.get("input", ""))
+        return str(prompt[0] if isinstance(prompt, list) and prompt else prompt)
 
 
 Script: TypeAlias = str | Reply | Sequence[str | Reply] | Callable[[ServerRequest], "str | Reply"]
@@ -141,14 +141,14 @@ def _listener() -> socket.socket:
     """
     while True:
         # with the protocol named, asyncio sends each piece at once (TCP_NODELAY)
-        made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        made.bind(("127.0.0.1", 0))
-        port: int = made.getsockname()[1]
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
         if port not in _PORTS:
             _PORTS.add(port)
-            made.listen(1024)
-            return made
-        made.close()
+            listener.listen(1024)
+            return listener
+        listener.close()
 
 
 class ScriptedServer:
@@ -218,15 +218,15 @@ class ScriptedServer:
     def reply(self, request: ServerRequest) -> Reply:
         """The script's answer to a request."""
         script = self.script
-        found: str | Reply
+        reply: str | Reply
         if isinstance(script, str | Reply):
-            found = script
+            reply = script
         elif callable(script):
-            found = script(request)
+            reply = script(request)
         else:
-            found = script[min(self._position, len(script) - 1)]
+            reply = script[min(self._position, len(script) - 1)]
             self._position += 1
-        return Reply(found) if isinstance(found, str) else found
+        return Reply(reply) if isinstance(reply, str) else reply
 
     def stats(self) -> dict[str, int]:
         """Number of requests, and most that were open at once."""

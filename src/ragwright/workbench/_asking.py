@@ -50,7 +50,7 @@ class Asking:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What replies are made from beside passages: a conversation whose answers quoted some."""
+        """The sources of replies beside passages: a conversation whose answers quoted some."""
         return (
             (answer.CONVERSATION,) if any(turn.role == "assistant" for turn in self.history) else ()
         )
@@ -99,9 +99,9 @@ def checked_count(value: object, name: str) -> int | None:
     if value is None:
         return None
     if not isinstance(value, bool) and hasattr(value, "__index__"):
-        found = operator.index(value)
-        if found >= 1:
-            return found
+        count = operator.index(value)
+        if count >= 1:
+            return count
     raise ConfigError(
         f"{name} must be a whole number from 1, not {_named(value)}",
         where=name,
@@ -109,22 +109,22 @@ def checked_count(value: object, name: str) -> int | None:
     )
 
 
-def checked_filters(given: Filter | str | Iterable[Filter | str]) -> tuple[Filter, ...]:
+def checked_filters(filters: Filter | str | Iterable[Filter | str]) -> tuple[Filter, ...]:
     """Hard filters: written as on the command line (``year=2020..``), or made by `parse_filter`.
 
     Raises:
         FilterError: A text is not a filter.
-        ConfigError: Something else is given.
+        ConfigError: An item is neither a text nor a filter.
     """
-    listed = (given,) if isinstance(given, str | Filter) else tuple(given)
-    wrong = next((one for one in listed if not isinstance(one, str | Filter)), None)
+    listed = (filters,) if isinstance(filters, str | Filter) else tuple(filters)
+    wrong = next((item for item in listed if not isinstance(item, str | Filter)), None)
     if wrong is not None:
         raise ConfigError(
             f"a filter must be a text, not {_named(wrong)}",
             where="filters",
             hint='write filters="year=2020..", or several in a list',
         )
-    return tuple(retrieve.parse_filter(one) if isinstance(one, str) else one for one in listed)
+    return tuple(retrieve.parse_filter(f) if isinstance(f, str) else f for f in listed)
 
 
 _QUESTION = "How often must the brake fluid be changed?"
@@ -172,10 +172,10 @@ class AnswerStream:
             with contextlib.suppress(RuntimeError):  # the reader's loop has ended
                 loop.call_soon_threadsafe(queue.put_nowait, piece)
 
-        def found(hits: Sequence[Hit]) -> None:
+        def keep_context(hits: Sequence[Hit]) -> None:
             self.context = tuple(hits)
 
-        task = self._start(replace(self._how, sink=put, on_context=found))
+        task = self._start(replace(self._how, sink=put, on_context=keep_context))
         task.add_done_callback(lambda _: put(None))
         streamed = False
         try:

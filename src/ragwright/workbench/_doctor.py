@@ -59,11 +59,11 @@ def doctor(
         *_extras(),
         *_installed(),
         *opened.index_findings(project),
-        *(opened.Check("records", *found) for found in drafting.record_findings(project)),
+        *(opened.Check("records", *finding) for finding in drafting.record_findings(project)),
         *opened.model_findings(project, ask=ask_models),
         *(
-            opened.Check("jobs", *found)
-            for found in jobs.job_findings(jobs.project_jobs(project.settings), check_line)
+            opened.Check("jobs", *finding)
+            for finding in jobs.job_findings(jobs.project_jobs(project.settings), check_line)
         ),
     ]
 
@@ -87,8 +87,8 @@ def _extras() -> Iterator[Check]:
         if all(importlib.util.find_spec(module) for module in modules):
             yield opened.Check("extras", "ok", f"[{extra}]: {use}")
         else:
-            what = f"[{extra}] is not installed; it is for {use}"
-            yield opened.Check("extras", "note", what, f"pip install 'ragwright[{extra}]'")
+            text = f"[{extra}] is not installed; it is for {use}"
+            yield opened.Check("extras", "note", text, f"pip install 'ragwright[{extra}]'")
 
 
 def _installed() -> Iterator[opened.Check]:

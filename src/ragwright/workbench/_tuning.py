@@ -102,7 +102,7 @@ class TuningVerbs(ABC):
     def forecast_baseline(
         self, testset: str | Testset, how: Baselining | None = None
     ) -> tuple[Forecast, tuple[str, ...]]:
-        """What :meth:`baseline` would call and cost, and what that does not count."""
+        """Forecast the calls and cost of :meth:`baseline`; notes name what is not counted."""
         return experiment.forecast_baseline(self.project, testset, how)
 
     def ablate(self, testset: str, measures: str, how: Ablating | None = None) -> AblationResult:

@@ -107,7 +107,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
     def doctor(
         self, *, ask_models: bool = False, check_line: CheckLine | None = None
     ) -> list[Check]:
-        """What is configured, what is missing and what costs money.
+        """Report what is configured, what is missing and what costs money.
 
         ``ask_models`` also asks each server for its list of models and opens each local model; no
         reply is paid for. ``check_line`` validates the command lines of jobs.
@@ -172,7 +172,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return opened.forecast_ingest(self.project, sources)
 
     def documents(self) -> Iterator[Document]:
-        """Documents of the index, by id, one in memory at a time."""
+        """Iterate over the documents of the index by id, one in memory at a time."""
         return self.project.documents()
 
     @property
@@ -203,9 +203,9 @@ class Workbench(TuningVerbs, AsyncVerbs):
         project = self.project
         with project.work.working("retrieve"):
             searching = self.retrieve_flow(query, k, Asking(filters=checked_filters(filters)))
-            found = project.runner.run(searching, scope=scope, trace=trace)
-        notes = (*project.partial_note(), *found.notes, *project.replies.notes)
-        return replace(found, notes=notes)
+            retrieved = project.runner.run(searching, scope=scope, trace=trace)
+        notes = (*project.partial_note(), *retrieved.notes, *project.replies.notes)
+        return replace(retrieved, notes=notes)
 
     def retrieve_flow(
         self, query: str, k: int | None = None, how: Asking | None = None
@@ -217,11 +217,11 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return retrieve.retrieve(query, asking.target or self.project.target(), options)
 
     def forecast_retrieve(self, query: str, k: int | None = None) -> Forecast:
-        """What retrieving would call and cost, without calling any model."""
+        """Forecast the calls and cost of :meth:`retrieve`, without calling any model."""
         return self.project.runner.forecast([lambda: self.retrieve_flow(query, k)])
 
     def explain(self, found: Retrieved, *, scope: str = "") -> Explanation:
-        """Explanation of the hits: terms, tokens, weights, relaxation levels.
+        """Explain the hits: terms, tokens, weights, relaxation levels.
 
         Of the first hits of a dense search the sentences are embedded, to show the nearest ones;
         ``scope`` limits who may see their vectors.
@@ -238,21 +238,21 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return replace(why, nearest=nearest)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
-        """An answer for one persona (``answer.persona`` by default), with citations."""
+        """Answer a question for one persona (``answer.persona`` by default), with citations."""
         return self.ask_all(question, [persona], how)[0]
 
     def ask_all(
         self, question: str, personas: Sequence[str], how: Asking | None = None
     ) -> list[Answer]:
-        """The same question answered for several personas side by side, in their order.
+        """Answer a question for several personas side by side, in their order.
 
         Without names: for the persona of the project.
         """
         project, asking = self.project, how or Asking()
         with project.work.working("ask"):
-            asked = self.ask_flow(question, personas, asking)
+            answering = self.ask_flow(question, personas, asking)
             first, *others = project.runner.run(
-                asked,
+                answering,
                 scope=asking.scope,
                 sink=asking.sink,
                 trace=asking.trace,
@@ -272,13 +272,13 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return answer.ask(question, chosen, asking.target or self.project.target(), plan)
 
     def forecast_ask(self, question: str, personas: Sequence[str]) -> Forecast:
-        """What asking would call and cost, without calling any model."""
+        """Forecast the calls and cost of :meth:`ask_all`, without calling any model."""
         return self.project.runner.forecast([lambda: self.ask_flow(question, personas)])
 
     # -- drafting --------------------------------------------------------------------------
 
     def draft(self, request: DraftRequest, how: Drafting | None = None) -> DraftBatch:
-        """Texts in a client's style, by one or several models, stored as outputs.
+        """Write texts in a client's style, by one or several models; store them as outputs.
 
         Raises:
             ConfigError: No chat model is configured.
@@ -502,7 +502,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return jobs.promote(self.project, run, rules, how)
 
     def promote_back(self, reason: str, by: str = "") -> Change:
-        """Serve the configuration that the present one replaced."""
+        """Serve the previous configuration again."""
         return jobs.promote_back(self.project, reason, by)
 
     def jobs(self, check_line: CheckLine | None = None) -> Jobs:

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import typer
+from typer import Argument, Option
 
-from ...jobs import JobCall, JobRun, Jobs, ListedJob, run_added_step, run_lines, told_time
-from .._console import EXIT_ERROR, Console, reported, table
-from .._options import HERE, Json, Project, Quiet
+from ...jobs import (
+    JobCall,
+    JobRun,
+    Jobs,
+    ListedJob,
+    NoticeSent,
+    run_added_step,
+    run_lines,
+    told_time,
+)
+from .._console import EXIT_ERROR, table
+from .._flags import Flags, takes
 from ._job_lines import line_problem
 
 group = typer.Typer(
@@ -20,54 +31,43 @@ group = typer.Typer(
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the job, a key under `jobs`.")]
-AnyName = Annotated[str, typer.Argument(help="Name of a job; all by default.")]
-Flags = Annotated[
-    list[str] | None,
-    typer.Option("--flag", metavar="NAME[=false]", help="Turn a flag of the job on, or off."),
-]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait if the job is already running.")]
-Last = Annotated[int, typer.Option("-n", "--last", min=1, help="Most runs to list.")]
-Number = Annotated[int | None, typer.Option("--run", min=1, help="Show this run in full.")]
+_NAME = Argument(help="Name of the job, a key under `jobs`.")
 
 
 @group.command("run")
-@reported
+@takes("project as_json quiet")
 def job_run(
-    name: Name,
-    flags: Flags = None,
-    wait: Wait = False,
-    project: Project = HERE,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    flags: Flags,
+    name: str = _NAME,
+    switches: list[str] | None = Option(
+        None, "--flag", metavar="NAME[=false]", help="Turn a flag of the job on, or off."
+    ),
+    wait: bool = Option(False, "--wait", help="Wait if the job is already running."),
 ) -> int:
     """Run a job now; its exit code is 0, the 100 or 101 of its last step, or 1."""
-    console = Console(quiet)
-    call = JobCall(tuple(flags or ()), wait, console.remark, console.remark)
-    run = Jobs(project, line_problem).run(name, call)
-    if as_json:
-        console.json(_document(run))
-    else:
-        console.result("\n".join([f"job      {name}", *run_lines(run)]))
+    console = flags.console
+    call = JobCall(tuple(switches or ()), wait, console.remark, console.remark)
+    run = Jobs(flags.project, line_problem).run(name, call)
+    console.show(lambda: _document(run), lambda: "\n".join([f"job      {name}", *run_lines(run)]))
     return run.code
 
 
 @group.command("step")
-@reported
+@takes("project")
 def job_step(
-    name: Annotated[str, typer.Argument(help="Name of a step of an installed package.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the step.")] = None,
-    project: Project = HERE,
+    name: Annotated[str, Argument(help="Name of a step of an installed package.")],
+    flags: Flags,
+    arguments: Annotated[list[str] | None, Argument(help="Arguments of the step.")] = None,
 ) -> int:
     """Run a step that an installed package adds; its exit code is the step's."""
-    return run_added_step(name, tuple(arguments or ()), project)
+    return run_added_step(name, tuple(arguments or ()), flags.project)
 
 
 @group.command("serve")
-@reported
-def job_serve(project: Project = HERE) -> None:
+@takes("project")
+def job_serve(flags: Flags) -> None:
     """Start jobs on schedule; Ctrl-C ends it after the running jobs, a second Ctrl-C at once."""
-    server, lock = Jobs(project, line_problem).server(Console().remark)
+    server, lock = Jobs(flags.project, line_problem).server(flags.console.remark)
     with lock:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: server.signal())
@@ -75,61 +75,58 @@ def job_serve(project: Project = HERE) -> None:
 
 
 @group.command("list")
-@reported
-def job_list(project: Project = HERE, as_json: Json = False) -> None:
+@takes("project as_json")
+def job_list(flags: Flags) -> None:
     """List the jobs, with the next run and the result of the last one."""
-    console = Console()
-    listed = Jobs(project).listed()
-    if as_json:
-        console.json({"jobs": [_listed(one) for one in listed]})
-        return
+    jobs = Jobs(flags.project).listed()
     rows = [["job", "schedule", "next run", "last run", "it"]]
-    for one in listed:
-        options = one.job.options
-        due = "by hand" if one.next_run is None else told_time(one.next_run, options.timezone)
-        last = "never" if one.last is None else _started(one.last)
-        ended = "" if one.last is None else one.last.state
-        rows.append([one.job.name, options.schedule, due, last, ended])
-    console.result(table(rows))
+    for job in jobs:
+        options = job.job.options
+        due = "by hand" if job.next_run is None else told_time(job.next_run, options.timezone)
+        last = "never" if job.last is None else _started(job.last)
+        ended = "" if job.last is None else job.last.state
+        rows.append([job.job.name, options.schedule, due, last, ended])
+    flags.console.show(lambda: {"jobs": [_listed(job) for job in jobs]}, lambda: table(rows))
 
 
 @group.command("history")
-@reported
+@takes("project as_json")
 def job_history(
-    name: AnyName = "",
-    last: Last = 20,
-    number: Number = None,
-    project: Project = HERE,
-    as_json: Json = False,
+    flags: Flags,
+    name: str = Argument("", help="Name of a job; all by default."),
+    last: int = Option(20, "-n", "--last", min=1, help="Maximum number of runs to list."),
+    number: int | None = Option(None, "--run", min=1, help="Show this run in full."),
 ) -> None:
     """List past runs: when, why, how they ended, every step and notice."""
-    console = Console()
-    runs = Jobs(project).history(name, -1 if number else last)
+    runs = Jobs(flags.project).history(name, -1 if number else last)
     if number:
         runs = [run for run in runs if run.id == number]
-    if as_json:
-        console.json({"runs": [_document(run) for run in runs]})
-    elif not runs:
-        console.result("no such run" if number else "no runs yet: ragwright job run NAME")
-    elif number:
-        lines = [f"job      {runs[0].start.job}", *run_lines(runs[0]), *_told(runs[0])]
-        console.result("\n".join(lines))
-    else:
-        console.result(table(_table(runs), right=(0,)))
+    flags.console.show(
+        lambda: {"runs": [_document(run) for run in runs]}, lambda: _runs_text(runs, bool(number))
+    )
+
+
+def _runs_text(runs: Sequence[JobRun], in_full: bool) -> str:
+    if not runs:
+        return "no such run" if in_full else "no runs yet: ragwright job run NAME"
+    if not in_full:
+        return table(_table(runs), right=(0,))
+    (run,) = runs
+    lines = [f"job      {run.start.job}", *run_lines(run)]
+    notices = [f"  {_notice(notice)}" for notice in run.notices]
+    return "\n".join([*lines, *(["", "notices", *notices] if notices else [])])
 
 
 @group.command("test-notice")
-@reported
-def job_test_notice(name: Name, project: Project = HERE, as_json: Json = False) -> int:
+@takes("project as_json")
+def job_test_notice(flags: Flags, name: str = _NAME) -> int:
     """Send a test notice to every address of a job; exit code 1 if one fails."""
-    console = Console()
-    sent = Jobs(project, line_problem).test_notice(name)
-    if as_json:
-        fields = ("address", "sent", "reason")
-        console.json({"notices": [{f: getattr(one, f) for f in fields} for one in sent]})
-    else:
-        console.result("\n".join(_notice(one.address, one.sent, one.reason) for one in sent))
-    return 0 if all(one.sent for one in sent) else EXIT_ERROR
+    notices = Jobs(flags.project, line_problem).test_notice(name)
+    flags.console.show(
+        lambda: {"notices": [asdict(notice) for notice in notices]},
+        lambda: "\n".join(map(_notice, notices)),
+    )
+    return 0 if all(notice.sent for notice in notices) else EXIT_ERROR
 
 
 def _table(runs: Sequence[JobRun]) -> list[list[str]]:
@@ -138,9 +135,9 @@ def _table(runs: Sequence[JobRun]) -> list[list[str]]:
         took = "" if run.ended is None else f"{run.ended - run.start.started:.1f}"
         result = f"{run.state}: {run.reason}" if run.reason else run.state
         sent = sum(notice.sent for notice in run.notices)
-        told = f"{sent} of {len(run.notices)}" if run.notices else ""
+        notices = f"{sent} of {len(run.notices)}" if run.notices else ""
         rows.append([str(run.id), run.start.job, _started(run), took, run.start.trigger])
-        rows[-1] += [result, told]
+        rows[-1] += [result, notices]
     return rows
 
 
@@ -148,25 +145,20 @@ def _started(run: JobRun) -> str:
     return told_time(run.start.started, run.start.timezone)
 
 
-def _told(run: JobRun) -> list[str]:
-    told = [f"  {_notice(one.address, one.sent, one.reason)}" for one in run.notices]
-    return ["", "notices", *told] if told else []
+def _notice(notice: NoticeSent) -> str:
+    return f"{notice.address}: {'sent' if notice.sent else f'not sent: {notice.reason}'}"
 
 
-def _notice(address: str, sent: bool, reason: str) -> str:
-    return f"{address}: sent" if sent else f"{address}: not sent: {reason}"
-
-
-def _listed(one: ListedJob) -> dict[str, Any]:
-    options = one.job.options
+def _listed(job: ListedJob) -> dict[str, Any]:
+    options = job.job.options
     return {
-        "name": one.job.name,
+        "name": job.job.name,
         "schedule": options.schedule,
         "timezone": options.timezone,
-        "next_run": _iso(one.next_run, options.timezone),
+        "next_run": _iso(job.next_run, options.timezone),
         "steps": [step.run for step in options.steps],
         "flags": dict(options.flags),
-        "last": None if one.last is None else _document(one.last),
+        "last": None if job.last is None else _document(job.last),
     }
 
 
@@ -198,9 +190,7 @@ def _document(run: JobRun) -> dict[str, Any]:
         "flags": dict(start.flags),
         "attempts": run.attempts,
         "steps": steps,
-        "notices": [
-            {"address": one.address, "sent": one.sent, "reason": one.reason} for one in run.notices
-        ],
+        "notices": [asdict(notice) for notice in run.notices],
     }
 
 

@@ -1,4 +1,4 @@
-"""Validates a ragwright command line without running it."""
+"""Checks of command lines that are not run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._commands import command_line
 
 
 def line_problem(words: Sequence[str]) -> str:
-    """The fault of a command line: command, flags, values; empty if there is none."""
+    """Return the fault of a command line (command, flags, values); empty if there is none."""
     command: Any = typer.main.get_command(command_line(words[:1]))
     rest = list(words)
     called = "ragwright"
@@ -27,6 +27,5 @@ def line_problem(words: Sequence[str]) -> str:
     try:
         command.make_context(called, rest)
     except Exception as error:
-        told = getattr(error, "format_message", None)
-        return str(told() if told is not None else error)
+        return str(getattr(error, "format_message", error.__str__)())
     return ""

@@ -4,51 +4,46 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from ...core import ConfigError
 from ...project import ProjectFolder
 from ...serve import ServeKey, ServeKeys
 from ...workbench import Workbench
-from .._console import Console, reported, table
-from .._options import HERE, Json, Project
+from .._console import table
+from .._flags import Flags, takes
 
 group = typer.Typer(
     help="Keys of `ragwright serve`: make, list and revoke them.", no_args_is_help=True
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the key, for lists and logs.")]
+_NAME = Argument(help="Name of the key, for lists and logs.")
 
 
 @group.command("add")
-@reported
+@takes("project as_json")
 def add(
-    name: Name,
-    role: Annotated[
-        str, typer.Option("--role", help="`reader` asks; `owner` sees everything of the project.")
-    ] = "reader",
-    configurations: Annotated[
-        list[str] | None,
-        typer.Option("--configuration", help="Configuration it may use; repeatable, else all."),
-    ] = None,
-    filters: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--filter",
-            metavar="FIELD=VALUE",
-            help="Hard filter that narrows all it may see, such as tenant=acme; repeatable.",
-        ),
-    ] = None,
-    per_minute: Annotated[
-        int | None, typer.Option("--per-minute", min=1, help="Most requests a minute.")
-    ] = None,
-    daily_budget: Annotated[
-        float | None, typer.Option("--daily-budget", help="Most money a day (UTC).")
-    ] = None,
-    project: Project = HERE,
-    as_json: Json = False,
+    flags: Flags,
+    name: str = _NAME,
+    role: str = Option(
+        "reader", help="`reader` may ask; `owner` may see everything of the project."
+    ),
+    configurations: list[str] | None = Option(
+        None,
+        "--configuration",
+        help="Configuration that the key may use; repeatable; by default all.",
+    ),
+    filters: list[str] | None = Option(
+        None,
+        "--filter",
+        metavar="FIELD=VALUE",
+        help="Hard filter on all that the key may see, such as tenant=acme; repeatable.",
+    ),
+    per_minute: int | None = Option(None, min=1, help="Maximum number of requests per minute."),
+    daily_budget: float | None = Option(None, help="Maximum cost per day (UTC)."),
 ) -> None:
     """Make a key and print it, this once: only its hash is kept."""
     if role not in ("reader", "owner"):
@@ -62,46 +57,41 @@ def add(
         per_minute,
         daily_budget,
     )
-    secret = ServeKeys(ProjectFolder(project).require()).add(key)
-    console = Console()
-    for warning in _unknown_fields(project, key):
+    secret = ServeKeys(ProjectFolder(flags.project).require()).add(key)
+    console = flags.console
+    for warning in _unknown_fields(flags.project, key):
         console.remark(warning)
-    if as_json:
-        console.json({"name": name, "key": secret})
-        return
-    console.result(secret)
-    console.remark("Keep it: it cannot be shown again. Clients send it as: Authorization: Bearer …")
+    console.show(lambda: {"name": name, "key": secret}, lambda: secret)
+    if not flags.as_json:
+        console.remark(
+            "Keep it: it cannot be shown again. Clients send it as: Authorization: Bearer …"
+        )
 
 
 @group.command("list")
-@reported
-def show(project: Project = HERE, as_json: Json = False) -> None:
+@takes("project as_json")
+def show(flags: Flags) -> None:
     """List the keys and their rights; the keys themselves are not kept."""
-    console = Console()
-    known = ServeKeys(ProjectFolder(project).require())
-    keys, keys_file = known.all(), known.file
-    if as_json:
-        console.json({"keys": [_shown(key) for key in keys]})
-    elif not keys:
-        console.result(
-            "no keys"
-            + (": requests are refused" if keys_file.exists() else ": only this machine may ask")
-        )
-    else:
-        rows = [["name", "role", "configurations", "filters", "a minute", "a day", "made"]]
-        for key in keys:
-            limits = [str(limit or "") for limit in (key.per_minute, key.daily_budget)]
-            lists = [", ".join(key.configurations) or "all", ", ".join(key.filters)]
-            rows.append([key.name, key.role, *lists, *limits, key.created])
-        console.result(table(rows, right=(4, 5)))
+    stored = ServeKeys(ProjectFolder(flags.project).require())
+    keys = stored.all()
+    rows = [["name", "role", "configurations", "filters", "a minute", "a day", "made"]]
+    for key in keys:
+        limits = [str(limit or "") for limit in (key.per_minute, key.daily_budget)]
+        lists = [", ".join(key.configurations) or "all", ", ".join(key.filters)]
+        rows.append([key.name, key.role, *lists, *limits, key.created])
+    refused = "requests are refused" if stored.file.exists() else "only this machine may ask"
+    flags.console.show(
+        lambda: {"keys": [_shown(key) for key in keys]},
+        lambda: table(rows, right=(4, 5)) if keys else f"no keys: {refused}",
+    )
 
 
 @group.command("revoke")
-@reported
-def revoke(name: Name, project: Project = HERE) -> None:
+@takes("project")
+def revoke(flags: Flags, name: str = _NAME) -> None:
     """Revoke a key: requests with it are refused from now on."""
-    ServeKeys(ProjectFolder(project).require()).revoke(name)
-    Console().result(f"revoked {name}")
+    ServeKeys(ProjectFolder(flags.project).require()).revoke(name)
+    flags.console.result(f"revoked {name}")
 
 
 def _unknown_fields(folder: Path, key: ServeKey) -> list[str]:
@@ -113,11 +103,11 @@ def _unknown_fields(folder: Path, key: ServeKey) -> list[str]:
         if not opened.store.holds(opened.pair):
             return ["warning: nothing is indexed yet, so the fields of filters are not checked"]
         known = opened.store.view(opened.pair).fields()
-    wanted = dict.fromkeys(one.field for one in key.conditions if one.field not in known)
+    unknown = dict.fromkeys(c.field for c in key.conditions if c.field not in known)
     fields = ", ".join(sorted(known))
     return [
         f"warning: no chunk has the field {name!r}: this key finds nothing. Known fields: {fields}"
-        for name in wanted
+        for name in unknown
     ]
 
 

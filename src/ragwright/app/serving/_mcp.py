@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ... import serve as served
 from ...core import require
-from .._console import reported
-from .._options import HERE, Overrides, Project, Reload
+from .._flags import Flags, takes
 
 
-@reported
-def command(
-    project: Project = HERE,
-    overrides: Overrides = None,
-    reload: Reload = False,
-) -> None:
+@takes("project overrides reload")
+def command(flags: Flags) -> None:
     """Serve search, fetch, ask and list_sources to an agent that starts this command (MCP)."""
     require("mcp", "serve", "serving tools to agents")
     require("fastapi", "serve", "serving tools to agents")
-    served.serve_stdio(served.Serving(Path(project), tuple(overrides or ()), own=reload))
+    served.serve_stdio(served.Serving(flags.project, flags.settings, own=flags.reload))

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from ... import serve as served
 from ...core import require
-from .._console import Console, reported
-from .._options import HERE, Overrides, Project, Reload
+from .._console import Console
+from .._flags import Flags, takes
 
 
-@reported
+@takes("project overrides reload")
 def command(
-    project: Project = HERE,
-    overrides: Overrides = None,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; serve.host where empty.")
-    ] = "",
-    port: Annotated[
-        int | None,
-        typer.Option("--port", min=0, max=65535, help="Port; serve.port by default, 0: any."),
-    ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that answer.")] = 1,
-    reload: Reload = False,
+    flags: Flags,
+    host: str = Option("", help="Address to listen on; by default serve.host."),
+    port: int | None = Option(
+        None, min=0, max=65535, help="Port; by default serve.port; 0 takes any free port."
+    ),
+    workers: int = Option(1, min=1, help="Number of processes that answer."),
 ) -> None:
     """Serve the project over HTTP: OpenAI-compatible chat, retrieval, MCP, sources."""
     require_serving()
-    console = Console()
-    serving = served.Serving(Path(project), tuple(overrides or ()), own=reload)
-    served.serve(serving, served.Listening(host, port, workers, announced(console, str(project))))
+    serving = served.Serving(flags.project, flags.settings, own=flags.reload)
+    announce = announced(flags.console, str(flags.project))
+    served.serve(serving, served.Listening(host, port, workers, announce))
 
 
 def require_serving() -> None:
@@ -46,7 +40,7 @@ def require_serving() -> None:
 
 
 def announced(console: Console, project: str) -> Callable[[str], None]:
-    """Says on which address a project is served, once its port is open."""
+    """A callback that prints the addresses of a served project, once its port is open."""
 
     def started(address: str) -> None:
         if console.quiet:
@@ -60,6 +54,6 @@ def announced(console: Console, project: str) -> Callable[[str], None]:
 
 
 def serve_demo(console: Console, folder: Path, port: int | None) -> None:
-    """Serve a demo project until it is stopped; its own files are followed."""
+    """Serve a demo project until it is stopped; follow changes of its files."""
     serving = served.Serving(folder, own=True)
     served.serve(serving, served.Listening("", port, 1, announced(console, str(folder))))

@@ -7,12 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from pathlib import Path
-from typing import Annotated
 
 import typer
+from typer import Option
 
-from ...project import Session
 from ...report import tuned_headline, tuned_json, tuned_table, tuned_use
 from ...training import (
     AdapterTuning,
@@ -24,12 +22,13 @@ from ...training import (
     named_sources,
 )
 from ...workbench import Workbench
-from .._compare import CLUSTER_HELP
-from .._console import EXIT_FAILED, Console, Step, reported
-from .._options import HERE, Jobs, Json, MaxCost, Overrides, Project, Quiet, Resume
+from .._console import EXIT_FAILED, Step
+from .._flags import Flags, takes
 from .._show import runner_step, show_progress
 
 _HOW, _TRAIN = EmbedderTuning(), TrainingOptions()
+
+_SHARED = "cluster project overrides as_json quiet jobs max_cost"
 
 
 class _Loss(StrEnum):
@@ -43,52 +42,9 @@ class _Negatives(StrEnum):
     NONE = "none"
 
 
-_Gold = Annotated[str, typer.Option("--testset", help="Questions with gold.")]
-_Testset = Annotated[
-    str, typer.Option("--testset", help="Questions with gold; without it they are made.")
-]
-_Sources = Annotated[
-    str,
-    typer.Option(
-        "--from",
-        help="Sources of training questions, with commas: testset, headings, cloze, questions, "
-        "glossary (codes).",
-    ),
-]
-_Also = Annotated[
-    list[str] | None, typer.Option("--also", help="Further testset to compare on; repeatable.")
-]
-_Folder = Annotated[
-    str, typer.Option("-o", "--output", help="Folder to write; by default in models/.")
-]
-_Measure = Annotated[str, typer.Option("--measure", help="Ranking measure that decides.")]
-_LossChoice = Annotated[_Loss, typer.Option("--loss", help="Loss to minimise.")]
-_NegativesChoice = Annotated[
-    _Negatives, typer.Option("--negatives", help="Passages that do not answer.")
-]
-_Most = Annotated[int, typer.Option("--most", min=1, help="Most questions made from each source.")]
-_Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Most times each pair is seen.")]
-_Rate = Annotated[float, typer.Option("--rate", min=0, help="Learning rate.")]
-_Batch = Annotated[int, typer.Option("--batch", min=2, help="Pairs of a step.")]
-_Tokens = Annotated[
-    int, typer.Option("--tokens", min=8, help="Texts are cut to this many while training.")
-]
-_Bfloat16 = Annotated[
-    bool, typer.Option("--bfloat16", help="Multiply in 16 bits: faster, less exact.")
-]
-_Merge = Annotated[
-    bool,
-    typer.Option(help="Merge with the weights before training where other questions need it."),
-]
-_Keep = Annotated[
-    bool,
-    typer.Option("--keep", help="Write the model even where it is not proven better, marked so."),
-]
-_Seed = Annotated[
-    int, typer.Option("--seed", min=0, help="Seed of order, folds, trees and intervals.")
-]
-
-_Cluster = Annotated[str, typer.Option("--cluster", help=CLUSTER_HELP)]
+_GOLD = Option(..., help="Questions with gold.")
+_MEASURE = Option("MRR@10", help="Ranking measure that decides.")
+_SEED = Option(0, min=0, help="Seed of order, folds, trees and intervals.")
 
 group = typer.Typer(
     help="Train parts of the search on a testset; kept only where they win on held-out questions.",
@@ -102,93 +58,73 @@ def parts() -> None:
 
 
 @group.command("adapter")
-@reported
+@takes(_SHARED)
 def adapter(
-    testset: _Gold,
-    file: Annotated[
-        str, typer.Option("-o", "--output", help="File to write; by default in adapters/.")
-    ] = "",
-    measure: _Measure = "MRR@10",
-    cluster: _Cluster = "",
-    seed: _Seed = 0,
-    project: Project = HERE,
-    overrides: Overrides = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
-    max_cost: MaxCost = None,
+    flags: Flags,
+    testset: str = _GOLD,
+    file: str = Option("", "-o", "--output", help="File to write; by default in adapters/."),
+    measure: str = _MEASURE,
+    seed: int = _SEED,
 ) -> int:
     """Fit a linear adapter of query vectors; no passage is embedded again.
 
     Fitted on the tune split, compared on the confirm split. Exit code 0 when it was written, 100
     when it is not proven better.
     """
-    console = Console(quiet)
-    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
-    how = AdapterTuning(file, measure, seed, cluster)
-    with Workbench.open(project, session) as bench:
-        return _tuned(console, bench, as_json, lambda: bench.tune_adapter(testset, how))
+    options = AdapterTuning(file, measure, seed, flags.cluster)
+    return _tuned(flags, lambda bench: bench.tune_adapter(testset, options))
 
 
 @group.command("ranker")
-@reported
+@takes(_SHARED)
 def ranker(
-    testset: _Gold,
-    file: Annotated[
-        str, typer.Option("-o", "--output", help="File to write; by default in rankers/.")
-    ] = "",
-    measure: _Measure = "MRR@10",
-    depth: Annotated[
-        int, typer.Option("--depth", min=2, max=1000, help="Hits of the search that it orders.")
-    ] = 50,
-    cluster: _Cluster = "",
-    seed: _Seed = 0,
-    project: Project = HERE,
-    overrides: Overrides = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
-    max_cost: MaxCost = None,
+    flags: Flags,
+    testset: str = _GOLD,
+    file: str = Option("", "-o", "--output", help="File to write; by default in rankers/."),
+    measure: str = _MEASURE,
+    depth: int = Option(50, min=2, max=1000, help="Number of hits that it reorders."),
+    seed: int = _SEED,
 ) -> int:
     """Learn an order of the hits from scores, ranks, words, codes and titles.
 
     Fitted on the tune split, compared on the confirm split. Exit code 0 when it was written, 100
     when it is not proven better.
     """
-    console = Console(quiet)
-    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
-    how = RankerTuning(file, measure, depth, seed, cluster)
-    with Workbench.open(project, session) as bench:
-        return _tuned(console, bench, as_json, lambda: bench.tune_ranker(testset, how))
+    options = RankerTuning(file, measure, depth, seed, flags.cluster)
+    return _tuned(flags, lambda bench: bench.tune_ranker(testset, options))
 
 
 @group.command("embedder")
-@reported
+@takes(f"{_SHARED} resume")
 def embedder(
-    testset: _Testset = "",
-    sources: _Sources = "",
-    also: _Also = None,
-    folder: _Folder = "",
-    measure: _Measure = "MRR@10",
-    loss: _LossChoice = _Loss.RANKING,
-    negatives: _NegativesChoice = _Negatives.HARD,
-    most: _Most = _HOW.most,
-    epochs: _Epochs = _TRAIN.epochs,
-    rate: _Rate = _TRAIN.rate,
-    batch: _Batch = _TRAIN.batch,
-    tokens: _Tokens = _TRAIN.tokens,
-    bfloat16: _Bfloat16 = False,
-    merge: _Merge = True,
-    keep: _Keep = False,
-    cluster: _Cluster = "",
-    seed: _Seed = 0,
-    resume: Resume = False,
-    project: Project = HERE,
-    overrides: Overrides = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
-    max_cost: MaxCost = None,
+    flags: Flags,
+    testset: str = Option("", help="Questions with gold; without it they are made."),
+    sources: str = Option(
+        "",
+        "--from",
+        help="Comma-separated sources of training questions: testset, headings, cloze, "
+        "questions, glossary (codes).",
+    ),
+    also: list[str] | None = Option(None, help="Further testset to compare on; repeatable."),
+    folder: str = Option("", "-o", "--output", help="Folder to write; by default in models/."),
+    measure: str = _MEASURE,
+    loss: _Loss = Option(_Loss.RANKING, help="Loss to minimise."),
+    negatives: _Negatives = Option(_Negatives.HARD, help="Passages used as wrong answers."),
+    most: int = Option(_HOW.most, min=1, help="Maximum number of questions made from each source."),
+    epochs: int = Option(_TRAIN.epochs, min=1, help="Maximum number of passes over the pairs."),
+    rate: float = Option(_TRAIN.rate, min=0, help="Learning rate."),
+    batch: int = Option(_TRAIN.batch, min=2, help="Number of pairs per step."),
+    tokens: int = Option(
+        _TRAIN.tokens, min=8, help="Number of tokens to which texts are cut while training."
+    ),
+    bfloat16: bool = Option(False, "--bfloat16", help="Multiply in 16 bits: faster, less exact."),
+    merge: bool = Option(
+        True, help="Merge with the weights before training where other questions need it."
+    ),
+    keep: bool = Option(
+        False, "--keep", help="Write the model even if it is not proven better; its card says so."
+    ),
+    seed: int = _SEED,
 ) -> int:
     """Fine-tune the embedding model on questions and the passages that answer them.
 
@@ -196,10 +132,8 @@ def embedder(
     Exit code 0 when a model folder was written, 100 when it is not proven better; --keep writes it
     then too, marked in its card, and the exit code stays 100.
     """
-    console = Console(quiet)
-    session = Session(tuple(overrides or ()), jobs=jobs, max_cost=max_cost)
     steps = _Steps()
-    how = EmbedderTuning(
+    options = EmbedderTuning(
         named_sources(sources),
         most,
         tuple(also or ()),
@@ -208,18 +142,12 @@ def embedder(
         Mining(negatives.value, seed=seed),
         TrainingOptions(loss.value, epochs, batch, rate, tokens, bfloat16=bfloat16, seed=seed),
         merge,
-        resume,
+        flags.resume,
         steps.count,
         keep,
-        cluster,
+        flags.cluster,
     )
-    with Workbench.open(project, session) as bench:
-        with console.progress(
-            partial(steps.step, bench), lambda: bench.progress.warnings, lambda: bench.progress
-        ):
-            found = bench.tune_embedder(testset, how)
-        root = bench.project.folder.root
-    return _shown(console, found, root, as_json)
+    return _tuned(flags, lambda bench: bench.tune_embedder(testset, options), steps)
 
 
 @dataclass
@@ -232,14 +160,14 @@ class _Steps:
     before: int = 0
 
     def count(self, done: int, total: int) -> None:
-        """A step has ended."""
+        """Record that a step has ended."""
         if not self.total:
             self.first = time.monotonic()
             self.before = done
         self.done, self.total = done, total
 
     def step(self, bench: Workbench) -> str | Step:
-        """Steps while training; rows while questions are answered; else what is being done."""
+        """Steps while training; rows while questions are answered; else the present work."""
         if not 0 < self.done < self.total:
             if bench.progress.total:
                 return runner_step(bench.progress)
@@ -250,22 +178,20 @@ class _Steps:
         return Step(self.done, self.total, "steps", rate, eta)
 
 
-def _tuned(console: Console, bench: Workbench, as_json: bool, tune: Callable[[], Tuned]) -> int:
-    """Tune with the progress of the runner, and print what came of it; the exit code."""
-    with show_progress(console, bench):
-        found = tune()
-    return _shown(console, found, bench.project.folder.root, as_json)
-
-
-def _shown(console: Console, found: Tuned, root: Path, as_json: bool) -> int:
-    """Print what tuning came to; the exit code."""
-    code = 0 if found.proven else EXIT_FAILED
-    if as_json:
-        console.json(tuned_json(found))
-        return code
-    console.result(tuned_headline(found))
-    console.result(tuned_table(found, console.columns()))
-    for note in (*found.notes, tuned_use(found, root)):
-        if note:
-            console.remark(note)
-    return code
+def _tuned(flags: Flags, tune: Callable[[Workbench], Tuned], steps: _Steps | None = None) -> int:
+    """Tune, show the progress of the training or of the runner, and print the result."""
+    console = flags.console
+    with flags.open() as bench:
+        line = None if steps is None else partial(steps.step, bench)
+        with show_progress(console, bench, line=line):
+            tuned = tune(bench)
+        root = bench.project.folder.root
+    if flags.as_json:
+        console.json(tuned_json(tuned))
+    else:
+        console.result(tuned_headline(tuned))
+        console.result(tuned_table(tuned, console.columns()))
+        for note in (*tuned.notes, tuned_use(tuned, root)):
+            if note:
+                console.remark(note)
+    return 0 if tuned.proven else EXIT_FAILED
