@@ -11,10 +11,10 @@ from typing import Any
 from ..core import csv_lines, replace_text, replacing, require
 from ._charts import LIGHT, Chart, themed
 from ._data import comparison_json
-from ._document import Document, html_document
 from ._findings import finding_charts
 from ._headline import Headline, headline_of
 from ._pack import Packed, pack_rows
+from ._page import html_document
 from ._subject import Entry, Subject
 from ._text import text_table
 from ._trials import trial_json
@@ -85,9 +85,7 @@ class Report:
 
     def html(self) -> str:
         """One HTML file that loads nothing."""
-        return html_document(
-            Document(self.subject, self.headline, self.charts, self.packed, self.weak)
-        )
+        return html_document(self.subject, self.headline, self.charts, self.packed, self.weak)
 
     def json(self) -> dict[str, Any]:
         """``{"title", "kind", "verdict", "entries", "boards", "comparison", "charts", "weak",

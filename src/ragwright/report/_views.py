@@ -95,23 +95,6 @@ def row_charts(subject: Subject, found: Comparisons | None) -> Iterator[Chart]:
     yield from _histograms(subject, entries)
 
 
-def sensitivity(subject: Subject) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and lines of the table of several judges: the place of each setting under each."""
-    heads = ["settings", *(board.judge or "judge" for board in subject.boards)]
-    places: dict[str, list[str]] = {}
-    for at, board in enumerate(subject.boards):
-        for place, name in enumerate(board.entries, 1):
-            entry = subject.entry(name)
-            if entry is None:
-                continue
-            values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
-            key = ", ".join(f"{k} = {value_text(v)}" for k, v in values.items())
-            line = places.setdefault(key or "current settings", ["-"] * len(subject.boards))
-            if line[at] == "-":
-                line[at] = f"{place} of {len(board.entries)}"
-    return tuple(heads), [(key, *line) for key, line in places.items()]
-
-
 def _ranked(subject: Subject) -> list[Entry]:
     """Entries of the first board, best first."""
     names = subject.boards[0].entries if subject.boards else ()
