@@ -7,7 +7,8 @@ from textwrap import fill
 from typing import Any
 
 from ..experiment import Ablation, PartEffect, PartResult
-from ._text import WIDTH, interval, p_cell, text_table
+from ._data import fields_of
+from ._text import WIDTH, interval, number, p_cell, signed, text_table
 
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
@@ -55,56 +56,30 @@ def ablation_json(found: Ablation, *, run: str = "", sweep: str = "") -> dict[st
     "never", "notes", "run", "sweep"}``; differences are in the direction that is good.
     """
     return {
-        "verdict": list(found.verdict),
-        "testset": found.testset,
-        "rows": found.rows,
-        "personas": list(found.personas),
-        "margin": found.margin,
-        "parts": [_part_json(one) for one in found.parts],
+        **fields_of(found, "verdict", "testset", "rows", "personas", "margin"),
+        "parts": [_part_json(part) for part in found.parts],
         "together": None if found.together is None else _part_json(found.together),
-        "openings": found.openings,
-        "confirm_rows": found.confirm_rows,
-        "never": list(found.never),
-        "notes": list(found.notes),
+        **fields_of(found, "openings", "confirm_rows", "never", "notes"),
         "run": run,
         "sweep": sweep,
     }
 
 
-def _part_json(one: PartResult) -> dict[str, Any]:
+_EFFECT = (
+    *("measure", "persona", "n", "clusters", "with_part", "without", "difference", "low", "high"),
+    *("p", "p_holm", "verdict", "loss", "margin", "within"),
+)
+"""Keys of an effect."""
+
+
+def _part_json(part: PartResult) -> dict[str, Any]:
     return {
-        "part": one.part,
-        "design": one.design,
-        "trial": None if one.trial is None else f"T{one.trial:03d}",
-        "tokens": one.tokens,
-        "cost": one.cost,
-        "safe": one.safe,
-        "holds": one.holds,
-        "state": one.state,
-        "effects": [_effect_json(effect) for effect in one.effects],
-        "confirmed": [_effect_json(effect) for effect in one.confirmed],
+        **fields_of(part, "part", "design"),
+        "trial": None if part.trial is None else f"T{part.trial:03d}",
+        **fields_of(part, "tokens", "cost", "safe", "holds", "state"),
+        "effects": [fields_of(effect, *_EFFECT) for effect in part.effects],
+        "confirmed": [fields_of(effect, *_EFFECT) for effect in part.confirmed],
     }
-
-
-def _effect_json(effect: PartEffect) -> dict[str, Any]:
-    names = (
-        "measure",
-        "persona",
-        "n",
-        "clusters",
-        "with_part",
-        "without",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "p_holm",
-        "verdict",
-        "loss",
-        "margin",
-        "within",
-    )
-    return {name: getattr(effect, name) for name in names}
 
 
 def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -> str:
@@ -144,15 +119,15 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
     return [
         one.label if first else "",
         (effect.persona or "all") if several else "",
-        _number(effect.with_part),
-        _number(effect.without),
-        _signed(effect.difference),
+        number(effect.with_part),
+        number(effect.without),
+        signed(effect.difference),
         interval(effect.low, effect.high),
         p_cell(effect.p_holm),
         str(effect.n),
-        _number(effect.loss),
-        _number(one.tokens, ".4g") if first else "",
-        _number(one.cost or None, ".4g") if first else "",
+        number(effect.loss),
+        _short(one.tokens) if first else "",
+        _short(one.cost or None) if first else "",
         said,
     ]
 
@@ -170,10 +145,10 @@ def _confirmed(found: Ablation, width: int) -> str:
                     one.part,
                     effect.measure,
                     effect.persona or "all",
-                    _signed(effect.difference),
+                    signed(effect.difference),
                     interval(effect.low, effect.high),
-                    _number(effect.loss),
-                    _number(effect.margin),
+                    number(effect.loss),
+                    number(effect.margin),
                     "within" if effect.within else "not shown",
                 ]
             )
@@ -181,9 +156,5 @@ def _confirmed(found: Ablation, width: int) -> str:
     return f"{head}\n{text_table(rows, right=(3, 5, 6), width=width)}"
 
 
-def _number(value: float | None, form: str = ".4f") -> str:
-    return "-" if value is None else f"{value:{form}}"
-
-
-def _signed(value: float | None) -> str:
-    return _number(value, "+.4f")
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
-from ..core import counted
+from ..core import counted, plain
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
+from ._data import fields_of
 from ._text import WIDTH, number, text_table
 
 SET_NAMES = {
@@ -60,17 +60,13 @@ def baseline_table(found: BaselineResult, width: int = WIDTH) -> str:
     return "\n".join(said)
 
 
-def baseline_json(found: BaselineResult) -> dict[str, Any]:
+def baseline_json(result: BaselineResult) -> dict[str, Any]:
     """The document of ``baseline --json``: outcome, numbers of every set, runs."""
     return {
-        "run": found.run,
-        "testset": found.testset,
-        "embedder": found.embedder,
-        "changed": list(found.changed),
-        **asdict(found.shift),
-        "sets": {one.name: _numbers(one) for one in found.sets},
-        "context": None if found.context is None else asdict(found.context),
-        "notes": list(found.notes),
+        **fields_of(result, "run", "testset", "embedder", "changed"),
+        **plain(result.shift),
+        "sets": {one.name: _numbers(one) for one in result.sets},
+        **fields_of(result, "context", "notes"),
     }
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
-from ..core import ConfigError, Score
+from ..core import ConfigError, Score, plain
 from ..experiment import (
     LOST_RULE,
     RIGHT_RULE,
@@ -18,8 +17,8 @@ from ..experiment import (
     StagePoints,
 )
 from ..measure import Comparisons, Summary
-from ._data import comparison_json
-from ._text import WIDTH, interval, number, p_cell, text_table
+from ._data import comparison_json, fields_of
+from ._text import WIDTH, interval, number, p_cell, signed, text_table
 
 _SHOWN = 5
 _CHARACTERS = 300
@@ -102,25 +101,24 @@ def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
     "notes", "run"}``; differences are improvements, whatever the measure's direction.
     """
     return {
-        "verdict": list(found.verdict),
-        "stage": found.stage,
-        "points": [_points_json(points) for points in found.points],
-        "losses": {lost or "none": count for lost, count in found.losses.items()},
+        **_outcome_json(found),
         "rule": LOST_RULE,
         "rows": [_row_json(row) for row in found.rows],
         "context": None if found.context is None else comparison_json(found.context),
-        "known": None if found.known is None else asdict(found.known),
-        "parts": {
-            value: {
-                "verdict": list(part.verdict),
-                "stage": part.stage,
-                "points": [_points_json(points) for points in part.points],
-                "losses": {lost or "none": count for lost, count in part.losses.items()},
-            }
-            for value, part in found.parts.items()
-        },
+        "known": plain(found.known),
+        "parts": {value: _outcome_json(part) for value, part in found.parts.items()},
         "notes": list(found.notes),
         "run": run,
+    }
+
+
+def _outcome_json(found: Diagnosis) -> dict[str, Any]:
+    points = ("stage", "measure", "plain", "recovered", "first", "rows")
+    beyond = ("beyond", "beyond_rows", "proven")
+    return {
+        **fields_of(found, "verdict", "stage"),
+        "points": [fields_of(one, *points, *beyond) for one in found.points],
+        "losses": {lost or "none": count for lost, count in found.losses.items()},
     }
 
 
@@ -147,22 +145,17 @@ def _run_places(found: RunDiagnosis, width: int) -> str:
 def run_diagnosis_json(found: RunDiagnosis) -> dict[str, Any]:
     """The document of ``diagnose --run --json``."""
     return {
-        "verdict": list(found.verdict),
-        "stage": found.stage or None,
-        "losses": {place or "none": count for place, count in found.losses.items()},
+        **_run_outcome_json(found),
         "rule": RIGHT_RULE,
-        "rows": [asdict(row) for row in found.rows],
-        "parts": {
-            value: {
-                "verdict": list(part.verdict),
-                "stage": part.stage or None,
-                "losses": {place or "none": count for place, count in part.losses.items()},
-            }
-            for value, part in found.parts.items()
-        },
-        "notes": list(found.notes),
-        "run": found.run,
+        "rows": plain(found.rows),
+        "parts": {value: _run_outcome_json(part) for value, part in found.parts.items()},
+        **fields_of(found, "notes", "run"),
     }
+
+
+def _run_outcome_json(found: RunDiagnosis) -> dict[str, Any]:
+    losses = {place or "none": count for place, count in found.losses.items()}
+    return {"verdict": list(found.verdict), "stage": found.stage or None, "losses": losses}
 
 
 def _points_table(points: Sequence[StagePoints], width: int) -> str:
@@ -176,11 +169,11 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
                 one.stage,
                 one.measure,
                 number(one.plain),
-                _signed(whole.difference),
+                signed(whole.difference),
                 interval(whole.low, whole.high),
-                _p(whole.p_holm),
-                _signed(first.difference),
-                _p(first.p_holm),
+                p_cell(whole.p_holm),
+                signed(first.difference),
+                p_cell(first.p_holm),
                 "proven" if one.proven else "",
             ]
         )
@@ -217,9 +210,9 @@ def _context_text(context: Comparisons, known: Summary | None, width: int) -> st
             c.measure,
             number(c.mean_a),
             number(c.mean_b),
-            _signed(c.difference),
+            signed(c.difference),
             interval(c.low, c.high),
-            _p(c.p_holm),
+            p_cell(c.p_holm),
         ]
         for c in context.measures
     ]
@@ -263,35 +256,15 @@ def _scored(score: Score) -> str:
     return f"{score.measure}: {score.value:.4g}{detail}"
 
 
-def _points_json(points: StagePoints) -> dict[str, Any]:
-    return {
-        "stage": points.stage,
-        "measure": points.measure,
-        "plain": points.plain,
-        "recovered": asdict(points.recovered),
-        "first": asdict(points.first),
-        "rows": points.rows,
-        "beyond": points.beyond,
-        "beyond_rows": points.beyond_rows,
-        "proven": points.proven,
-    }
-
-
 def _row_json(row: DiagnosedRow) -> dict[str, Any]:
+    question = ("user_input", "reference", "response", "persona_name")
+    passages = ("retrieved_contexts", "retrieved_context_ids")
     kept = row.plain.row
-    told: dict[str, Any] = {"id": row.plain.row_id, "lost": row.lost or "none"}
-    if kept is not None:
-        told |= {
-            "user_input": kept.user_input,
-            "reference": kept.reference,
-            "response": kept.response,
-            "persona_name": kept.persona_name,
-            "retrieved_contexts": list(kept.retrieved_contexts),
-            "retrieved_context_ids": list(kept.retrieved_context_ids),
-        }
-    return told | {
-        "right": row.right,
-        "gold": [_place_json(place) for place in row.gold],
+    return {
+        "id": row.plain.row_id,
+        "lost": row.lost or "none",
+        **({} if kept is None else fields_of(kept, *question, *passages)),
+        **fields_of(row, "right", "gold"),
         "scores": _scores_json(row.plain.scores),
         "oracles": {stage: _scores_json(scores) for stage, scores in row.oracles.items()},
         "closed_book": _scores_json(row.closed_book),
@@ -299,29 +272,10 @@ def _row_json(row: DiagnosedRow) -> dict[str, Any]:
     }
 
 
-def _place_json(place: GoldPlace) -> dict[str, Any]:
-    names = ("document_id", "start", "end", "indexed", "reachable", "found", "ordered", "shown")
-    return {name: getattr(place, name) for name in names}
-
-
 def _scores_json(scores: Iterable[Score]) -> dict[str, Any]:
     return {
-        score.measure: {
-            "state": score.state,
-            "value": score.value,
-            "reason": score.reason,
-            "detail": score.detail,
-        }
-        for score in scores
+        score.measure: fields_of(score, "state", "value", "reason", "detail") for score in scores
     }
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
-
-
-def _p(value: float | None) -> str:
-    return p_cell(value)
 
 
 def _cut(text: str) -> str:

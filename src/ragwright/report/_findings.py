@@ -11,7 +11,7 @@ from ._diagnosis import LOST
 from ._distances import distance_charts
 from ._relations import between
 from ._subject import Subject
-from ._text import number, p_cell
+from ._text import number, p_cell, signed
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
@@ -47,8 +47,9 @@ def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
             told = between(effect.low, effect.high)
             tokens = "" if one.tokens is None else f"{one.tokens:.4g}"
             said = one.state if one.safe and not effect.persona else effect.verdict
-            signed = _signed(effect.difference)
-            rows.append((one.label, named, signed, told, str(effect.n), tokens, said))
+            rows.append(
+                (one.label, named, signed(effect.difference), told, str(effect.n), tokens, said)
+            )
             if effect.difference is not None:
                 low = effect.difference if effect.low is None else effect.low
                 high = effect.difference if effect.high is None else effect.high
@@ -147,10 +148,10 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
                 (
                     one.stage,
                     number(one.plain),
-                    _signed(whole.difference),
+                    signed(whole.difference),
                     told,
                     p_cell(whole.p_holm),
-                    _signed(one.first.difference),
+                    signed(one.first.difference),
                     str(one.rows),
                     "proven" if one.proven else "",
                 )
@@ -177,7 +178,3 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
             tuple(rows),
             "findings",
         )
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..experiment import TrialResult
 from ..measure import Summary
+from ._data import by_measure, fields_of
 from ._subject import Entry
 from ._text import text_table, with_scale
 
@@ -198,21 +199,10 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
     """A trial as a JSON object: id, values, state, rows, measures, grades, facts, reason."""
-    measures = {}
-    for summary in trial.summaries:
-        fields = asdict(summary)
-        measures[fields.pop("measure")] = fields
     return {
-        "id": trial.id,
-        "values": dict(trial.values),
-        "current": dict(trial.current),
-        "state": trial.state,
-        "rows": trial.rows,
-        "measures": measures,
-        "people": {name: asdict(grade) for name, grade in trial.people.items()},
-        "facts": dict(trial.facts),
-        "reason": trial.reason,
-        "run": trial.run,
+        **fields_of(trial, "id", "values", "current", "state", "rows"),
+        "measures": by_measure(trial.summaries),
+        **fields_of(trial, "people", "facts", "reason", "run"),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._data import fields_of
 from ._text import text_table, with_scale
 
 if TYPE_CHECKING:
@@ -87,30 +88,23 @@ def tuned_use(found: Tuned, root: Path) -> str:
     return f"to use it, write in ragwright.yaml: {text}{remark}"
 
 
-def tuned_json(found: Tuned) -> dict[str, Any]:
+def tuned_json(tuned: Tuned) -> dict[str, Any]:
     """The outcome as JSON: ``proven, written, headline, training, held_out`` and further tables."""
-    one, held = found.training, found.comparison
-    figures = {
-        "questions": one.questions,
-        "measure": one.measure,
-        "before": one.before,
-        "after": one.after,
-        "method": one.method,
-        **one.settings,
-    }
+    training, held = tuned.training, tuned.comparison
+    path = None if tuned.path is None else str(tuned.path)
+    figures = fields_of(training, "questions", "measure", "before", "after", "method")
     return {
-        "part": found.part,
-        "proven": found.proven,
-        "written": None if found.path is None else str(found.path),
-        "setting": found.setting,
-        "value": found.value or (None if found.path is None else str(found.path)),
-        "base": found.base,
-        "headline": tuned_headline(found),
-        "training": figures,
-        "held_out": None if held is None else {name: getattr(held, name) for name in _COMPARED},
+        **fields_of(tuned, "part", "proven"),
+        "written": path,
+        "setting": tuned.setting,
+        "value": tuned.value or path,
+        "base": tuned.base,
+        "headline": tuned_headline(tuned),
+        "training": {**figures, **training.settings},
+        "held_out": None if held is None else fields_of(held, *_COMPARED),
         **{
             table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for table in found.tables
+            for table in tuned.tables
         },
-        "notes": list(found.notes),
+        "notes": list(tuned.notes),
     }

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ..core import plain
+from ._data import fields_of
 from ._text import text_table
 
 if TYPE_CHECKING:
     from ..measure import Comparison, Summary
-    from ..training import TutorialRow, TutorialTable
+    from ..training import TutorialTable
 
 _HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "groundedness"}
 
@@ -50,24 +51,16 @@ def _change(one: Comparison | None) -> str:
     return f"{one.difference:+.3f}{ends} {one.verdict}"
 
 
-def tutorial_json(found: TutorialTable) -> dict[str, Any]:
+def tutorial_json(table: TutorialTable) -> dict[str, Any]:
     """The table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
-    return {
-        "testset": found.testset,
-        "rows": [_row_json(row) for row in found.rows],
-        "notes": list(found.notes),
-    }
-
-
-def _row_json(row: TutorialRow) -> dict[str, Any]:
     numbers = ("mean", "low", "high", "n", "coverage", "counted")
-    return {
-        "name": row.name,
-        "settings": list(row.settings),
-        "runs": list(row.runs),
-        "skipped": row.skipped or None,
-        "measures": {
-            one.measure: {name: getattr(one, name) for name in numbers} for one in row.summaries
-        },
-        "against_base": {one.measure: asdict(one) for one in row.comparisons},
-    }
+    rows = [
+        {
+            **fields_of(row, "name", "settings", "runs"),
+            "skipped": row.skipped or None,
+            "measures": {one.measure: fields_of(one, *numbers) for one in row.summaries},
+            "against_base": {one.measure: plain(one) for one in row.comparisons},
+        }
+        for row in table.rows
+    ]
+    return {"testset": table.testset, "rows": rows, "notes": list(table.notes)}

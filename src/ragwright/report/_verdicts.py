@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from ..core import plain
 from ..experiment import StudyVerdict
 from ..measure import Comparison, p_text
-from ._text import WIDTH, interval, number, text_table
+from ._data import fields_of
+from ._text import WIDTH, interval, number, signed, text_table
 
 
 def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
@@ -36,35 +37,19 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
 
 def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
-    return {
-        "text": verdict.text,
-        "selection": asdict(verdict.selection) | {"expected": verdict.selection.expected},
-        "confirmations": [
-            {
-                "trial": one.trial,
-                "values": dict(one.values),
-                "objective": one.objective,
-                "tune": asdict(one.tune),
-                "confirmed": None if one.confirmed is None else asdict(one.confirmed),
-                "p": one.p,
-                "outcome": one.outcome,
-            }
-            for one in verdict.confirmations
-        ],
-        "openings": verdict.openings,
-        "notes": list(verdict.notes),
-        "run": run,
-    }
+    selection = plain(verdict.selection) | {"expected": verdict.selection.expected}
+    rest = fields_of(verdict, "confirmations", "openings", "notes")
+    return {"text": verdict.text, "selection": selection, **rest, "run": run}
 
 
-def _cells(found: Comparison, p: float | None) -> list[str]:
-    found = found.deciding
-    shown = found.p if p is None else p
+def _cells(comparison: Comparison, p: float | None) -> list[str]:
+    side = comparison.deciding
+    shown = side.p if p is None else p
     return [
-        str(found.n),
-        number(found.mean_a),
-        number(found.mean_b),
-        "" if found.difference is None else f"{found.difference:+.4f}",
-        interval(found.low, found.high),
+        str(side.n),
+        number(side.mean_a),
+        number(side.mean_b),
+        "" if side.difference is None else signed(side.difference),
+        interval(side.low, side.high),
         "" if shown is None else f"{shown:.3g}",
     ]
