@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ..core import plain
 from ..measure import MeasureScale
-from ._relations import is_numeric, value_text
+from ._relations import between, is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -93,21 +94,9 @@ class Theme:
 
     def colours(self) -> dict[str, Any]:
         """Name in a spec -> colour."""
-        return {
-            "@ink": self.ink,
-            "@quiet": self.quiet,
-            "@line": self.line,
-            "@accent": self.accent,
-            "@second": self.second,
-            "@good": self.good,
-            "@bad": self.bad,
-            "@ramp": list(self.ramp),
-            "@diverging": list(self.diverging),
-            "@lowText": self.low_text,
-            "@highText": self.high_text,
-            "@cross": self.cross,
-            "@wide": self.wide,
-        }
+        names = {"low_text": "lowText", "high_text": "highText"}
+        values = plain(self).items()
+        return {f"@{names.get(k, k)}": [*v] if isinstance(v, tuple) else v for k, v in values}
 
 
 LIGHT = Theme(
@@ -144,12 +133,57 @@ DARK = Theme(
 
 
 def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
-    """A spec with a theme's colours and config; ``width`` in pixels outside of a page."""
-    found: Spec = _coloured(dict(spec), theme.colours())
-    found["config"] = theme.config()
-    if width is not None and found.get("width") == "container":
-        found["width"] = width
-    return found
+    """Return a spec in a theme's colours; ``width`` in pixels replaces that of a page."""
+    shown: Spec = _coloured(dict(spec), theme.colours())
+    shown["config"] = theme.config()
+    if width is not None and shown.get("width") == "container":
+        shown["width"] = width
+    return shown
+
+
+def amount(field: str, **more: Any) -> Spec:
+    """Encode a field of numbers."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+def kind(field: str, **more: Any) -> Spec:
+    """Encode a field of names."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def tooltip(**titles: str | tuple[str, str]) -> list[Spec]:
+    """Field -> title, or title and number format, in the order of the tooltip."""
+    shown: list[Spec] = []
+    for field, title in titles.items():
+        name, form = (title, "") if isinstance(title, str) else title
+        shown.append({"field": field})
+        shown[-1] |= ({"title": name} if name else {}) | ({"format": form} if form else {})
+    return shown
+
+
+def layer(mark: Spec, encoding: Spec, values: Iterable[Mapping[str, Any]] | None = None) -> Spec:
+    """A layer of a spec, with data of its own if ``values`` is given."""
+    data = {} if values is None else {"data": {"values": list(values)}}
+    return {**data, "mark": mark, "encoding": encoding}
+
+
+def frame(height: int, **more: Any) -> Spec:
+    """A spec as wide as the page."""
+    return {"$schema": SCHEMA, "width": "container", "height": height, **more}
+
+
+def whisker(
+    y: str, value: float, low: float | None, high: float | None, group: str = ""
+) -> dict[str, Any]:
+    """A point of :func:`intervals`; an end that is unknown lies at the value."""
+    return {
+        "y": y,
+        **({"group": group} if group else {}),
+        "value": value,
+        "low": value if low is None else low,
+        "high": value if high is None else high,
+        "told": between(low, high),
+    }
 
 
 def dots(
@@ -164,51 +198,31 @@ def dots(
 
     A point has ``x``, ``y``, ``trial`` and ``settings``; a mean ``x``, ``y``, ``n``.
     """
-    kind = "quantitative" if numeric else "nominal"
-    across: Spec = {
-        "field": "x",
-        "type": kind,
-        "title": x,
-        "axis": {"labelAngle": 0, "grid": numeric},
-    }
+    axis: Spec = {"labelAngle": 0, "grid": numeric}
+    across = (amount if numeric else kind)("x", title=x, axis=axis)
     if numeric:
         values = sorted({point["x"] for point in points})
         across["scale"] = {"zero": False, "padding": 14}
         if len(values) <= 8:
-            across["axis"] = {**across["axis"], "values": values}
+            axis["values"] = values
         mean: Spec = {"type": "line", "color": "@second", "point": {"color": "@second"}}
     else:
         names = list(dict.fromkeys(str(point["x"]) for point in points))
         across["sort"] = None
-        across["axis"] = {**across["axis"], "labelAngle": _angle(names)}
+        axis["labelAngle"] = _angle(names)
         wide = min(44, 300 // len(names)) if names else 44
         mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": wide}
-    up = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}}
-    seen = [("trial", "trial", ""), ("settings", "settings", ""), ("y", y, ".4f")]
-    averaged = [("x", x, ""), ("y", "mean", ".4f"), ("n", "trials", "")]
-    return {
-        **_frame(240),
-        "layer": [
-            {
-                "data": {"values": list(points)},
-                "mark": {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"},
-                "encoding": {"x": across, "y": up, "tooltip": _told(seen)},
-            },
-            {
-                "data": {"values": list(line)},
-                "mark": mean,
-                "encoding": {"x": across, "y": up, "tooltip": _told(averaged)},
-            },
+    axes = {"x": across, "y": amount("y", title=y, scale={"zero": False})}
+    dot = {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"}
+    trial = tooltip(trial="trial", settings="settings", y=(y, ".4f"))
+    means = tooltip(x=x, y=("mean", ".4f"), n="trials")
+    return frame(
+        240,
+        layer=[
+            layer(dot, {**axes, "tooltip": trial}, points),
+            layer(mean, {**axes, "tooltip": means}, line),
         ],
-    }
-
-
-def _told(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
-    """Tooltip of a mark: field, name, format."""
-    return [
-        {"field": field, "title": title, **({"format": form} if form else {})}
-        for field, title, form in fields
-    ]
+    )
 
 
 _LEAST_SPAN = 0.1
@@ -239,60 +253,32 @@ def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool 
     """Cells ``x``, ``y``, ``value``, ``shade`` (0 to 1, or -1 to 1), ``text`` and ``told``."""
     across = list(dict.fromkeys(str(cell["x"]) for cell in cells))
     down = list(dict.fromkeys(str(cell["y"]) for cell in cells))
-    scale: Spec = (
-        {"domain": [-1, 0, 1], "range": "@diverging"}
-        if diverging
-        else {"domain": [0, 1], "range": "@ramp"}
-    )
-    shade = {
-        "field": "shade",
-        "type": "quantitative",
-        "scale": {**scale, "interpolate": "rgb"},
-        "legend": None,
-    }
-    told = [
-        {"field": "y", "title": y or "row"},
-        {"field": "x", "title": x or "column"},
-        {"field": "told", "title": "value"},
-    ]
+    colours = ([-1, 0, 1], "@diverging") if diverging else ([0, 1], "@ramp")
+    scale = {"domain": colours[0], "range": colours[1], "interpolate": "rgb"}
     strong = "abs(datum.shade) > cross" if diverging else "datum.shade > cross"
     ink = {"condition": {"test": strong, "value": "@highText"}, "value": "@lowText"}
-    long = max((len(text) for text in across), default=0)
-    return {
-        **_frame(max(44, 34 * len(down))),
-        "usermeta": {"narrow": long * len(across) > 36, "columns": len(across)},
-        "data": {"values": list(cells)},
-        "params": [{"name": "cross", "value": "@wide" if diverging else "@cross"}],
-        "encoding": _names(across, down, x, y),
-        "layer": [
-            {
-                "mark": {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1},
-                "encoding": {"color": shade, "tooltip": told},
-            },
-            {
-                "mark": {"type": "text", "fontSize": 11},
-                "encoding": {"text": {"field": "text", "type": "nominal"}, "color": ink},
-            },
-        ],
-    }
-
-
-def _names(across: Sequence[str], down: Sequence[str], x: str, y: str) -> Spec:
-    """Axes of a heat map."""
+    box = {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1}
+    told = tooltip(y=y or "row", x=x or "column", told="value")
     bare = {"domain": False, "ticks": False}
-    axes: Spec = {}
-    for at, names, title, axis in (
-        ("x", across, x, {**bare, "labelAngle": _angle(across), "orient": "bottom"}),
-        ("y", down, y, {**bare, "labelLimit": 130}),
-    ):
-        axes[at] = {
-            "field": at,
-            "type": "nominal",
-            "sort": list(names),
-            "title": title or None,
-            "axis": axis,
-        }
-    return axes
+    axes = {
+        "x": (across, x, {**bare, "labelAngle": _angle(across), "orient": "bottom"}),
+        "y": (down, y, {**bare, "labelLimit": 130}),
+    }
+    long = max((len(text) for text in across), default=0)
+    return frame(
+        max(44, 34 * len(down)),
+        usermeta={"narrow": long * len(across) > 36, "columns": len(across)},
+        data={"values": list(cells)},
+        params=[{"name": "cross", "value": "@wide" if diverging else "@cross"}],
+        encoding={
+            at: kind(at, sort=names, title=title or None, axis=axis)
+            for at, (names, title, axis) in axes.items()
+        },
+        layer=[
+            layer(box, {"color": amount("shade", scale=scale, legend=None), "tooltip": told}),
+            layer({"type": "text", "fontSize": 11}, {"text": kind("text"), "color": ink}),
+        ],
+    )
 
 
 def _angle(names: Sequence[str]) -> int:
@@ -304,62 +290,30 @@ def _angle(names: Sequence[str]) -> int:
 def intervals(
     points: Sequence[Mapping[str, Any]], *, x: str, zero: bool = True, groups: Sequence[str] = ()
 ) -> Spec:
-    """Dots with whiskers, one per line: ``y``, ``value``, ``low``, ``high``, ``group``."""
+    """Dots with whiskers, one per line: see :func:`whisker`."""
     down = list(dict.fromkeys(str(point["y"]) for point in points))
-    colour: Spec = {"value": "@accent"}
-    offset: Spec = {}
+    colour: Spec = _by_group(groups) if groups else {"value": "@accent"}
+    axis = {"labelLimit": 170, "grid": True, "ticks": False}
+    up = {"y": kind("y", sort=down, title=None, axis=axis)}
     if groups:
-        colour = {
-            "field": "group",
-            "type": "nominal",
-            "title": None,
-            "scale": {"domain": list(groups), "range": _palette(len(groups))},
-        }
-        offset = {"yOffset": {"field": "group", "type": "nominal", "sort": list(groups)}}
-    up = {
-        "field": "y",
-        "type": "nominal",
-        "sort": down,
-        "title": None,
-        "axis": {"labelLimit": 170, "grid": True, "ticks": False},
-    }
-    lines = len(points) if groups else len(down)
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "y": up,
-                **offset,
-                "x": {"field": "low", "type": "quantitative", "title": x, "scale": {"zero": False}},
-                "x2": {"field": "high"},
-                "color": colour,
-            },
-        },
-        {
-            "mark": {"type": "circle", "size": 64, "opacity": 1},
-            "encoding": {
-                "y": up,
-                **offset,
-                "x": {"field": "value", "type": "quantitative", "title": x},
-                "color": colour,
-                "tooltip": [
-                    {"field": "y", "title": "what"},
-                    *([{"field": "group", "title": "of"}] if groups else []),
-                    {"field": "value", "format": ".4f"},
-                    {"field": "told", "title": "95 % interval"},
-                ],
-            },
-        },
+        up["yOffset"] = kind("group", sort=list(groups))
+    ends = {"x": amount("low", title=x, scale={"zero": False}), "x2": {"field": "high"}}
+    told = tooltip(
+        y="what",
+        **({"group": "of"} if groups else {}),
+        value=("", ".4f"),
+        told="95 % interval",
+    )
+    value = {"x": amount("value", title=x), "color": colour, "tooltip": told}
+    layers = [
+        layer({"type": "rule", "strokeWidth": 2}, {**up, **ends, "color": colour}),
+        layer({"type": "circle", "size": 64, "opacity": 1}, {**up, **value}),
     ]
     if zero:
-        nought: Spec = {"x": {"field": "at", "type": "quantitative"}}
         rule = {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]}
-        layers.insert(0, {"data": {"values": [{"at": 0}]}, "mark": rule, "encoding": nought})
-    return {
-        **_frame(max(70, (14 if groups else 26) * lines + 20)),
-        "data": {"values": list(points)},
-        "layer": layers,
-    }
+        layers.insert(0, layer(rule, {"x": amount("at")}, [{"at": 0}]))
+    lines = 14 * len(points) if groups else 26 * len(down)
+    return frame(max(70, lines + 20), data={"values": list(points)}, layer=layers)
 
 
 def bars(
@@ -367,117 +321,66 @@ def bars(
 ) -> Spec:
     """Bars ``x``, ``y``, side by side for each ``group``."""
     across = list(dict.fromkeys(str(count["x"]) for count in counts))
+    axis = {"labelAngle": 0, "labelOverlap": True}
+    told = tooltip(**({"group": "of"} if groups else {}), x=x, y=y)
     encoding: Spec = {
-        "x": {
-            "field": "x",
-            "type": "nominal",
-            "sort": across,
-            "title": x,
-            "axis": {"labelAngle": 0, "labelOverlap": True},
-        },
-        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"tickMinStep": 1}},
-        "tooltip": [{"field": "x", "title": x}, {"field": "y", "title": y}],
+        "x": kind("x", sort=across, title=x, axis=axis),
+        "y": amount("y", title=y, axis={"tickMinStep": 1}),
+        "tooltip": told,
     }
     if groups:
-        encoding["xOffset"] = {"field": "group", "type": "nominal", "sort": list(groups)}
-        encoding["color"] = {
-            "field": "group",
-            "type": "nominal",
-            "title": None,
-            "scale": {"domain": list(groups), "range": _palette(len(groups))},
-        }
-        encoding["tooltip"] = [{"field": "group", "title": "of"}, *encoding["tooltip"]]
-    else:
-        encoding["color"] = {"value": "@accent"}
-    return {
-        **_frame(170),
-        "data": {"values": list(counts)},
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": encoding,
-    }
+        encoding["xOffset"] = kind("group", sort=list(groups))
+    encoding["color"] = _by_group(groups) if groups else {"value": "@accent"}
+    mark = {"type": "bar", "cornerRadiusEnd": 2}
+    return frame(170, **layer(mark, encoding, counts))
 
 
 def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
     """Trials as points ``x``, ``y``, ``kind``; those of the Pareto front joined by a line."""
-    kinds = ["on the front", "current settings", "other trials"]
-    known = [kind for kind in kinds if any(point["kind"] == kind for point in points)]
-    colours = dict(zip(kinds, ("@accent", "@second", "@quiet"), strict=True))
+    kinds = {"on the front": "@accent", "current settings": "@second", "other trials": "@quiet"}
+    known = [name for name in kinds if any(point["kind"] == name for point in points)]
+    colour, shape = (
+        kind("kind", title=None, scale={"domain": known, "range": marks})
+        for marks in ([kinds[name] for name in known], ["circle", "diamond", "circle"])
+    )
     axes = {
-        "x": {"field": "x", "type": "quantitative", "title": x, "scale": {"zero": False}},
-        "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}},
+        "x": amount("x", title=x, scale={"zero": False}),
+        "y": amount("y", title=y, scale={"zero": False}),
     }
-    return {
-        **_frame(280),
-        "data": {"values": list(points)},
-        "layer": [
+    told = tooltip(trial="trial", settings="settings", y=(y, ".4f"), x=(x, ".4~g"))
+    joined = {"type": "line", "color": "@accent", "opacity": 0.6}
+    dot = {"type": "point", "filled": True, "size": 62, "opacity": 0.8}
+    return frame(
+        280,
+        data={"values": list(points)},
+        layer=[
             {
                 "transform": [{"filter": "datum.front"}],
-                "mark": {"type": "line", "color": "@accent", "opacity": 0.6},
-                "encoding": {**axes, "order": {"field": "x"}},
+                **layer(joined, {**axes, "order": {"field": "x"}}),
             },
-            {
-                "mark": {"type": "point", "filled": True, "size": 62, "opacity": 0.8},
-                "encoding": {
-                    **axes,
-                    "color": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": known, "range": [colours[kind] for kind in known]},
-                    },
-                    "shape": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": known, "range": ["circle", "diamond", "circle"]},
-                    },
-                    "tooltip": [
-                        {"field": "trial", "title": "trial"},
-                        {"field": "settings", "title": "settings"},
-                        {"field": "y", "title": y, "format": ".4f"},
-                        {"field": "x", "title": x, "format": ".4~g"},
-                    ],
-                },
-            },
+            layer(dot, {**axes, "color": colour, "shape": shape, "tooltip": told}),
         ],
-    }
+    )
 
 
 def curve(
     points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool, control: bool
 ) -> Spec:
     """A dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
-    across: Spec = {"field": "dose", "type": "quantitative", "title": x}
-    across["axis"] = {"format": ".0%"} if share else {"tickMinStep": 1}
-    across["scale"] = {"zero": share, "padding": 8}
+    axis = {"format": ".0%"} if share else {"tickMinStep": 1}
+    across = {"x": amount("dose", title=x, axis=axis, scale={"zero": share, "padding": 8})}
     up = {"type": "quantitative", "title": y, "scale": {"domainMin": 0}}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "area", "color": "@accent", "opacity": 0.16},
-            "encoding": {"x": across, "y": {"field": "low", **up}, "y2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "line", "color": "@accent", "point": {"color": "@accent"}},
-            "encoding": {
-                "x": across,
-                "y": {"field": "mean", **up},
-                "tooltip": [
-                    {"field": "dose", "title": x},
-                    {"field": "mean", "format": ".4f"},
-                    {"field": "told", "title": "95 % interval"},
-                    {"field": "n", "title": "rows"},
-                ],
-            },
-        },
-    ]
+    told = tooltip(dose=x, mean=("", ".4f"), told="95 % interval", n="rows")
+    low, mean, closed = (
+        {**across, "y": {"field": name, **up}} for name in ("low", "mean", "closed")
+    )
+    line = {"type": "line", "color": "@accent", "point": {"color": "@accent"}}
+    area = {"type": "area", "color": "@accent", "opacity": 0.16}
+    layers = [layer(area, {**low, "y2": {"field": "high"}}), layer(line, {**mean, "tooltip": told})]
     if control:
-        layers.append(
-            {
-                "mark": {"type": "line", "color": "@second", "strokeDash": [5, 4]},
-                "encoding": {"x": across, "y": {"field": "closed", **up}},
-            }
-        )
-    return {**_frame(200), "data": {"values": list(points)}, "layer": layers}
+        dashed = {"type": "line", "color": "@second", "strokeDash": [5, 4]}
+        layers.append(layer(dashed, closed))
+    return frame(200, data={"values": list(points)}, layer=layers)
 
 
 def ordered_values(values: Iterable[Any]) -> list[Any]:
@@ -486,14 +389,11 @@ def ordered_values(values: Iterable[Any]) -> list[Any]:
     return sorted(distinct) if is_numeric(distinct) else distinct
 
 
-def _frame(height: int) -> Spec:
-    return {"$schema": SCHEMA, "width": "container", "height": height}
-
-
-def _palette(groups: int) -> list[str]:
-    if groups == 2:  # the baseline, and the compared entry
-        return ["@quiet", "@accent"]
-    return [_COLOURS[at % len(_COLOURS)] for at in range(groups)]
+def _by_group(groups: Sequence[str]) -> Spec:
+    """The colour of each group; of two, the first is the baseline."""
+    repeated = [_COLOURS[at % len(_COLOURS)] for at in range(len(groups))]
+    colours = ["@quiet", "@accent"] if len(groups) == 2 else repeated
+    return kind("group", title=None, scale={"domain": list(groups), "range": colours})
 
 
 def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
@@ -505,6 +405,4 @@ def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
             key: inner if key == "values" else _coloured(inner, colours)
             for key, inner in value.items()
         }
-    if isinstance(value, list):
-        return [_coloured(inner, colours) for inner in value]
-    return value
+    return [_coloured(inner, colours) for inner in value] if isinstance(value, list) else value

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..experiment import Curve
-from ._text import WIDTH, interval, number, text_table
+from ._text import WIDTH, interval, number, share, signed, text_table
 
 
 def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
@@ -30,7 +30,7 @@ def curves_json(
 
 def _block(curve: Curve, width: int) -> str:
     controlled = any(point.above is not None for point in curve.points)
-    share = "share" in curve.dose_name
+    shares = "share" in curve.dose_name
     head = ["dose", "mean", "95 % interval", "n", "abstained"]
     rows = [head + (["closed book", "above it", "95 % interval"] if controlled else [])]
     lost: dict[str, int] = {}
@@ -38,16 +38,16 @@ def _block(curve: Curve, width: int) -> str:
         for state, count in point.without.items():
             lost[state] = lost.get(state, 0) + count
         cells = [
-            f"{point.dose:.0%}" if share else f"{point.dose:g}",
+            f"{point.dose:.0%}" if shares else f"{point.dose:g}",
             number(point.mean),
             interval(point.low, point.high),
             str(point.n),
-            "-" if point.abstained is None else f"{point.abstained:.0%}",
+            share(point.abstained),
         ]
         if controlled:
             cells += [
                 number(point.closed_book),
-                "-" if point.above is None else f"{point.above:+.4f}",
+                signed(point.above),
                 interval(point.above_low, point.above_high),
             ]
         rows.append(cells)

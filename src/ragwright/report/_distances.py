@@ -10,7 +10,7 @@ import numpy as np
 
 from ..experiment import BaselineResult, DistanceSet
 from ._baseline import BOARD_HEAD, board_line
-from ._charts import SCHEMA, Chart, Spec
+from ._charts import Chart, Spec, amount, frame, kind, layer, tooltip, whisker
 from ._relations import between
 from ._text import number
 
@@ -112,18 +112,9 @@ def _board_chart(found: Sequence[BaselineResult]) -> Chart:
             summary = side.summary
             if summary.mean is None:
                 continue
-            points.append(
-                {
-                    "y": name,
-                    "group": group,
-                    "value": round(summary.mean, 6),
-                    "low": summary.mean if summary.low is None else summary.low,
-                    "high": summary.mean if summary.high is None else summary.high,
-                    "told": between(summary.low, summary.high),
-                    "n": summary.n,
-                    "outcome": one.shift.outcome,
-                }
-            )
+            mean = round(summary.mean, 6)
+            point = whisker(name, summary.mean, summary.low, summary.high, group)
+            points.append(point | {"value": mean, "n": summary.n, "outcome": one.shift.outcome})
         bands += [
             {"y": name, "group": group, **_wide(*ends)} for group, ends in null_bands(one).items()
         ]
@@ -160,19 +151,14 @@ def _names(found: Sequence[BaselineResult]) -> list[str]:
 
 def _colour(bands: Sequence[str]) -> Spec:
     known = [name for name in _GROUPS if name in ("S_b", "S_e") or name in bands]
-    return {
-        "field": "group",
-        "type": "nominal",
-        "title": None,
-        "legend": {"symbolOpacity": 1, "columns": 2},
-        "scale": {
-            "domain": known,
-            "range": [dict(zip(_GROUPS, _COLOURS, strict=True))[name] for name in known],
-        },
-    }
+    colours = dict(zip(_GROUPS, _COLOURS, strict=True))
+    scale = {"domain": known, "range": [colours[name] for name in known]}
+    legend = {"symbolOpacity": 1, "columns": 2}
+    return kind("group", title=None, legend=legend, scale=scale)
 
 
 _BAND_MARK: Spec = {"type": "rect", "opacity": 0.25}
+_TITLE = "distance (0-2, lower is better)"
 
 
 def _wide(low: float, high: float) -> dict[str, float]:
@@ -184,40 +170,24 @@ def _wide(low: float, high: float) -> dict[str, float]:
 def _pairs_spec(
     points: Sequence[Mapping[str, Any]], bands: Mapping[str, tuple[float, float]]
 ) -> Spec:
-    colour = _colour(list(bands))
-    up: Spec = {"type": "quantitative", "title": "distance (0-2, lower is better)"}
-    across = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "pairs, ordered by S_b",
-        "scale": {"zero": False, "nice": False, "padding": 10},
-        "axis": {"tickMinStep": 1, "grid": False},
-    }
+    colour = {"color": _colour(list(bands))}
+    scale = {"zero": False, "nice": False, "padding": 10}
+    axis = {"tickMinStep": 1, "grid": False}
+    across = {"x": amount("x", title="pairs, ordered by S_b", scale=scale, axis=axis)}
+    low, up = ({"y": amount(name, title=_TITLE)} for name in ("low", "y"))
+    told = {"tooltip": tooltip(row="pair", question="question", group="set", y="distance")}
     drawn = [{"group": name, **_wide(*ends)} for name, ends in bands.items()]
-    seen = [("row", "pair"), ("question", "question"), ("group", "set"), ("y", "distance")]
-    layers: list[Spec] = [
-        {
-            "data": {"values": drawn},
-            "mark": _BAND_MARK,
-            "encoding": {"y": {"field": "low", **up}, "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "data": {"values": [point for point in points if point["group"] == "S_e"]},
-            "mark": {"type": "rule", "color": "@line", "strokeWidth": 1.2},
-            "encoding": {"x": across, "y": {"field": "y", **up}, "y2": {"field": "other"}},
-        },
-        {
-            "data": {"values": list(points)},
-            "mark": {"type": "circle", "size": 42, "opacity": 0.9},
-            "encoding": {
-                "x": across,
-                "y": {"field": "y", **up},
-                "color": colour,
-                "tooltip": [{"field": field, "title": title} for field, title in seen],
-            },
-        },
-    ]
-    return {"$schema": SCHEMA, "width": "container", "height": 280, "layer": layers}
+    answered = [point for point in points if point["group"] == "S_e"]
+    rule = {"type": "rule", "color": "@line", "strokeWidth": 1.2}
+    dot = {"type": "circle", "size": 42, "opacity": 0.9}
+    return frame(
+        280,
+        layer=[
+            layer(_BAND_MARK, {**low, "y2": {"field": "high"}, **colour}, drawn),
+            layer(rule, {**across, **up, "y2": {"field": "other"}}, answered),
+            layer(dot, {**across, **up, **colour, **told}, points),
+        ],
+    )
 
 
 def _board_spec(
@@ -225,46 +195,20 @@ def _board_spec(
     bands: Sequence[Mapping[str, Any]],
     names: Sequence[str],
 ) -> Spec:
-    colour = _colour([str(one["group"]) for one in bands])
-    up = {
-        "field": "y",
-        "type": "nominal",
-        "sort": list(names),
-        "title": None,
-        "axis": {"labelLimit": 190, "ticks": False},
-    }
-    offset = {"field": "group", "type": "nominal", "sort": ["S_b", "S_e"]}
-    title = "mean distance (0-2, lower is better)"
-    ends = {
-        "x": {"field": "low", "type": "quantitative", "title": title},
-        "x2": {"field": "high"},
-    }
-    value = {"x": {"field": "value", "type": "quantitative", "title": title}}
-    seen = [("y", "experiment"), ("group", "set"), ("value", "mean"), ("told", "95 % interval")]
-    tooltip = [{"field": field, "title": name} for field, name in [*seen, ("n", "pairs")]]
-    tooltip.append({"field": "outcome", "title": "S_e against S_b"})
-    layers: list[Spec] = [
-        {
-            "data": {"values": list(bands)},
-            "mark": {**_BAND_MARK, "height": {"band": 0.86}},
-            "encoding": {"y": up, **ends, "color": colour},
-        },
-        {
-            "data": {"values": list(points)},
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": up, "yOffset": offset, **ends, "color": colour},
-        },
-        {
-            "data": {"values": list(points)},
-            "mark": {"type": "circle", "size": 70, "opacity": 1},
-            "encoding": {
-                "y": up,
-                "yOffset": offset,
-                **value,
-                "color": colour,
-                "tooltip": tooltip,
-            },
-        },
-    ]
-    height = max(90, 44 * len(names) + 30)
-    return {"$schema": SCHEMA, "width": "container", "height": height, "layer": layers}
+    colour = {"color": _colour([str(one["group"]) for one in bands])}
+    axis = {"labelLimit": 190, "ticks": False}
+    up: Spec = {"y": kind("y", sort=list(names), title=None, axis=axis)}
+    beside = {**up, "yOffset": kind("group", sort=["S_b", "S_e"])}
+    ends = {"x": amount("low", title=f"mean {_TITLE}"), "x2": {"field": "high"}}
+    value = {"x": amount("value", title=f"mean {_TITLE}")}
+    titles = {"y": "experiment", "group": "set", "value": "mean", "told": "95 % interval"}
+    told = tooltip(**titles, n="pairs", outcome="S_e against S_b")
+    dot = {"type": "circle", "size": 70, "opacity": 1}
+    return frame(
+        max(90, 44 * len(names) + 30),
+        layer=[
+            layer({**_BAND_MARK, "height": {"band": 0.86}}, {**up, **ends, **colour}, bands),
+            layer({"type": "rule", "strokeWidth": 2}, {**beside, **ends, **colour}, points),
+            layer(dot, {**beside, **value, **colour, "tooltip": told}, points),
+        ],
+    )

@@ -372,6 +372,11 @@ def signed(value: float | None) -> str:
     return "-" if value is None else f"{value:+.4f}"
 
 
+def share(value: float | None) -> str:
+    """A whole percentage, or a dash if undefined."""
+    return "-" if value is None else f"{value:.0%}"
+
+
 def p_cell(value: float | None) -> str:
     """A p-value of a table: four digits, ``< 0.001``, or a dash."""
     return "< 0.001" if value is not None and value < measuring.LEAST_P else number(value)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core import Score
 from ..experiment import RowResult
 from ..measure import Comparisons, Summary, aggregate
-from ._charts import Chart, bars, dots, front, heat, heat_span, intervals, ordered_values
+from ._charts import Chart, bars, dots, front, heat, heat_span, intervals, ordered_values, whisker
 from ._headline import values_of
 from ._relations import (
     Relation,
@@ -21,7 +21,7 @@ from ._relations import (
     value_text,
 )
 from ._subject import FACT_NAMES, Entry, Subject
-from ._text import number, p_cell, with_scale
+from ._text import number, p_cell, signed, with_scale
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
@@ -295,17 +295,14 @@ def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
         if one.difference is None:
             continue
         named = with_scale(one.measure, one.scale, one.counted)
-        low = one.difference if one.low is None else one.low
-        high = one.difference if one.high is None else one.high
-        told = between(one.low, one.high)
-        points.append({"y": named, "value": one.difference, "low": low, "high": high, "told": told})
+        points.append(whisker(named, one.difference, one.low, one.high))
         rows.append(
             (
                 named,
                 number(one.mean_a),
                 number(one.mean_b),
-                f"{one.difference:+.4f}",
-                told,
+                signed(one.difference),
+                between(one.low, one.high),
                 p_cell(one.p_holm),
                 f"{one.wins}/{one.ties}/{one.losses}",
                 str(one.n),
