@@ -27,8 +27,8 @@ from study_subject import (
 )
 
 from ragwright.core import MissingExtraError, Score
-from ragwright.experiment import Ablation, PartEffect, PartResult, RowResult
-from ragwright.report import Board, Goal, Report, Subject, unpacked
+from ragwright.experiment import Ablation, Objective, PartEffect, PartResult, RowResult
+from ragwright.report import Board, Report, Subject, unpacked
 
 VOID = {"meta", "input", "br", "path", "circle"}
 
@@ -166,7 +166,7 @@ def test_an_incumbent_that_nothing_beats() -> None:
 
 
 def test_an_empty_study() -> None:
-    subject = Subject("Empty", "study", (), goals=(Goal("TokenF1"),), measures=MEASURES)
+    subject = Subject("Empty", "study", (), goals=(Objective("TokenF1", True),), measures=MEASURES)
     found, document = outline(subject)
     assert " Nothing was measured." in found.texts
     assert embedded_data(document)["index"]["entries"] == []

@@ -65,7 +65,6 @@ from ._row_files import RowFile as RowFile, check_row_file as check_row_file, ro
 from ._subject import (
     Board as Board,
     Entry as Entry,
-    Goal as Goal,
     Subject as Subject,
 )
 from ._text import (

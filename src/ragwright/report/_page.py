@@ -169,8 +169,7 @@ def _confirmed(subject: Subject) -> list[tuple[str, ...]]:
 
 def _board(subject: Subject, board: Board) -> dict[str, Any]:
     """A leaderboard: entries, columns, and the ends of the axis of the first measure."""
-    by_id = {entry.id: entry for entry in subject.entries}
-    entries = [by_id[name] for name in board.entries if name in by_id]
+    entries = subject.ranked(board)
     several = len(subject.boards) > 1
     keys = [key for key in subject.keys if not (several and key.startswith("judge."))]
     goals = [goal.name for goal in subject.goals if goal.name in subject.measures]

@@ -97,9 +97,7 @@ def row_charts(subject: Subject, found: Comparisons | None) -> Iterator[Chart]:
 
 def _ranked(subject: Subject) -> list[Entry]:
     """Entries of the first board, best first."""
-    names = subject.boards[0].entries if subject.boards else ()
-    by_id = {entry.id: entry for entry in subject.entries}
-    return [by_id[name] for name in names if name in by_id]
+    return subject.ranked(subject.boards[0]) if subject.boards else []
 
 
 def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -> Iterator[Chart]:
