@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -234,7 +234,7 @@ def comparison_table(
     """B compared with A, measure by measure, with a sentence for each."""
     a, b = names
     missed = any(c.with_abstained is not None for c in found.measures)
-    rows = [["measure", a, b, f"{b} - {a}", _INTERVAL, "p (Holm)", "wins/ties/losses", "n"]]
+    rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
     rows[0] += ["both answered", "coverage"] if missed else []
     for c in found.measures:
         rows.append([*comparison_cells(c), *(_answered(c) if missed else ())])
@@ -274,18 +274,28 @@ ABSTAINED_AT_WORST = (
 )
 
 
-def comparison_cells(c: Comparison) -> list[str]:
-    """Measure, both means, difference, interval, p, wins and rows of what decides."""
-    one = c.deciding
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends, or a dash."""
+    return "-" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
+
+
+COMPARISON_HEAD = ("95 % interval", "p (Holm)", "wins/ties/losses", "n")
+
+
+def comparison_cells(
+    c: Comparison, interval: Callable[[float | None, float | None], str] = interval
+) -> list[str]:
+    """Return measure, both means, difference, interval, p, wins and rows of what decides."""
+    side = c.deciding
     return [
         with_scale(c.measure, c.scale, c.counted),
-        number(one.mean_a),
-        number(one.mean_b),
-        signed(one.difference),
-        interval(one.low, one.high),
-        p_cell(one.p_holm),
-        f"{one.wins}/{one.ties}/{one.losses}",
-        str(one.n),
+        number(side.mean_a),
+        number(side.mean_b),
+        signed(side.difference),
+        interval(side.low, side.high),
+        p_cell(side.p_holm),
+        f"{side.wins}/{side.ties}/{side.losses}",
+        str(side.n),
     ]
 
 
@@ -380,11 +390,6 @@ def share(value: float | None) -> str:
 def p_cell(value: float | None) -> str:
     """A p-value of a table: four digits, ``< 0.001``, or a dash."""
     return "< 0.001" if value is not None and value < measuring.LEAST_P else number(value)
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """Both ends, or a dash."""
-    return "-" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
