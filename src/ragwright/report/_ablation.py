@@ -21,21 +21,21 @@ HEADS = {
 """Design -> heading of its table; runs of earlier versions have the last three."""
 
 
-def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
+def ablation_table(ablation: Ablation, *, run: str = "", width: int = 0) -> str:
     """Verdict, a table for every measure and design, and the confirm split."""
     text, wide = width or WIDTH, width or _WIDE
-    blocks = ["\n".join(fill(line, text) for line in found.verdict)]
-    measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
+    blocks = ["\n".join(fill(line, text) for line in ablation.verdict)]
+    measures = dict.fromkeys(effect.measure for part in ablation.parts for effect in part.effects)
     for measure in measures:
-        for design in dict.fromkeys(one.design for one in found.parts):
-            parts = [one for one in found.parts if one.design == design]
+        for design in dict.fromkeys(part.design for part in ablation.parts):
+            parts = [part for part in ablation.parts if part.design == design]
             blocks.append(_table(measure, design, parts, wide))
-    if found.openings:
-        blocks.append(_confirmed(found, wide))
+    if ablation.openings:
+        blocks.append(_confirmed(ablation, wide))
     tail = [fill(_LEGEND, text)]
-    if found.never:
-        tail.append(fill(f"not in the prompt of any row: {', '.join(found.never)}", text))
-    tail += [fill(f"note: {note}", text, subsequent_indent="  ") for note in found.notes]
+    if ablation.never:
+        tail.append(fill(f"not in the prompt of any row: {', '.join(ablation.never)}", text))
+    tail += [fill(f"note: {note}", text, subsequent_indent="  ") for note in ablation.notes]
     tail += [f"run: {run}"] if run else []
     return "\n\n".join([*blocks, "\n".join(tail)])
 
@@ -48,7 +48,7 @@ _LEGEND = (
 )
 
 
-def ablation_json(found: Ablation, *, run: str = "", sweep: str = "") -> dict[str, Any]:
+def ablation_json(ablation: Ablation, *, run: str = "", sweep: str = "") -> dict[str, Any]:
     """The document of ``ablate --json``.
 
     ``{"verdict", "testset", "rows", "personas", "margin", "parts": [{"part", "design", "tokens",
@@ -56,10 +56,10 @@ def ablation_json(found: Ablation, *, run: str = "", sweep: str = "") -> dict[st
     "never", "notes", "run", "sweep"}``; differences are in the direction that is good.
     """
     return {
-        **fields_of(found, "verdict", "testset", "rows", "personas", "margin"),
-        "parts": [_part_json(part) for part in found.parts],
-        "together": None if found.together is None else _part_json(found.together),
-        **fields_of(found, "openings", "confirm_rows", "never", "notes"),
+        **fields_of(ablation, "verdict", "testset", "rows", "personas", "margin"),
+        "parts": [_part_json(part) for part in ablation.parts],
+        "together": None if ablation.together is None else _part_json(ablation.together),
+        **fields_of(ablation, "openings", "confirm_rows", "never", "notes"),
         "run": run,
         "sweep": sweep,
     }
@@ -85,9 +85,9 @@ def _part_json(part: PartResult) -> dict[str, Any]:
 def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -> str:
     rows = [["part", "persona", "with", "without", "effect", "95 % interval", "p", "n"]]
     rows[0] += ["loss up to", "tokens", "per 1,000", ""]
-    for one in parts:
-        of = [effect for effect in one.effects if effect.measure == measure]
-        rows += [_cells(one, effect, first=at == 0) for at, effect in enumerate(of)]
+    for part in parts:
+        effects = [effect for effect in part.effects if effect.measure == measure]
+        rows += [_cells(part, effect, first=at == 0) for at, effect in enumerate(effects)]
     rows = _filled(rows)
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
@@ -107,17 +107,17 @@ def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[row[at] for at in kept] for row in rows]
 
 
-def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
-    said: str = effect.verdict
-    if one.safe and first:
-        said = one.state
-    elif one.design == "interaction" and said != "no effect proven":
-        said = "each needs the other" if said == "helps" else "either can replace the other"
-    elif one.design == "preset" and said != "no effect proven":
-        said = "worse than the complete prompt" if said == "helps" else "better"
-    several = any(other.persona for other in one.effects)
+def _cells(part: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
+    verdict: str = effect.verdict
+    if part.safe and first:
+        verdict = part.state
+    elif part.design == "interaction" and verdict != "no effect proven":
+        verdict = "each needs the other" if verdict == "helps" else "either can replace the other"
+    elif part.design == "preset" and verdict != "no effect proven":
+        verdict = "worse than the complete prompt" if verdict == "helps" else "better"
+    several = any(other.persona for other in part.effects)
     return [
-        one.label if first else "",
+        part.label if first else "",
         (effect.persona or "all") if several else "",
         number(effect.with_part),
         number(effect.without),
@@ -126,23 +126,23 @@ def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
         p_cell(effect.p_holm),
         str(effect.n),
         number(effect.loss),
-        _short(one.tokens) if first else "",
-        _short(one.cost or None) if first else "",
-        said,
+        _short(part.tokens) if first else "",
+        _short(part.cost or None) if first else "",
+        verdict,
     ]
 
 
-def _confirmed(found: Ablation, width: int) -> str:
+def _confirmed(ablation: Ablation, width: int) -> str:
     """Results of the confirm split for each deletion, and for all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
     ]
-    tested: Iterable[PartResult] = [one for one in found.parts if one.confirmed]
-    for one in [*tested, *([] if found.together is None else [found.together])]:
-        for effect in one.confirmed:
+    tested: Iterable[PartResult] = [part for part in ablation.parts if part.confirmed]
+    for part in [*tested, *([] if ablation.together is None else [ablation.together])]:
+        for effect in part.confirmed:
             rows.append(
                 [
-                    one.part,
+                    part.part,
                     effect.measure,
                     effect.persona or "all",
                     signed(effect.difference),
@@ -152,7 +152,7 @@ def _confirmed(found: Ablation, width: int) -> str:
                     "within" if effect.within else "not shown",
                 ]
             )
-    head = f"The confirm split, {found.confirm_rows} held-out rows"
+    head = f"The confirm split, {ablation.confirm_rows} held-out rows"
     return f"{head}\n{text_table(rows, right=(3, 5, 6), width=width)}"
 
 

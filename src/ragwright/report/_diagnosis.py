@@ -46,35 +46,35 @@ _RUN_PLACES = {
 }
 
 
-def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
+def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
     """Verdict, points of every stage, first losses, and the effect of the passages."""
-    blocks = ["\n".join(fill(line, width) for line in found.verdict)]
-    if found.points:
-        blocks.append(_points_table(found.points, width))
-    blocks.append(_losses_table(found, width))
-    if found.context is not None:
-        blocks.append(_context_text(found.context, found.known, width))
-    for value, part in found.parts.items():
+    blocks = ["\n".join(fill(line, width) for line in diagnosis.verdict)]
+    if diagnosis.points:
+        blocks.append(_points_table(diagnosis.points, width))
+    blocks.append(_losses_table(diagnosis, width))
+    if diagnosis.context is not None:
+        blocks.append(_context_text(diagnosis.context, diagnosis.known, width))
+    for value, part in diagnosis.parts.items():
         blocks.append("\n".join([value, *part.verdict, _losses_table(part, width)]))
     tail = [fill(f"rule: {LOST_RULE}", width, subsequent_indent="  ")]
     tail += [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
+    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in diagnosis.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def lost_rows_text(found: Diagnosis, lost: str) -> str:
+def lost_rows_text(diagnosis: Diagnosis, lost: str) -> str:
     """The rows first lost at one place: question, gold, answer, and ranks of the gold."""
     lost = _place_named(lost, LOST)
-    rows = [row for row in found.rows if row.lost == lost]
-    head = f"{len(rows)} of {len(found.rows)} rows: {LOST.get(lost, lost)}"
+    rows = [row for row in diagnosis.rows if row.lost == lost]
+    head = f"{len(rows)} of {len(diagnosis.rows)} rows: {LOST.get(lost, lost)}"
     return "\n\n".join([head, *map(_row_text, rows)])
 
 
-def lost_run_rows_text(found: RunDiagnosis, lost: str) -> str:
+def lost_run_rows_text(diagnosis: RunDiagnosis, lost: str) -> str:
     """The rows of a run lost at one place: question, gold and answer."""
     lost = _place_named(lost, _RUN_PLACES)
-    rows = [row for row in found.rows if row.lost == lost]
-    blocks = [f"{len(rows)} of {len(found.rows)} rows: {_RUN_PLACES[lost]}"]
+    rows = [row for row in diagnosis.rows if row.lost == lost]
+    blocks = [f"{len(rows)} of {len(diagnosis.rows)} rows: {_RUN_PLACES[lost]}"]
     for row in rows:
         lines = [f"{row.row_id}: {row.user_input}", f"  gold: {_cut(row.reference or '(none)')}"]
         lines.append(f"  answer: {_cut(row.response or '(none)')}")
@@ -94,87 +94,90 @@ def _place_named(name: str, places: Mapping[str, str]) -> str:
     raise ConfigError(f"no row can be lost at {name!r}", where="--rows", hint=f"one of: {known}")
 
 
-def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
+def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --json``; every row with its oracles.
 
     ``{"verdict", "stage", "points": […], "losses", "rows": […], "context", "known", "parts",
     "notes", "run"}``; differences are improvements, whatever the measure's direction.
     """
     return {
-        **_outcome_json(found),
+        **_outcome_json(diagnosis),
         "rule": LOST_RULE,
-        "rows": [_row_json(row) for row in found.rows],
-        "context": None if found.context is None else comparison_json(found.context),
-        "known": plain(found.known),
-        "parts": {value: _outcome_json(part) for value, part in found.parts.items()},
-        "notes": list(found.notes),
+        "rows": [_row_json(row) for row in diagnosis.rows],
+        "context": None if diagnosis.context is None else comparison_json(diagnosis.context),
+        "known": plain(diagnosis.known),
+        "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
+        "notes": list(diagnosis.notes),
         "run": run,
     }
 
 
-def _outcome_json(found: Diagnosis) -> dict[str, Any]:
+def _outcome_json(diagnosis: Diagnosis) -> dict[str, Any]:
     points = ("stage", "measure", "plain", "recovered", "first", "rows")
     beyond = ("beyond", "beyond_rows", "proven")
     return {
-        **fields_of(found, "verdict", "stage"),
-        "points": [fields_of(one, *points, *beyond) for one in found.points],
-        "losses": {lost or "none": count for lost, count in found.losses.items()},
+        **fields_of(diagnosis, "verdict", "stage"),
+        "points": [fields_of(stage, *points, *beyond) for stage in diagnosis.points],
+        "losses": {lost or "none": count for lost, count in diagnosis.losses.items()},
     }
 
 
-def run_diagnosis_table(found: RunDiagnosis, *, width: int = WIDTH) -> str:
+def run_diagnosis_table(diagnosis: RunDiagnosis, *, width: int = WIDTH) -> str:
     """Verdict of a run's diagnosis, and the rows of each place by their ids."""
-    blocks = ["\n".join(fill(line, width) for line in found.verdict), _run_places(found, width)]
-    for value, part in found.parts.items():
+    blocks = [
+        "\n".join(fill(line, width) for line in diagnosis.verdict),
+        _run_places(diagnosis, width),
+    ]
+    for value, part in diagnosis.parts.items():
         blocks.append("\n".join([value, *part.verdict, _run_places(part, width)]))
-    tail = [fill(f"rule: {RIGHT_RULE}", width, subsequent_indent="  "), f"run: {found.run}"]
-    tail += [fill(f"note: {note}", width) for note in found.notes]
+    tail = [fill(f"rule: {RIGHT_RULE}", width, subsequent_indent="  "), f"run: {diagnosis.run}"]
+    tail += [fill(f"note: {note}", width) for note in diagnosis.notes]
     return "\n\n".join([*blocks, "\n".join(tail)])
 
 
-def _run_places(found: RunDiagnosis, width: int) -> str:
+def _run_places(diagnosis: RunDiagnosis, width: int) -> str:
     rows = [["lost", "rows", "which"]]
     for place, words in _RUN_PLACES.items():
-        ids = [row.row_id for row in found.rows if row.lost == place]
+        ids = [row.row_id for row in diagnosis.rows if row.lost == place]
         if ids:
             more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
             rows.append([words, str(len(ids)), ", ".join(ids[:_SHOWN]) + more])
     return text_table(rows, right=(1,), width=width)
 
 
-def run_diagnosis_json(found: RunDiagnosis) -> dict[str, Any]:
+def run_diagnosis_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
     """The document of ``diagnose --run --json``."""
     return {
-        **_run_outcome_json(found),
+        **_run_outcome_json(diagnosis),
         "rule": RIGHT_RULE,
-        "rows": plain(found.rows),
-        "parts": {value: _run_outcome_json(part) for value, part in found.parts.items()},
-        **fields_of(found, "notes", "run"),
+        "rows": plain(diagnosis.rows),
+        "parts": {value: _run_outcome_json(part) for value, part in diagnosis.parts.items()},
+        **fields_of(diagnosis, "notes", "run"),
     }
 
 
-def _run_outcome_json(found: RunDiagnosis) -> dict[str, Any]:
-    losses = {place or "none": count for place, count in found.losses.items()}
-    return {"verdict": list(found.verdict), "stage": found.stage or None, "losses": losses}
+def _run_outcome_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
+    losses = {place or "none": count for place, count in diagnosis.losses.items()}
+    return {"verdict": list(diagnosis.verdict), "stage": diagnosis.stage or None, "losses": losses}
 
 
 def _points_table(points: Sequence[StagePoints], width: int) -> str:
     """A line for every stage and measure that its oracle changes."""
     rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
-    moving = [one for one in points if one.recovered.wins or one.recovered.losses]
-    for one in moving:
-        whole, first = one.recovered, one.first
+    moving = [stage for stage in points if stage.recovered.wins or stage.recovered.losses]
+    for stage in moving:
+        whole, first = stage.recovered, stage.first
         rows.append(
             [
-                one.stage,
-                one.measure,
-                number(one.plain),
+                stage.stage,
+                stage.measure,
+                number(stage.plain),
                 signed(whole.difference),
                 interval(whole.low, whole.high),
                 p_cell(whole.p_holm),
                 signed(first.difference),
                 p_cell(first.p_holm),
-                "proven" if one.proven else "",
+                "proven" if stage.proven else "",
             ]
         )
     lines = []
@@ -184,20 +187,20 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
             "oracle: points recovered with a perfect stage; own rows: the part of it on rows that",
             "this stage is the first to lose. p is corrected for all stages and measures (Holm).",
         ]
-    still = [s for s in dict.fromkeys(one.stage for one in points) if s not in _stages(moving)]
+    still = [s for s in dict.fromkeys(stage.stage for stage in points) if s not in _stages(moving)]
     if still:
         lines.append(f"a perfect stage changes nothing: {', '.join(still)}")
     return "\n".join(lines)
 
 
 def _stages(points: Iterable[StagePoints]) -> set[str]:
-    return {one.stage for one in points}
+    return {stage.stage for stage in points}
 
 
-def _losses_table(found: Diagnosis, width: int) -> str:
+def _losses_table(diagnosis: Diagnosis, width: int) -> str:
     rows = [["lost first", "rows", "place of the gold", "such as"]]
-    for lost, count in found.losses.items():
-        ids = [row.plain.row_id for row in found.rows if row.lost == lost]
+    for lost, count in diagnosis.losses.items():
+        ids = [row.plain.row_id for row in diagnosis.rows if row.lost == lost]
         more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
         rows.append([lost or "-", str(count), LOST[lost], ", ".join(ids[:_SHOWN]) + more])
     return text_table(rows, right=(1,), width=width)

@@ -30,17 +30,17 @@ _GROUPS = ("S_b", "S_e", "shuffled answers", "question echoed")
 _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
 
-def distance_charts(found: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
+def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
     """One chart of pairs for each baseline the report is about, then all on one board.
 
     Args:
-        found: Those that the report is about first.
+        baselines: Those that the report is about first.
         about: How many these are.
     """
-    for at, one in enumerate(found[:about], 1):
-        if len(one.sets[1].pairs) > 1:
-            yield _pairs_chart(one, at if about > 1 else 0)
-    yield _board_chart(found)
+    for at, baseline in enumerate(baselines[:about], 1):
+        if len(baseline.sets[1].pairs) > 1:
+            yield _pairs_chart(baseline, at if about > 1 else 0)
+    yield _board_chart(baselines)
 
 
 def band(values: Sequence[float]) -> tuple[float, float] | None:
@@ -51,43 +51,42 @@ def band(values: Sequence[float]) -> tuple[float, float] | None:
     return round(float(low), 6), round(float(high), 6)
 
 
-def null_bands(one: BaselineResult) -> dict[str, tuple[float, float]]:
+def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
     """Bands of shuffled answers and echoed questions over both sets of an experiment."""
-    known = [found.distances for found in one.sets[:2] if found.distances is not None]
+    known = [side.distances for side in baseline.sets[:2] if side.distances is not None]
     lists = {
-        _GROUPS[2]: [*chain.from_iterable(each.shuffled for each in known)],
-        _GROUPS[3]: [*chain.from_iterable(each.echoed for each in known)],
+        _GROUPS[2]: [*chain.from_iterable(distances.shuffled for distances in known)],
+        _GROUPS[3]: [*chain.from_iterable(distances.echoed for distances in known)],
     }
     bands = {name: band(values) for name, values in lists.items()}
     return {name: ends for name, ends in bands.items() if ends is not None}
 
 
-def _pairs_chart(one: BaselineResult, at: int) -> Chart:
-    baseline, answered = one.sets[0].own, one.sets[1].own
-    questions = {pair.id: pair.question for pair in one.sets[1].pairs}
-    shared = sorted((key for key in baseline if key in answered), key=lambda k: (baseline[k], k))
+def _pairs_chart(result: BaselineResult, at: int) -> Chart:
+    pairs, answers = result.sets[:2]
+    questions = {pair.id: pair.question for pair in answers.pairs}
+    own = {"S_b": pairs.own, "S_e": answers.own}
+    shared = sorted(own["S_b"].keys() & own["S_e"].keys(), key=lambda key: (own["S_b"][key], key))
     steps = np.linspace(0, len(shared) - 1, min(len(shared), _DRAWN)).astype(int)
-    chosen = [(int(place) + 1, shared[int(place)]) for place in steps]
     points = [
         {
-            "x": place,
-            "y": own[key],
+            "x": place + 1,
+            "y": own[group][key],
             "group": group,
             "row": key,
             "question": questions[key],
-            "other": other[key],
+            "other": own[other][key],
         }
-        for place, key in chosen
-        for group, own, other in (("S_b", baseline, answered), ("S_e", answered, baseline))
+        for place, key in ((int(place), shared[int(place)]) for place in steps)
+        for group, other in (("S_b", "S_e"), ("S_e", "S_b"))
     ]
-    bands = null_bands(one)
-    few = "" if len(chosen) == len(shared) else f" {len(chosen)} of {len(shared)} pairs are drawn."
-    of = f": {one.label}" if at else ""
-    rows = [_set_line(name, found) for name, found in zip(_GROUPS, one.sets[:2], strict=False)]
+    bands = null_bands(result)
+    few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
+    rows = [_set_line(name, side) for name, side in zip(_GROUPS, result.sets[:2], strict=False)]
     rows += [(name, "", between(*ends), "", "") for name, ends in bands.items()]
     return Chart(
         f"distances-{at}" if at else "distances",
-        f"S_b against S_e, pair by pair{of}",
+        f"S_b against S_e, pair by pair{f': {result.label}' if at else ''}",
         "Distance of question and answer, pairs ordered by S_b. Bands: the middle 80 % of answers "
         "to other questions, and of the question itself taken as the answer. Good answers lie near "
         f"S_b and well below the shuffled band; answers within the echoed band repeat the question."
@@ -99,26 +98,29 @@ def _pairs_chart(one: BaselineResult, at: int) -> Chart:
     )
 
 
-def _set_line(name: str, found: DistanceSet) -> tuple[str, ...]:
-    one = found.summary
-    return (name, number(one.mean), between(one.low, one.high), number(one.median), str(one.n))
+def _set_line(name: str, side: DistanceSet) -> tuple[str, ...]:
+    s = side.summary
+    return (name, number(s.mean), between(s.low, s.high), number(s.median), str(s.n))
 
 
-def _board_chart(found: Sequence[BaselineResult]) -> Chart:
-    names = _names(found)
+def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
+    names = _names(baselines)
     points, bands = [], []
-    for name, one in zip(names, found, strict=True):
-        for group, side in zip(_GROUPS, one.sets[:2], strict=False):
+    for name, baseline in zip(names, baselines, strict=True):
+        for group, side in zip(_GROUPS, baseline.sets[:2], strict=False):
             summary = side.summary
             if summary.mean is None:
                 continue
             mean = round(summary.mean, 6)
             point = whisker(name, summary.mean, summary.low, summary.high, group)
-            points.append(point | {"value": mean, "n": summary.n, "outcome": one.shift.outcome})
+            points.append(
+                point | {"value": mean, "n": summary.n, "outcome": baseline.shift.outcome}
+            )
         bands += [
-            {"y": name, "group": group, **_wide(*ends)} for group, ends in null_bands(one).items()
+            {"y": name, "group": group, **_wide(*ends)}
+            for group, ends in null_bands(baseline).items()
         ]
-    models = {one.embedder for one in found}
+    models = {baseline.embedder for baseline in baselines}
     apart = (
         " Distances of different embedding models are not comparable: read each line alone, or "
         "compare the column `of the way`."
@@ -133,19 +135,24 @@ def _board_chart(found: Sequence[BaselineResult]) -> Chart:
         f"about equal to S_b, or left of it, is good.{apart}",
         _board_spec(points, bands, names),
         (*BOARD_HEAD, "testset", "embedding model"),
-        tuple((*board_line(one), one.testset, one.embedder) for one in found),
+        tuple(
+            (*board_line(baseline), baseline.testset, baseline.embedder) for baseline in baselines
+        ),
         "findings",
     )
 
 
-def _names(found: Sequence[BaselineResult]) -> list[str]:
+def _names(baselines: Sequence[BaselineResult]) -> list[str]:
     """What to call experiments in a chart: each differently, and short."""
-    several = len({one.testset for one in found}) > 1
-    labels = [f"{one.label} on {one.testset}" if several else one.label for one in found]
+    several = len({baseline.testset for baseline in baselines}) > 1
+    labels = [
+        f"{baseline.label} on {baseline.testset}" if several else baseline.label
+        for baseline in baselines
+    ]
     short = [text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…" for text in labels]
     return [
-        f"{text} ({one.run[-6:]})" if short.count(text) > 1 else text
-        for text, one in zip(short, found, strict=True)
+        f"{text} ({baseline.run[-6:]})" if short.count(text) > 1 else text
+        for text, baseline in zip(short, baselines, strict=True)
     ]
 
 
@@ -195,7 +202,7 @@ def _board_spec(
     bands: Sequence[Mapping[str, Any]],
     names: Sequence[str],
 ) -> Spec:
-    colour = {"color": _colour([str(one["group"]) for one in bands])}
+    colour = {"color": _colour([str(band["group"]) for band in bands])}
     axis = {"labelLimit": 190, "ticks": False}
     up: Spec = {"y": kind("y", sort=list(names), title=None, axis=axis)}
     beside = {**up, "yOffset": kind("group", sort=["S_b", "S_e"])}

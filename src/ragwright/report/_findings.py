@@ -27,11 +27,13 @@ def finding_charts(subject: Subject) -> Iterator[Chart]:
         yield from _diagnosis(subject.diagnosis)
 
 
-def _ablation(found: Ablation) -> Iterator[Chart]:
+def _ablation(ablation: Ablation) -> Iterator[Chart]:
     """A chart for every measure and design."""
-    for measure in dict.fromkeys(effect.measure for part in found.parts for effect in part.effects):
-        for design in dict.fromkeys(part.design for part in found.parts):
-            yield _effects(measure, design, [p for p in found.parts if p.design == design])
+    for measure in dict.fromkeys(
+        effect.measure for part in ablation.parts for effect in part.effects
+    ):
+        for design in dict.fromkeys(part.design for part in ablation.parts):
+            yield _effects(measure, design, [p for p in ablation.parts if p.design == design])
 
 
 def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
@@ -97,8 +99,8 @@ def _curve(at: int, measured: Curve) -> Chart:
     )
 
 
-def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
-    counts = [(lost, count) for lost, count in found.losses.items() if count]
+def _diagnosis(diagnosis: Diagnosis) -> Iterator[Chart]:
+    counts = [(lost, count) for lost, count in diagnosis.losses.items() if count]
     if counts:
         drawn = [{"x": lost or "nothing lost", "y": n} for lost, n in counts]
         yield Chart(
@@ -110,9 +112,9 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
             tuple((lost or "-", str(n), LOST.get(lost, "")) for lost, n in counts),
             "findings",
         )
-    for measure in dict.fromkeys(stage.measure for stage in found.points):
+    for measure in dict.fromkeys(stage.measure for stage in diagnosis.points):
         points, rows = [], []
-        for stage in (stage for stage in found.points if stage.measure == measure):
+        for stage in (stage for stage in diagnosis.points if stage.measure == measure):
             oracle = stage.recovered
             if oracle.difference is not None:
                 points.append(whisker(stage.stage, oracle.difference, oracle.low, oracle.high))

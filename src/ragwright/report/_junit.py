@@ -28,11 +28,11 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
         )
         if check.state != "passed":
             kind = "failure" if check.state == "failed" else "error"
-            said = ElementTree.SubElement(
+            element = ElementTree.SubElement(
                 case, kind, message=_clean(check.reason), type=check.state
             )
             if check.hint:
-                said.text = f"to do: {_clean(check.hint)}"
+                element.text = f"to do: {_clean(check.hint)}"
         if check.warning:
             out = ElementTree.SubElement(case, "system-out")
             out.text = f"warning: {_clean(check.warning)}"
@@ -58,12 +58,12 @@ def rows_junit(rows: Iterable[RowResult], *, name: str = "ragwright eval") -> st
 
 def _add(case: ElementTree.Element, score: Score) -> None:
     if score.value is not None:
-        said = f"\n{_clean(score.detail)}" if score.detail else ""
-        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}{said}"
+        detail = f"\n{_clean(score.detail)}" if score.detail else ""
+        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}{detail}"
     else:
         kind = "error" if score.state in _BROKEN else "skipped"
-        found = ElementTree.SubElement(case, kind, message=_clean(score.reason))
-        found.set("type", score.state)
+        element = ElementTree.SubElement(case, kind, message=_clean(score.reason))
+        element.set("type", score.state)
 
 
 def _document(suite: ElementTree.Element) -> str:

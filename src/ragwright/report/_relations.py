@@ -53,25 +53,25 @@ def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
     trials = [entry for entry in subject.entries if entry.values and entry.id in chosen]
     columns = _columns([entry.values for entry in trials])
     names = [*subject.measures, *(f for f in FACT_NAMES if any(t.facts.get(f) for t in trials))]
-    found = []
+    relations = []
     for name in names:
         values = [trial.value(name) for trial in trials]
         for column, numbers in columns.items():
-            one = spearman(values, numbers)
-            found.append(Relation(name, column, one.rho, one.n))
-    return tuple(found)
+            relation = spearman(values, numbers)
+            relations.append(Relation(name, column, relation.rho, relation.n))
+    return tuple(relations)
 
 
 def measure_relations(
     measures: Sequence[str], columns: Mapping[str, Sequence[float | None]]
 ) -> tuple[Relation, ...]:
     """Every pair of measures over the rows of one entry."""
-    found = []
+    relations = []
     for at, first in enumerate(measures):
         for second in measures[at + 1 :]:
-            one = spearman(columns[first], columns[second])
-            found.append(Relation(first, second, one.rho, one.n))
-    return tuple(found)
+            relation = spearman(columns[first], columns[second])
+            relations.append(Relation(first, second, relation.rho, relation.n))
+    return tuple(relations)
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
@@ -99,19 +99,19 @@ def between(low: float | None, high: float | None) -> str:
 
 def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
     keys = dict.fromkeys(key for one in settings for key in one)
-    found: dict[str, list[float | None]] = {}
+    columns: dict[str, list[float | None]] = {}
     for key in keys:
         values = [one.get(key) for one in settings]
         known = [value for value in values if value is not None]
         if is_numeric(known):
-            found[key] = [None if value is None else float(value) for value in values]
+            columns[key] = [None if value is None else float(value) for value in values]
             continue
         texts = [value_text(value) for value in values]
         distinct = sorted(set(texts))
         # With two values, the second column is redundant.
         for text in distinct[1:] if len(distinct) == 2 else distinct:
-            found[f"{key} = {text}"] = [float(one == text) for one in texts]
-    return found
+            columns[f"{key} = {text}"] = [float(one == text) for one in texts]
+    return columns
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -61,7 +61,7 @@ def row_file(records: Sequence[Record], suffix: str) -> RowFile:
 
 def _csv(records: Sequence[Record]) -> RowFile:
     head = list(records[0]) if records else ["id"]
-    lines = csv_lines([head, *([_text(one[name]) for name in head] for one in records)])
+    lines = csv_lines([head, *([_text(record[name]) for name in head] for record in records)])
     return RowFile("".join(lines).encode())
 
 
@@ -75,7 +75,9 @@ def _text(value: Any) -> Any:
 def _parquet(records: Sequence[Record]) -> RowFile:
     arrow = require("pyarrow", "records", "writing Parquet files")
     parquet = require("pyarrow.parquet", "records", "writing Parquet files")
-    columns = {name: [one[name] for one in records] for name in (records[0] if records else ())}
+    columns = {
+        name: [record[name] for record in records] for name in (records[0] if records else ())
+    }
     out = io.BytesIO()
     table = arrow.table({name: _column(values, arrow) for name, values in columns.items()})
     parquet.write_table(table, out)

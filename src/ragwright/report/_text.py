@@ -91,10 +91,10 @@ def _broken(cell: str, width: int) -> list[str]:
 
 def _line(text: str, width: int) -> str:
     """A sentence below a table, with further lines indented."""
-    found = textwrap.wrap(
+    lines = textwrap.wrap(
         text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join(found)
+    return "\n".join(lines)
 
 
 def summary_table(
@@ -211,10 +211,10 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
     return text_table(rows, right=right, width=width)
 
 
-def unequal_depths(found: Comparisons) -> list[str]:
+def unequal_depths(comparisons: Comparisons) -> list[str]:
     """Which measures the two runs have at different depths, and how to score both at one."""
     depths: dict[str, list[int]] = {}
-    for name in found.missing:
+    for name in comparisons.missing:
         stem, mark, depth = name.partition("@")
         if mark and depth.isdigit():
             depths.setdefault(stem, []).append(int(depth))
@@ -229,23 +229,23 @@ def unequal_depths(found: Comparisons) -> list[str]:
 
 
 def comparison_table(
-    found: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
+    comparisons: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
 ) -> str:
     """B compared with A, measure by measure, with a sentence for each."""
     a, b = names
-    missed = any(c.with_abstained is not None for c in found.measures)
+    missed = any(c.with_abstained is not None for c in comparisons.measures)
     rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
     rows[0] += ["both answered", "coverage"] if missed else []
-    for c in found.measures:
+    for c in comparisons.measures:
         rows.append([*comparison_cells(c), *(_answered(c) if missed else ())])
     lines = [
-        *(_line(c.text, width) for c in found.measures),
+        *(_line(c.text, width) for c in comparisons.measures),
         "",
         text_table(rows, right=(1, 2, 3, 5, 7, *((8, 9) if missed else ())), width=width),
     ]
     if missed:
         lines.append(_line(ABSTAINED_AT_WORST, width))
-    for c in found.measures:
+    for c in comparisons.measures:
         if c.only_a or c.only_b:
             lines.append(
                 f"{c.measure}: {counted(c.only_a, 'row has', 'rows have')} a score only in "
@@ -259,12 +259,12 @@ def comparison_table(
             )
         for way, ids in c.moved.items():
             lines.append(f"{c.measure}: {way} in {counted(len(ids), 'row')}: {_some(ids)}")
-    for name, ids in ((a, found.only_a), (b, found.only_b)):
+    for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b)):
         if ids:
             lines.append(f"rows only in {name}, left out: {_some(ids)}")
-    if found.missing:
-        lines.append(f"measures of only one run, left out: {_some(found.missing)}")
-        lines += [_line(f"note: {note}", width) for note in unequal_depths(found)]
+    if comparisons.missing:
+        lines.append(f"measures of only one run, left out: {_some(comparisons.missing)}")
+        lines += [_line(f"note: {note}", width) for note in unequal_depths(comparisons)]
     return "\n".join(lines)
 
 
@@ -308,50 +308,52 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
-    warnings = [f"warning: {one}" for one in outcome.warnings]
+    warnings = [f"warning: {warning}" for warning in outcome.warnings]
     table = text_table(rows, width=width)
     return "\n".join([table, *hints, *warnings, f"gate: {outcome.state}"])
 
 
-def calibration_table(found: Calibration, width: int = WIDTH) -> str:
+def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
     """Judge compared with people: agreement, bias, corrected mean, confusion matrix."""
     parts: list[tuple[str, Estimate]] = [
-        ("equal", found.agreement),
-        ("kappa", found.kappa),
-        ("kappa, quadratic weights", found.weighted_kappa),
+        ("equal", calibration.agreement),
+        ("kappa", calibration.kappa),
+        ("kappa, quadratic weights", calibration.weighted_kappa),
         *(
-            [(f"alpha among people ({found.alpha_level})", found.alpha)]
-            if found.alpha_level
+            [(f"alpha among people ({calibration.alpha_level})", calibration.alpha)]
+            if calibration.alpha_level
             else []
         ),
-        ("bias (judge - people)", found.bias),
-        ("Pearson", found.pearson),
-        ("Spearman", found.spearman),
-        *([("AUC", found.auc)] if found.auc.value is not None else []),
-        ("mean by the judge", found.judge_mean),
-        ("mean by people", found.human_mean),
-        ("mean, corrected by people", found.corrected),
+        ("bias (judge - people)", calibration.bias),
+        ("Pearson", calibration.pearson),
+        ("Spearman", calibration.spearman),
+        *([("AUC", calibration.auc)] if calibration.auc.value is not None else []),
+        ("mean by the judge", calibration.judge_mean),
+        ("mean by people", calibration.human_mean),
+        ("mean, corrected by people", calibration.corrected),
     ]
     rows = [["", "value", "95 % interval"]]
     rows += [[name, number(e.value), interval(e.low, e.high)] for name, e in parts]
     lines = [
-        f"{with_scale(found.measure, found.scale)} against people, "
-        f"{counted(found.n, 'row')} with both "
-        f"({found.unlabelled} without a label, {found.unscored} without a score, "
-        f"{counted(found.unknown, 'label')} of other rows)",
+        f"{with_scale(calibration.measure, calibration.scale)} against people, "
+        f"{counted(calibration.n, 'row')} with both "
+        f"({calibration.unlabelled} without a label, {calibration.unscored} without a score, "
+        f"{counted(calibration.unknown, 'label')} of other rows)",
         text_table(rows, right=(1,), width=width),
     ]
-    if found.labels > found.n:
+    if calibration.labels > calibration.n:
         lines.insert(
             1,
-            f"{counted(found.labels, 'label')}; "
-            f"{counted(found.labelled_twice, 'row has', 'rows have')} labels of two people or more",
+            f"{counted(calibration.labels, 'label')}; "
+            f"{counted(calibration.labelled_twice, 'row has', 'rows have')} labels of two people "
+            "or more",
         )
-    if found.levels:
-        heads = [f"{level:g}" for level in found.levels]
+    if calibration.levels:
+        heads = [f"{level:g}" for level in calibration.levels]
         table = [["people \\ judge", *heads]]
         table += [
-            [head, *map(str, counts)] for head, counts in zip(heads, found.confusion, strict=True)
+            [head, *map(str, counts)]
+            for head, counts in zip(heads, calibration.confusion, strict=True)
         ]
         lines.append(text_table(table, right=range(1, len(heads) + 1), width=width))
     return "\n".join(lines)
@@ -366,10 +368,10 @@ def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] 
     if scale is None:
         return measure
     theirs = measuring.name_in_ragas(measure)
-    said = f"; {theirs} in ragas" if theirs else ""
+    in_ragas = f"; {theirs} in ragas" if theirs else ""
     direction = "" if scale.higher_is_better else ", lower is better"
-    what = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
-    return f"{measure} ({scale}{what}{direction}{said})"
+    kinds = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
+    return f"{measure} ({scale}{kinds}{direction}{in_ragas})"
 
 
 def number(value: float | None) -> str:

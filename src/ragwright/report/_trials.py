@@ -57,7 +57,7 @@ def leaderboard_table(
         notes: What the reader should know.
         view: Display settings.
     """
-    how = view or BoardView()
+    view = view or BoardView()
     keys = _telling(board)
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
@@ -65,15 +65,18 @@ def leaderboard_table(
     people = {name for trial in board for name in trial.people}
     heads = [
         head
-        for one in measures
-        for head in (*_heads(one, one.measure in missed), *_graded([one.measure], people))
+        for summary in measures
+        for head in (
+            *_heads(summary, summary.measure in missed),
+            *_graded([summary.measure], people),
+        )
     ]
     apart = graded_apart(board)  # people graded a measure that no judge scored
     heads += _graded(apart, people)
     rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
     hidden = 0
     for place, trial in enumerate(board, 1):
-        if place > how.most and trial.values:
+        if place > view.most and trial.values:
             hidden += 1
             continue
         values = [_shown(trial.shown[key]) if key in trial.shown else "" for key in keys]
@@ -82,23 +85,23 @@ def leaderboard_table(
         took = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
         cells = [
             cell
-            for one in trial.summaries
+            for summary in trial.summaries
             for cell in (
-                *_cells(one, how.objectives, one.measure in missed),
-                *([grade_text(trial, one.measure)] if one.measure in people else []),
+                *_cells(summary, view.objectives, summary.measure in missed),
+                *([grade_text(trial, summary.measure)] if summary.measure in people else []),
             )
         ]
         cells += [grade_text(trial, name) for name in apart]
-        mark = f"{place}*" if trial.id in how.front else str(place)
+        mark = f"{place}*" if trial.id in view.front else str(place)
         name = trial.id if trial.values else f"{trial.id} current"
         rows.append([mark, name, *values, *cells, str(trial.rows), *took])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has results"]
+    lines = [text_table(rows, right=right, width=view.width)] if board else ["no trial has results"]
     if hidden:
         lines.append(f"… {hidden} more; --json lists all")
-    if how.front:
+    if view.front:
         lines.append("* on the Pareto front: no other trial is better on every objective")
-    lines += _order_of_the_lost(board, how.objectives)
+    lines += _order_of_the_lost(board, view.objectives)
     lines += _without_result(rest)
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
@@ -172,7 +175,7 @@ def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) ->
 
 def _short(keys: Sequence[str]) -> list[str]:
     """Keys shortened to the last parts that distinguish them."""
-    found = []
+    shortened = []
     for key in keys:
         parts = key.split(".")
         for length in range(1, len(parts) + 1):
@@ -180,8 +183,8 @@ def _short(keys: Sequence[str]) -> list[str]:
             alike = [k for k in keys if k == tail or k.endswith(f".{tail}")]
             if len(alike) == 1:
                 break
-        found.append(tail)
-    return found
+        shortened.append(tail)
+    return shortened
 
 
 def _without_result(rest: Iterable[TrialLike]) -> list[str]:
@@ -190,10 +193,10 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
     for trial in rest:
         groups.setdefault(f"{trial.state}: {trial.reason or 'not run'}", []).append(trial)
     lines = []
-    for said, trials in groups.items():
+    for reason, trials in groups.items():
         few = "; ".join(f"{trial.id} {_values(trial.values)}" for trial in trials[:_FEW])
         more = f"; {len(trials) - _FEW} more" if len(trials) > _FEW else ""
-        lines.append(f"{len(trials)} {said} ({few}{more})")
+        lines.append(f"{len(trials)} {reason} ({few}{more})")
     return lines
 
 

@@ -15,20 +15,28 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
     """The verdict as text; below it the two splits side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
-    for one in verdict.confirmations:
-        rows.append([f"{one.trial} {one.objective}, tune split", *_cells(one.tune, None)])
-        if one.confirmed is not None:
+    for confirmation in verdict.confirmations:
+        rows.append(
+            [
+                f"{confirmation.trial} {confirmation.objective}, tune split",
+                *_cells(confirmation.tune, None),
+            ]
+        )
+        if confirmation.confirmed is not None:
             rows.append(
-                [f"{one.trial} {one.objective}, confirm split", *_cells(one.confirmed, one.p)]
+                [
+                    f"{confirmation.trial} {confirmation.objective}, confirm split",
+                    *_cells(confirmation.confirmed, confirmation.p),
+                ]
             )
     if len(rows) > 1:
         lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
-        chosen = verdict.selection
+        selection = verdict.selection
         lines += [
             "",
-            f"expected optimism from picking the best of {chosen.candidates}: "
-            f"{chosen.optimism:.4f}; lead without it: {chosen.expected:+.4f} "
-            f"({p_text(chosen.p)}, corrected for the choice)",
+            f"expected optimism from picking the best of {selection.candidates}: "
+            f"{selection.optimism:.4f}; lead without it: {selection.expected:+.4f} "
+            f"({p_text(selection.p)}, corrected for the choice)",
         ]
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"run: {run}"] if run else []

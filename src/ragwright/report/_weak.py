@@ -39,25 +39,25 @@ def weak_of(subject: Subject) -> Weak:
     return Weak(weak_slices(results, subject.measures)[:_SLICES], tuple(rows))
 
 
-def row_line(one: WeakRow) -> tuple[str, ...]:
+def row_line(row: WeakRow) -> tuple[str, ...]:
     """A low row as a line of a table."""
-    value = one.state if one.value is None else f"{one.value:.3f}"
-    text = " ".join(one.question.split())
+    value = row.state if row.value is None else f"{row.value:.3f}"
+    text = " ".join(row.question.split())
     short = text if len(text) <= _QUESTION else f"{text[: _QUESTION - 1]}…"
-    return (one.measure, one.id, value, short)
+    return (row.measure, row.id, value, short)
 
 
-def slice_line(one: WeakSlice) -> tuple[str, ...]:
+def slice_line(weak: WeakSlice) -> tuple[str, ...]:
     """A weak slice as a line of a table."""
-    p = "< 0.001" if one.p < 0.001 else f"{one.p:.3f}"
-    where = f"{one.by} = {one.value}"
+    p = "< 0.001" if weak.p < 0.001 else f"{weak.p:.3f}"
+    where = f"{weak.by} = {weak.value}"
     return (
-        one.measure,
+        weak.measure,
         where,
-        f"{one.mean:.3f}",
-        str(one.n),
-        f"{one.rest:.3f}",
-        str(one.others),
+        f"{weak.mean:.3f}",
+        str(weak.n),
+        f"{weak.rest:.3f}",
+        str(weak.others),
         p,
     )
 
@@ -90,10 +90,10 @@ def failing_json(results: Sequence[RowResult], outcome: GateOutcome) -> dict[str
 def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int = WIDTH) -> str:
     """Weak slices and low rows as tables."""
     blocks = []
-    if lines := [slice_line(one) for one in slices]:
+    if lines := [slice_line(weak) for weak in slices]:
         table = text_table([SLICE_HEAD, *lines], right=(2, 3, 4, 5, 6), width=width)
         blocks.append(f"weak slices:\n{table}")
-    if lines := [row_line(one) for one in rows]:
+    if lines := [row_line(weak) for weak in rows]:
         table = text_table([ROW_HEAD, *lines], right=(2,), width=width, whole=(1,))
         blocks.append(f"lowest rows:\n{table}")
     return "\n\n".join(blocks)
@@ -101,4 +101,4 @@ def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int =
 
 def weak_json(slices: Iterable[WeakSlice], rows: Iterable[WeakRow]) -> dict[str, Any]:
     """Weak slices and low rows as JSON."""
-    return {"slices": [asdict(one) for one in slices], "rows": [asdict(one) for one in rows]}
+    return {"slices": [asdict(weak) for weak in slices], "rows": [asdict(weak) for weak in rows]}
