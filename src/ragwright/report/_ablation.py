@@ -22,7 +22,7 @@ HEADS = {
 
 
 def ablation_table(ablation: Ablation, *, run: str = "", width: int = 0) -> str:
-    """Verdict, a table for every measure and design, and the confirm split."""
+    """Return the verdict, a table for every measure and design, and the confirm split."""
     text, wide = width or WIDTH, width or _WIDE
     blocks = ["\n".join(fill(line, text) for line in ablation.verdict)]
     measures = dict.fromkeys(effect.measure for part in ablation.parts for effect in part.effects)

@@ -1,4 +1,4 @@
-"""Hits, answers and drafts for programs: the JSON that others build on."""
+"""JSON of hits, answers and drafts, which other programs build on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as ``retrieve --json`` prints it."""
+    """Return a hit as ``retrieve --json`` prints it."""
     return {key: _listed(value) for key, value in plain(hit).items()}
 
 
@@ -25,7 +25,7 @@ def _listed(value: Any) -> Any:
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """An answer as ``ask --json`` prints it."""
+    """Return an answer as ``ask --json`` prints it."""
     route = ("route", "route_reason", "model", "cached", "usage", "notes")
     return {
         **fields_of(answer, "persona", "text", "abstained", "citations"),
@@ -39,7 +39,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
 
 
 def batch_json(batch: DraftBatch) -> dict[str, Any]:
-    """A batch as ``draft --json`` prints it."""
+    """Return a batch as ``draft --json`` prints it."""
     text = ("text", "model", "prompt", "marks", "characters", "usage")
     return {
         "batch": batch.number,
@@ -47,7 +47,11 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
         "hits": [hit_json(hit) for hit in batch.hits],
         "prompts": [
             plain(prompt)
-            | {"messages": [{"role": role, "content": said} for role, said in prompt.messages]}
+            | {
+                "messages": [
+                    {"role": role, "content": content} for role, content in prompt.messages
+                ]
+            }
             for prompt in batch.prompts
         ],
         "texts": [{**fields_of(one, *text), "cost": one.usage.cost} for one in batch.texts],

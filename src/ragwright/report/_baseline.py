@@ -1,4 +1,4 @@
-"""Distances beside those of a baseline: a table with its verdict for people, JSON for programs."""
+"""A baseline as text and JSON: distances of its sets, and the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SET_NAMES = {
     "with_chunk": "answered from its chunk",
     "without_chunk": "answered without it",
 }
-"""What tables and charts call the sets of a baseline."""
+"""Names of the sets of a baseline in tables and charts."""
 
 _HEAD = (
     *("answers", "n", "own", "median", "shuffled", "echoed"),
@@ -70,7 +70,7 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
 
 
 def baselines_table(results: Sequence[BaselineResult], width: int = WIDTH) -> str:
-    """Experiments side by side, a line each: S_b, S_e, null baselines and the verdict."""
+    """Return a line per experiment: S_b, S_e, null baselines and the verdict."""
     rows = [list(line) for line in (BOARD_HEAD, *map(board_line, results))]
     return text_table(rows, right=range(2, len(BOARD_HEAD) - 1), width=width, whole=(0,))
 

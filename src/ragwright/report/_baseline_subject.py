@@ -24,7 +24,7 @@ _MOST = 40
 
 
 def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
-    """One baseline with its sets side by side, or the answers of two; all others on the board.
+    """Return one baseline with its sets side by side, or the answers of two; others on the board.
 
     Raises:
         StoreError: The pairs of one of them were forgotten.

@@ -68,7 +68,7 @@ class Theme:
     wide: float
 
     def config(self) -> Spec:
-        """Vega-Lite config."""
+        """Return the Vega-Lite config."""
         axis = {
             "labelColor": self.quiet,
             "titleColor": self.ink,
@@ -93,7 +93,7 @@ class Theme:
         }
 
     def colours(self) -> dict[str, Any]:
-        """Name in a spec -> colour."""
+        """Return colours under their names in a spec."""
         names = {"low_text": "lowText", "high_text": "highText"}
         values = plain(self).items()
         return {f"@{names.get(k, k)}": [*v] if isinstance(v, tuple) else v for k, v in values}
@@ -142,17 +142,17 @@ def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> S
 
 
 def amount(field: str, **more: Any) -> Spec:
-    """Encode a field of numbers."""
+    """Return the encoding of a field of numbers."""
     return {"field": field, "type": "quantitative", **more}
 
 
 def kind(field: str, **more: Any) -> Spec:
-    """Encode a field of names."""
+    """Return the encoding of a field of names."""
     return {"field": field, "type": "nominal", **more}
 
 
 def tooltip(**titles: str | tuple[str, str]) -> list[Spec]:
-    """Field -> title, or title and number format, in the order of the tooltip."""
+    """Return a tooltip: field -> title, or title and number format."""
     shown: list[Spec] = []
     for field, title in titles.items():
         name, form = (title, "") if isinstance(title, str) else title
@@ -162,20 +162,20 @@ def tooltip(**titles: str | tuple[str, str]) -> list[Spec]:
 
 
 def layer(mark: Spec, encoding: Spec, values: Iterable[Mapping[str, Any]] | None = None) -> Spec:
-    """A layer of a spec, with data of its own if ``values`` is given."""
+    """Return a layer of a spec, with its own data if ``values`` is given."""
     data = {} if values is None else {"data": {"values": list(values)}}
     return {**data, "mark": mark, "encoding": encoding}
 
 
 def frame(height: int, **more: Any) -> Spec:
-    """A spec as wide as the page."""
+    """Return a spec as wide as the page."""
     return {"$schema": SCHEMA, "width": "container", "height": height, **more}
 
 
 def whisker(
     y: str, value: float, low: float | None, high: float | None, group: str = ""
 ) -> dict[str, Any]:
-    """A point of :func:`intervals`; an end that is unknown lies at the value."""
+    """Return a point of :func:`intervals`; an unknown end lies at the value."""
     return {
         "y": y,
         **({"group": group} if group else {}),
@@ -194,7 +194,7 @@ def dots(
     line: Sequence[Mapping[str, Any]] = (),
     numeric: bool = True,
 ) -> Spec:
-    """Points over a key, with a line (or ticks) through the means.
+    """Draw points over a key, with a line (or ticks) through the means.
 
     A point has ``x``, ``y``, ``trial`` and ``settings``; a mean ``x``, ``y``, ``n``.
     """
@@ -230,13 +230,13 @@ _LEAST_SPAN = 0.1
 
 
 def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float, float]:
-    """The values of the lightest and the strongest colour.
+    """Return the values of the lightest and the strongest colour.
 
     These are the least and the greatest mean, further apart where they differ by less than a tenth
     of the measure's scale (or, without a highest value, a tenth of the greatest mean).
     """
-    found = [*means]
-    low, high = min(found), max(found)
+    values = [*means]
+    low, high = min(values), max(values)
     bottom, top = (scale.low, scale.high) if scale is not None else (None, None)
     whole = top - bottom if top is not None and bottom is not None else abs(high)
     missing = _LEAST_SPAN * (whole or 1.0) - (high - low)
@@ -250,7 +250,7 @@ def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float
 
 
 def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:
-    """Cells ``x``, ``y``, ``value``, ``shade`` (0 to 1, or -1 to 1), ``text`` and ``told``."""
+    """Draw cells ``x``, ``y``, ``shade`` (0 to 1, or -1 to 1), ``text`` and ``told``, a tooltip."""
     across = list(dict.fromkeys(str(cell["x"]) for cell in cells))
     down = list(dict.fromkeys(str(cell["y"]) for cell in cells))
     colours = ([-1, 0, 1], "@diverging") if diverging else ([0, 1], "@ramp")
@@ -258,7 +258,7 @@ def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool 
     strong = "abs(datum.shade) > cross" if diverging else "datum.shade > cross"
     ink = {"condition": {"test": strong, "value": "@highText"}, "value": "@lowText"}
     box = {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1}
-    told = tooltip(y=y or "row", x=x or "column", told="value")
+    hover = tooltip(y=y or "row", x=x or "column", told="value")
     bare = {"domain": False, "ticks": False}
     axes = {
         "x": (across, x, {**bare, "labelAngle": _angle(across), "orient": "bottom"}),
@@ -275,14 +275,14 @@ def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool 
             for at, (names, title, axis) in axes.items()
         },
         layer=[
-            layer(box, {"color": amount("shade", scale=scale, legend=None), "tooltip": told}),
+            layer(box, {"color": amount("shade", scale=scale, legend=None), "tooltip": hover}),
             layer({"type": "text", "fontSize": 11}, {"text": kind("text"), "color": ink}),
         ],
     )
 
 
 def _angle(names: Sequence[str]) -> int:
-    """Long names are tilted."""
+    """Return the angle of an axis's labels; long names are tilted."""
     long = max((len(text) for text in names), default=0)
     return -40 if len(names) > 8 or long * len(names) > 75 else 0
 
@@ -290,7 +290,7 @@ def _angle(names: Sequence[str]) -> int:
 def intervals(
     points: Sequence[Mapping[str, Any]], *, x: str, zero: bool = True, groups: Sequence[str] = ()
 ) -> Spec:
-    """Dots with whiskers, one per line: see :func:`whisker`."""
+    """Draw dots with whiskers, one per line: see :func:`whisker`."""
     down = list(dict.fromkeys(str(point["y"]) for point in points))
     colour: Spec = _by_group(groups) if groups else {"value": "@accent"}
     axis = {"labelLimit": 170, "grid": True, "ticks": False}
@@ -298,13 +298,13 @@ def intervals(
     if groups:
         up["yOffset"] = kind("group", sort=list(groups))
     ends = {"x": amount("low", title=x, scale={"zero": False}), "x2": {"field": "high"}}
-    told = tooltip(
+    hover = tooltip(
         y="what",
         **({"group": "of"} if groups else {}),
         value=("", ".4f"),
         told="95 % interval",
     )
-    value = {"x": amount("value", title=x), "color": colour, "tooltip": told}
+    value = {"x": amount("value", title=x), "color": colour, "tooltip": hover}
     layers = [
         layer({"type": "rule", "strokeWidth": 2}, {**up, **ends, "color": colour}),
         layer({"type": "circle", "size": 64, "opacity": 1}, {**up, **value}),
@@ -319,14 +319,14 @@ def intervals(
 def bars(
     counts: Sequence[Mapping[str, Any]], *, x: str, y: str, groups: Sequence[str] = ()
 ) -> Spec:
-    """Bars ``x``, ``y``, side by side for each ``group``."""
+    """Draw bars ``x``, ``y``, side by side for each ``group``."""
     across = list(dict.fromkeys(str(count["x"]) for count in counts))
     axis = {"labelAngle": 0, "labelOverlap": True}
-    told = tooltip(**({"group": "of"} if groups else {}), x=x, y=y)
+    hover = tooltip(**({"group": "of"} if groups else {}), x=x, y=y)
     encoding: Spec = {
         "x": kind("x", sort=across, title=x, axis=axis),
         "y": amount("y", title=y, axis={"tickMinStep": 1}),
-        "tooltip": told,
+        "tooltip": hover,
     }
     if groups:
         encoding["xOffset"] = kind("group", sort=list(groups))
@@ -336,7 +336,7 @@ def bars(
 
 
 def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
-    """Trials as points ``x``, ``y``, ``kind``; those of the Pareto front joined by a line."""
+    """Draw trials as points ``x``, ``y``, ``kind``; a line joins those of the Pareto front."""
     kinds = {"on the front": "@accent", "current settings": "@second", "other trials": "@quiet"}
     known = [name for name in kinds if any(point["kind"] == name for point in points)]
     colour, shape = (
@@ -347,7 +347,7 @@ def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
         "x": amount("x", title=x, scale={"zero": False}),
         "y": amount("y", title=y, scale={"zero": False}),
     }
-    told = tooltip(trial="trial", settings="settings", y=(y, ".4f"), x=(x, ".4~g"))
+    hover = tooltip(trial="trial", settings="settings", y=(y, ".4f"), x=(x, ".4~g"))
     joined = {"type": "line", "color": "@accent", "opacity": 0.6}
     dot = {"type": "point", "filled": True, "size": 62, "opacity": 0.8}
     return frame(
@@ -358,7 +358,7 @@ def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
                 "transform": [{"filter": "datum.front"}],
                 **layer(joined, {**axes, "order": {"field": "x"}}),
             },
-            layer(dot, {**axes, "color": colour, "shape": shape, "tooltip": told}),
+            layer(dot, {**axes, "color": colour, "shape": shape, "tooltip": hover}),
         ],
     )
 
@@ -366,17 +366,20 @@ def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
 def curve(
     points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool, control: bool
 ) -> Spec:
-    """A dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
+    """Draw a dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
     axis = {"format": ".0%"} if share else {"tickMinStep": 1}
     across = {"x": amount("dose", title=x, axis=axis, scale={"zero": share, "padding": 8})}
     up = {"type": "quantitative", "title": y, "scale": {"domainMin": 0}}
-    told = tooltip(dose=x, mean=("", ".4f"), told="95 % interval", n="rows")
+    hover = tooltip(dose=x, mean=("", ".4f"), told="95 % interval", n="rows")
     low, mean, closed = (
         {**across, "y": {"field": name, **up}} for name in ("low", "mean", "closed")
     )
     line = {"type": "line", "color": "@accent", "point": {"color": "@accent"}}
     area = {"type": "area", "color": "@accent", "opacity": 0.16}
-    layers = [layer(area, {**low, "y2": {"field": "high"}}), layer(line, {**mean, "tooltip": told})]
+    layers = [
+        layer(area, {**low, "y2": {"field": "high"}}),
+        layer(line, {**mean, "tooltip": hover}),
+    ]
     if control:
         dashed = {"type": "line", "color": "@second", "strokeDash": [5, 4]}
         layers.append(layer(dashed, closed))
@@ -384,13 +387,13 @@ def curve(
 
 
 def ordered_values(values: Iterable[Any]) -> list[Any]:
-    """Distinct values: numbers by size, others in the order they came."""
+    """Return distinct values: numbers by size, others in order of appearance."""
     distinct = list({value_text(value): value for value in values}.values())
     return sorted(distinct) if is_numeric(distinct) else distinct
 
 
 def _by_group(groups: Sequence[str]) -> Spec:
-    """The colour of each group; of two, the first is the baseline."""
+    """Return the colour of each group; of two, the first is the baseline."""
     repeated = [_COLOURS[at % len(_COLOURS)] for at in range(len(groups))]
     colours = ["@quiet", "@accent"] if len(groups) == 2 else repeated
     return kind("group", title=None, scale={"domain": list(groups), "range": colours})

@@ -12,7 +12,7 @@ from ._text import WIDTH, interval, number, share, signed, text_table
 
 
 def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
-    """One block per curve: every dose with mean, interval, n and the closed-book control."""
+    """Return a block per curve: every dose with mean, interval, n and the closed-book control."""
     blocks = [_block(curve, width) for curve in curves]
     return "\n\n".join([*blocks, *(f"note: {note}" for note in notes)])
 

@@ -1,4 +1,4 @@
-"""Numbers for programs: JSON documents and CSV."""
+"""JSON documents and CSV of results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def calibration_json(calibration: Calibration) -> dict[str, Any]:
 
 
 def summary_csv(summaries: Iterable[Summary]) -> str:
-    """One line per measure; the states follow the numbers, one column each."""
+    """Return a line per measure; the states follow the numbers, one column each."""
     summaries = tuple(summaries)
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")

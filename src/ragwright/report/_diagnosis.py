@@ -47,7 +47,7 @@ _RUN_PLACES = {
 
 
 def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
-    """Verdict, points of every stage, first losses, and the effect of the passages."""
+    """Return the verdict, points of every stage, first losses, and the effect of the passages."""
     blocks = ["\n".join(fill(line, width) for line in diagnosis.verdict)]
     if diagnosis.points:
         blocks.append(_points_table(diagnosis.points, width))
@@ -63,7 +63,7 @@ def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) 
 
 
 def lost_rows_text(diagnosis: Diagnosis, lost: str) -> str:
-    """The rows first lost at one place: question, gold, answer, and ranks of the gold."""
+    """Return the rows first lost at one place: question, gold, answer, and ranks of the gold."""
     lost = _place_named(lost, LOST)
     rows = [row for row in diagnosis.rows if row.lost == lost]
     head = f"{len(rows)} of {len(diagnosis.rows)} rows: {LOST.get(lost, lost)}"
@@ -71,7 +71,7 @@ def lost_rows_text(diagnosis: Diagnosis, lost: str) -> str:
 
 
 def lost_run_rows_text(diagnosis: RunDiagnosis, lost: str) -> str:
-    """The rows of a run lost at one place: question, gold and answer."""
+    """Return the rows of a run lost at one place: question, gold and answer."""
     lost = _place_named(lost, _RUN_PLACES)
     rows = [row for row in diagnosis.rows if row.lost == lost]
     blocks = [f"{len(rows)} of {len(diagnosis.rows)} rows: {_RUN_PLACES[lost]}"]
@@ -83,7 +83,7 @@ def lost_run_rows_text(diagnosis: RunDiagnosis, lost: str) -> str:
 
 
 def _place_named(name: str, places: Mapping[str, str]) -> str:
-    """The place of a word of ``--rows``; ``none`` where nothing is lost.
+    """Return the place that a word of ``--rows`` names; ``none`` means that nothing is lost.
 
     Raises:
         ConfigError: It is no place.
@@ -123,7 +123,7 @@ def _outcome_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def run_diagnosis_table(diagnosis: RunDiagnosis, *, width: int = WIDTH) -> str:
-    """Verdict of a run's diagnosis, and the rows of each place by their ids."""
+    """Return the verdict of a run's diagnosis, and the rows of each place by their ids."""
     blocks = [
         "\n".join(fill(line, width) for line in diagnosis.verdict),
         _run_places(diagnosis, width),

@@ -15,10 +15,10 @@ from ._relations import between
 from ._text import number
 
 _BAND = (10, 90)
-"""Percentiles that a band of null baselines reaches from and to."""
+"""Percentiles at the ends of a band of null baselines."""
 
 _DRAWN = 300
-"""Most pairs of a chart; of more, so many are drawn at equal steps."""
+"""Most pairs of a chart; of more, this many are drawn, at equal steps."""
 
 _LEAST_WIDE = 0.008
 """Least width of a band in a chart."""
@@ -31,7 +31,7 @@ _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
 
 def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
-    """One chart of pairs for each baseline the report is about, then all on one board.
+    """Yield a chart of pairs for each baseline that the report is about, then all on one board.
 
     Args:
         baselines: Those that the report is about first.
@@ -44,7 +44,7 @@ def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iter
 
 
 def band(values: Sequence[float]) -> tuple[float, float] | None:
-    """The middle 80 % of null distances, None without any."""
+    """Return the middle 80 % of null distances, None without any."""
     if not values:
         return None
     low, high = np.percentile(values, _BAND)
@@ -52,7 +52,7 @@ def band(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
-    """Bands of shuffled answers and echoed questions over both sets of an experiment."""
+    """Return bands of shuffled answers and echoed questions over both sets of an experiment."""
     known = [side.distances for side in baseline.sets[:2] if side.distances is not None]
     lists = {
         _GROUPS[2]: [*chain.from_iterable(distances.shuffled for distances in known)],
@@ -143,7 +143,7 @@ def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
 
 
 def _names(baselines: Sequence[BaselineResult]) -> list[str]:
-    """What to call experiments in a chart: each differently, and short."""
+    """Short and distinct names of experiments for a chart."""
     several = len({baseline.testset for baseline in baselines}) > 1
     labels = [
         f"{baseline.label} on {baseline.testset}" if several else baseline.label
@@ -182,7 +182,7 @@ def _pairs_spec(
     axis = {"tickMinStep": 1, "grid": False}
     across = {"x": amount("x", title="pairs, ordered by S_b", scale=scale, axis=axis)}
     low, up = ({"y": amount(name, title=_TITLE)} for name in ("low", "y"))
-    told = {"tooltip": tooltip(row="pair", question="question", group="set", y="distance")}
+    hover = {"tooltip": tooltip(row="pair", question="question", group="set", y="distance")}
     drawn = [{"group": name, **_wide(*ends)} for name, ends in bands.items()]
     answered = [point for point in points if point["group"] == "S_e"]
     rule = {"type": "rule", "color": "@line", "strokeWidth": 1.2}
@@ -192,7 +192,7 @@ def _pairs_spec(
         layer=[
             layer(_BAND_MARK, {**low, "y2": {"field": "high"}, **colour}, drawn),
             layer(rule, {**across, **up, "y2": {"field": "other"}}, answered),
-            layer(dot, {**across, **up, **colour, **told}, points),
+            layer(dot, {**across, **up, **colour, **hover}, points),
         ],
     )
 
@@ -209,13 +209,13 @@ def _board_spec(
     ends = {"x": amount("low", title=f"mean {_TITLE}"), "x2": {"field": "high"}}
     value = {"x": amount("value", title=f"mean {_TITLE}")}
     titles = {"y": "experiment", "group": "set", "value": "mean", "told": "95 % interval"}
-    told = tooltip(**titles, n="pairs", outcome="S_e against S_b")
+    hover = tooltip(**titles, n="pairs", outcome="S_e against S_b")
     dot = {"type": "circle", "size": 70, "opacity": 1}
     return frame(
         max(90, 44 * len(names) + 30),
         layer=[
             layer({**_BAND_MARK, "height": {"band": 0.86}}, {**up, **ends, **colour}, bands),
             layer({"type": "rule", "strokeWidth": 2}, {**beside, **ends, **colour}, points),
-            layer(dot, {**beside, **value, **colour, "tooltip": told}, points),
+            layer(dot, {**beside, **value, **colour, "tooltip": hover}, points),
         ],
     )

@@ -15,7 +15,7 @@ from ._text import number, p_cell, share, signed
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
-    """Every chart of an ablation, of baselines, of capability suites and of a diagnosis."""
+    """Yield the charts of an ablation, of baselines, of capability suites and of a diagnosis."""
     if subject.ablation is not None:
         yield from _ablation(subject.ablation)
     if subject.baselines:
@@ -28,7 +28,7 @@ def finding_charts(subject: Subject) -> Iterator[Chart]:
 
 
 def _ablation(ablation: Ablation) -> Iterator[Chart]:
-    """A chart for every measure and design."""
+    """Yield a chart for every measure and design."""
     for measure in dict.fromkeys(
         effect.measure for part in ablation.parts for effect in part.effects
     ):

@@ -164,7 +164,7 @@ def _sentence(verdict: StudyVerdict) -> str:
 
 
 def _selection(verdict: StudyVerdict) -> Iterable[str]:
-    """The effect of the choice, and the result on the tune split."""
+    """Yield the result on the tune split, with the effect of choosing by it."""
     chosen = verdict.selection
     many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
     yield (

@@ -17,7 +17,7 @@ _BROKEN = frozenset({"judge_invalid", "errored"})
 
 
 def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
-    """One test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
+    """Return a test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
 
     The reason is the message; the text adds what to do, if known.
     """
@@ -40,7 +40,7 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
 
 
 def rows_junit(rows: Iterable[RowResult], *, name: str = "ragwright eval") -> str:
-    """One test case per row and measure; a score is never a failure, as it has no bound.
+    """Return a test case per row and measure; a score is never a failure, as it has no bound.
 
     ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
     ``not_applicable`` and ``skipped`` are skipped with it; a value is in ``system-out``, followed

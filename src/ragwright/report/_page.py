@@ -38,12 +38,12 @@ _CHART_SECTIONS = {
 
 
 def stylesheet() -> str:
-    """The style of reports, which the server's pages have too."""
+    """Return the style of reports and of the server's pages."""
     return _asset("report.css")
 
 
 def formatting() -> str:
-    """The script that shows Markdown in texts of documents; the server's pages run it too."""
+    """Return the script that shows Markdown in texts of documents, on the server's pages too."""
     return _asset("formatted.js")
 
 
@@ -108,7 +108,7 @@ def _template() -> Template:
 
 
 def _page_data(subject: Subject, charts: Sequence[Chart], packed: Packed) -> Mapping[str, Any]:
-    """What the scripts of the file read."""
+    """Data for the scripts of the file."""
     scales = {
         measure: [scale.low, scale.high, scale.higher_is_better]
         for measure in subject.measures
@@ -260,7 +260,7 @@ def _measures(subject: Subject) -> list[tuple[str, ...]]:
 
 
 def _usage(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
-    """What an answer of each entry took, below the heads; empty where nothing is known."""
+    """Mean usage per answer of each entry, below the heads; empty if nothing is known."""
     names = [name for name in FACT_NAMES if any(entry.facts.get(name) for entry in entries)]
     rows = [
         (
@@ -289,7 +289,7 @@ def _numeric(cell: str) -> bool:
 
 
 def _left_out(subject: Subject, left_out: Mapping[str, int]) -> str:
-    """What was left out of the file, and the command that includes it."""
+    """A sentence on rows left out of the file, and the command that includes them."""
     if not left_out:
         return ""
     names = list(left_out)

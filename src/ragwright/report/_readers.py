@@ -15,7 +15,7 @@ _OWN = "(as configured)"
 
 
 def generators_table(grid: PersonaModelGrid, *, run: str = "", width: int = WIDTH) -> str:
-    """Verdicts first, then persona by generator for each measure, pairs, and facts kept."""
+    """Return verdicts, then persona by generator for each measure, pairs, and facts kept."""
     blocks = ["\n".join(fill(line, width) for line in reader_verdicts(grid))]
     blocks += [_table(grid, measure, grid.cells, width) for measure in grid.measures]
     if grid.pairs:
@@ -30,7 +30,7 @@ def generators_table(grid: PersonaModelGrid, *, run: str = "", width: int = WIDT
 
 
 def reader_verdicts(grid: PersonaModelGrid) -> list[str]:
-    """The verdict: the best generator for each persona, and whether facts are lost."""
+    """Return the best generator for each persona, and whether facts are lost."""
     verdicts = []
     if grid.silent:
         names = ", ".join(grid.silent)

@@ -29,7 +29,7 @@ class Relation:
 
 
 def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> Relation:
-    """Spearman's rho of the complete pairs; ties share their mean rank."""
+    """Return Spearman's rho of the complete pairs; ties share their mean rank."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
     n = len(pairs)
     if n < _FEWEST:
@@ -44,7 +44,7 @@ def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> R
 
 
 def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
-    """Every measure and fact against every swept key, over the trials of the first judge.
+    """Correlate every measure and fact with every swept key, over the trials of the first judge.
 
     Numeric keys are used directly; each value of other keys becomes a column that is 1 for trials
     with it. The current settings are left out, since their values were not chosen by the sweep.
@@ -65,7 +65,7 @@ def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
 def measure_relations(
     measures: Sequence[str], columns: Mapping[str, Sequence[float | None]]
 ) -> tuple[Relation, ...]:
-    """Every pair of measures over the rows of one entry."""
+    """Correlate every pair of measures over the rows of one entry."""
     relations = []
     for at, first in enumerate(measures):
         for second in measures[at + 1 :]:
@@ -75,14 +75,14 @@ def measure_relations(
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """True if values are numbers, so that a line through them makes sense."""
+    """Return True if values are numbers, so that a line through them makes sense."""
     return bool(values) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in values
     )
 
 
 def value_text(value: Any) -> str:
-    """A swept value as text; no value is ``none``."""
+    """Return a swept value as text; no value is ``none``."""
     if value is None or value == "":
         return "none"
     if isinstance(value, list | tuple):
@@ -93,7 +93,7 @@ def value_text(value: Any) -> str:
 
 
 def between(low: float | None, high: float | None) -> str:
-    """Both ends of an interval, or a dash."""
+    """Return both ends of an interval, or a dash."""
     return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 

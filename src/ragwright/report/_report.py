@@ -56,7 +56,7 @@ class Report:
 
     @cached_property
     def charts(self) -> tuple[Chart, ...]:
-        """Every chart for which the runs have data."""
+        """Charts for which the runs have data."""
         subject = self.subject
         charts = (
             *setting_charts(subject),

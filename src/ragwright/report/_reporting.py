@@ -392,7 +392,7 @@ class _Reader:
 
 
 _OF_TRIAL = ("values", "state", "facts", "reason", "run", "current")
-"""What an entry has from its trial as it is."""
+"""Fields that an entry copies from its trial."""
 
 
 def _boards(
@@ -497,7 +497,7 @@ def _failed(row: RunRow, measures: Sequence[str]) -> RowResult:
 
 
 def _bare(read: Callable[[bool], Iterable[RowResult]], _texts: bool) -> Iterable[RowResult]:
-    """Rows without texts, whether they are wanted or not."""
+    """Rows without texts, even if texts are requested."""
     return read(False)
 
 

@@ -1,4 +1,4 @@
-"""Rows with answers and scores as files: CSV, Parquet and Excel, by one writer."""
+"""Files of rows with answers and scores: CSV, Parquet and Excel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RowFile:
 
 
 def check_row_file(suffix: str) -> None:
-    """Refuse a file of rows whose package is missing, before anything is asked.
+    """Refuse a file of rows whose package is missing, before any request is made.
 
     Raises:
         MissingExtraError: It is; with the line that installs it.
@@ -46,7 +46,7 @@ def check_row_file(suffix: str) -> None:
 
 
 def row_file(records: Sequence[Record], suffix: str) -> RowFile:
-    """Records with the same keys as a file: ``.csv``, ``.parquet`` or ``.xlsx``.
+    """Return records with the same keys as a file: ``.csv``, ``.parquet`` or ``.xlsx``.
 
     In CSV and Excel lists and objects are JSON. Text that a spreadsheet would run gets an
     apostrophe in CSV; in Excel it is text. A cell of Excel holds 32,767 characters: longer ones are

@@ -34,7 +34,7 @@ def no_rows(_texts: bool) -> Iterable[RowResult]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One set of rows with scores: an evaluation, or a trial of a study.
+    """Rows with scores: an evaluation, or a trial of a study.
 
     Attributes:
         id: Name, also used in links: ``T007``, or the name of a run.
@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Swept key -> value, in the current settings too."""
+        """Swept key -> value, also in the current settings."""
         return self.values or self.current
 
     def value(self, name: str) -> float | None:

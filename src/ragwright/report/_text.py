@@ -1,4 +1,4 @@
-"""Results as plain text tables."""
+"""Plain text tables of results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def text_table(
     width: int = WIDTH,
     whole: Sequence[int] = (),
 ) -> str:
-    """Columns two spaces apart, the first row underlined; those in ``right`` are right-aligned.
+    """Lay out rows in columns, the first row underlined; columns in ``right`` are right-aligned.
 
     If lines would exceed ``width``, cells are wrapped: heads first, then texts. Cells of the
     columns in ``whole`` are not, so that they can be copied.
@@ -104,7 +104,7 @@ def summary_table(
     run: str = "",
     width: int = WIDTH,
 ) -> str:
-    """Measures with scale, mean, interval, n and coverage.
+    """Return measures with scale, mean, interval, n and coverage.
 
     Below: the states of rows without a score, the bounds of the mean with them at the ends of the
     scale, and the histograms of judged measures.
@@ -128,7 +128,9 @@ def summary_table(
             below.setdefault(sentence, []).append(s.measure)
     right = (at for at, head in enumerate(rows[0]) if head not in ("measure", _INTERVAL))
     lines = [text_table(rows, right=tuple(right), width=width)]
-    lines += [_line(f"{', '.join(measures)}: {said}", width) for said, measures in below.items()]
+    lines += [
+        _line(f"{', '.join(measures)}: {sentence}", width) for sentence, measures in below.items()
+    ]
     lines += [f"run: {run}"] if run else []
     return "\n".join([*lines, *(_line(f"note: {note}", width) for note in notes)])
 
@@ -137,14 +139,14 @@ _INTERVAL = "95 % interval"
 
 
 def mean_heads(missed: bool) -> tuple[str, ...]:
-    """Heads of the columns of a mean: two means where systems abstained on rows with gold."""
+    """Return the heads of a mean: two means if systems abstained on rows with gold."""
     if not missed:
         return "mean", _INTERVAL
     return "mean, abstained = worst", _INTERVAL, "mean of answered"
 
 
 def mean_cells(s: Summary, missed: bool) -> tuple[str, ...]:
-    """A summary's cells under :func:`mean_heads`."""
+    """Return the cells of a summary under :func:`mean_heads`."""
     mean, low, high = s.deciding
     return number(mean), interval(low, high), *((number(s.mean),) if missed else ())
 
@@ -175,7 +177,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
 
 
 def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:
-    """A line per row: its value of every measure, or the state of a row without one."""
+    """Return a line per row: its value of every measure, or its state if it has none."""
     measures = dict.fromkeys(score.measure for result in results for score in result.scores)
     rows = [["row", "question", *measures]]
     for result in results:
@@ -193,7 +195,7 @@ def _scored(score: Score | None) -> str:
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
-    """One line per slice and measure, with mean, interval and n."""
+    """Return a line per slice and measure, with mean, interval and n."""
     missed = any(s.missed for summaries in parts.values() for s in summaries)
     rows = [[by, "measure", *mean_heads(missed), "n", "coverage"]]
     for value, summaries in parts.items():
@@ -212,7 +214,7 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
 
 
 def unequal_depths(comparisons: Comparisons) -> list[str]:
-    """Which measures the two runs have at different depths, and how to score both at one."""
+    """Say which measures the two runs have at different depths, and how to score both at one."""
     depths: dict[str, list[int]] = {}
     for name in comparisons.missing:
         stem, mark, depth = name.partition("@")
@@ -231,7 +233,7 @@ def unequal_depths(comparisons: Comparisons) -> list[str]:
 def comparison_table(
     comparisons: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
 ) -> str:
-    """B compared with A, measure by measure, with a sentence for each."""
+    """Compare B with A, measure by measure, with a sentence for each."""
     a, b = names
     missed = any(c.with_abstained is not None for c in comparisons.measures)
     rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
@@ -275,7 +277,7 @@ ABSTAINED_AT_WORST = (
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """Both ends, or a dash."""
+    """Return both ends, or a dash."""
     return "-" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
 
 
@@ -304,7 +306,7 @@ def _answered(c: Comparison) -> tuple[str, str]:
 
 
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
-    """Each rule with its outcome, and the overall outcome last."""
+    """Return each rule with its outcome, and the overall outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
@@ -314,7 +316,7 @@ def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
 
 
 def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
-    """Judge compared with people: agreement, bias, corrected mean, confusion matrix."""
+    """Compare a judge with people: agreement, bias, corrected mean, confusion matrix."""
     parts: list[tuple[str, Estimate]] = [
         ("equal", calibration.agreement),
         ("kappa", calibration.kappa),
@@ -360,7 +362,7 @@ def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
 
 
 def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:
-    """A measure with its scale: others use some of its names for another one.
+    """Return a measure with its scale, since other tools use its name for other scales.
 
     It also says what a measure of retrieval counted (spans, documents), where lower is better, and
     what ragas calls a measure of the same definition.
@@ -375,22 +377,22 @@ def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] 
 
 
 def number(value: float | None) -> str:
-    """Four digits, or a dash if undefined."""
+    """Return four digits, or a dash if undefined."""
     return "-" if value is None else f"{value:.4f}"
 
 
 def signed(value: float | None) -> str:
-    """Four digits with a sign, or a dash if undefined."""
+    """Return four digits with a sign, or a dash if undefined."""
     return "-" if value is None else f"{value:+.4f}"
 
 
 def share(value: float | None) -> str:
-    """A whole percentage, or a dash if undefined."""
+    """Return a whole percentage, or a dash if undefined."""
     return "-" if value is None else f"{value:.0%}"
 
 
 def p_cell(value: float | None) -> str:
-    """A p-value of a table: four digits, ``< 0.001``, or a dash."""
+    """Return a p-value as a cell: four digits, ``< 0.001``, or a dash."""
     return "< 0.001" if value is not None and value < measuring.LEAST_P else number(value)
 
 

@@ -49,7 +49,7 @@ def leaderboard_table(
     notes: Iterable[str] = (),
     view: BoardView | None = None,
 ) -> str:
-    """Trials in order: swept values, each measure, n, usage per answer.
+    """Return trials in order: swept values, each measure, n, usage per answer.
 
     Args:
         board: Trials with results, best first.
@@ -121,14 +121,14 @@ def _graded(measures: Iterable[str], people: Container[str]) -> list[str]:
 
 
 def graded_apart(board: Iterable[TrialLike]) -> list[str]:
-    """Measures that people graded and that the trials were not scored by."""
+    """Return measures that people graded and no judge scored."""
     trials = list(board)
     scored = {one.measure for trial in trials for one in trial.summaries}
     return sorted({name for trial in trials for name in trial.people} - scored)
 
 
 def grade_text(trial: TrialLike, measure: str) -> str:
-    """Mean of people's grades with their number, ``3.8 (12)``; ``-`` without."""
+    """Return the mean and number of people's grades, ``3.8 (12)``; ``-`` without grades."""
     grade = trial.people.get(measure)
     return "-" if grade is None else f"{grade.mean:.3g} ({grade.n})"
 
@@ -201,7 +201,7 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
-    """A trial as a JSON object: id, values, state, rows, measures, grades, facts, reason."""
+    """Return a trial as JSON: id, values, state, rows, measures, grades, facts, reason."""
     return {
         **fields_of(trial, "id", "values", "current", "state", "rows"),
         "measures": by_measure(trial.summaries),

@@ -1,4 +1,4 @@
-"""What tuning a part of the search came to, as a sentence, a table and JSON."""
+"""The outcome of tuning a part of the search, as a sentence, a table and JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "v
 
 
 def tuned_headline(tuned: Tuned) -> str:
-    """The outcome in one sentence."""
+    """Return the outcome in one sentence."""
     part = "model" if tuned.part == "embedder" else tuned.part
     article = "an" if part[0] in "aeiou" else "a"
     if tuned.comparison is None:
@@ -34,7 +34,7 @@ def tuned_headline(tuned: Tuned) -> str:
 
 
 def tuned_table(tuned: Tuned, width: int = 100) -> str:
-    """Training and held-out questions without and with the tuned part, then further tables."""
+    """Return the search with and without the tuned part, then further tables."""
     training, held = tuned.training, tuned.comparison
     rows = [
         ["questions", "n", "measure", "without", "with", "difference", "95 % interval"],
@@ -75,7 +75,7 @@ def _cell(value: str | float | int | None) -> str:
 
 
 def tuned_use(tuned: Tuned, root: Path) -> str:
-    """What to write in ragwright.yaml to use it; empty where nothing was written."""
+    """Return the line of ragwright.yaml that uses it; empty if nothing was written."""
     if tuned.path is None:
         return ""
     inside = tuned.path.is_relative_to(root)
@@ -89,7 +89,7 @@ def tuned_use(tuned: Tuned, root: Path) -> str:
 
 
 def tuned_json(tuned: Tuned) -> dict[str, Any]:
-    """The outcome as JSON: ``proven, written, headline, training, held_out`` and further tables."""
+    """Return ``proven, written, headline, training, held_out`` and further tables as JSON."""
     training, held = tuned.training, tuned.comparison
     path = None if tuned.path is None else str(tuned.path)
     figures = fields_of(training, "questions", "measure", "before", "after", "method")

@@ -16,7 +16,7 @@ _HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "ground
 
 
 def tutorial_table(table: TutorialTable, width: int = 100) -> str:
-    """Means with 95 % intervals and n; below each row its difference from base."""
+    """Return means with 95 % intervals and n; below each row its difference from base."""
     measures = [summary.measure for summary in table.rows[0].summaries]
     lines = [["", *map(_head, table.rows[0].summaries)]]
     for row in table.rows:
@@ -52,7 +52,7 @@ def _change(comparison: Comparison | None) -> str:
 
 
 def tutorial_json(table: TutorialTable) -> dict[str, Any]:
-    """The table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
+    """Return the table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
     numbers = ("mean", "low", "high", "n", "coverage", "counted")
     rows = [
         {

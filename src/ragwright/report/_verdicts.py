@@ -12,7 +12,7 @@ from ._text import WIDTH, interval, number, signed, text_table
 
 
 def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
-    """The verdict as text; below it the two splits side by side."""
+    """Return the verdict as text; below it the two splits side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
     for confirmation in verdict.confirmations:

@@ -168,8 +168,8 @@ def _heat_chart(
         if (y, x) in means:
             mean, count = means[y, x], len(cells[y, x])
             share = (mean - low) / (high - low)
-            shade, told = share if upward else 1 - share, f"{mean:.4f} over {count} trials"
-            drawn.append({"x": x, "y": y, "shade": shade, "text": f"{mean:.3f}", "told": told})
+            shade, tooltip = share if upward else 1 - share, f"{mean:.4f} over {count} trials"
+            drawn.append({"x": x, "y": y, "shade": shade, "text": f"{mean:.3f}", "told": tooltip})
             rows.append((y, x, number(mean), str(count)))
     yield Chart(
         "heat",
@@ -306,9 +306,9 @@ def _persona_chart(subject: Subject, entry: Entry) -> Iterator[Chart]:
         mean, low, high = summary.deciding
         if mean is not None:
             name, ends = persona or "(no persona)", between(low, high)
-            shade, told = _shade(summary), f"{mean:.4f} ({ends}), n = {summary.n}"
+            shade, tooltip = _shade(summary), f"{mean:.4f} ({ends}), n = {summary.n}"
             axes = {"x": summary.measure, "y": name}
-            cells.append({**axes, "shade": shade, "text": f"{mean:.2f}", "told": told})
+            cells.append({**axes, "shade": shade, "text": f"{mean:.2f}", "told": tooltip})
             rows.append((name, summary.measure, number(mean), ends, str(summary.n)))
     yield Chart(
         f"personas-{entry.id}",

@@ -23,14 +23,14 @@ SLICE_HEAD = ("measure", "rows with", "mean", "n", "others", "n", "p, corrected"
 
 @dataclass(frozen=True, slots=True)
 class Weak:
-    """What a report says of the failures of one entry."""
+    """Weak slices and lowest rows of one entry."""
 
     slices: tuple[WeakSlice, ...] = ()
     rows: tuple[WeakRow, ...] = ()
 
 
 def weak_of(subject: Subject) -> Weak:
-    """Weak slices and lowest rows of a run, or of the compared entry of a report."""
+    """Return weak slices and lowest rows of a run, or of the compared entry of a report."""
     entry = subject.focus[-1] if subject.focus else None
     if entry is None or not entry.rows or subject.baselines:
         return Weak()
@@ -40,7 +40,7 @@ def weak_of(subject: Subject) -> Weak:
 
 
 def row_line(row: WeakRow) -> tuple[str, ...]:
-    """A low row as a line of a table."""
+    """Return a low row as a line of a table."""
     value = row.state if row.value is None else f"{row.value:.3f}"
     text = " ".join(row.question.split())
     short = text if len(text) <= _QUESTION else f"{text[: _QUESTION - 1]}…"
@@ -48,7 +48,7 @@ def row_line(row: WeakRow) -> tuple[str, ...]:
 
 
 def slice_line(weak: WeakSlice) -> tuple[str, ...]:
-    """A weak slice as a line of a table."""
+    """Return a weak slice as a line of a table."""
     p = "< 0.001" if weak.p < 0.001 else f"{weak.p:.3f}"
     where = f"{weak.by} = {weak.value}"
     return (
@@ -65,7 +65,7 @@ def slice_line(weak: WeakSlice) -> tuple[str, ...]:
 def failing(
     results: Sequence[RowResult], outcome: GateOutcome
 ) -> tuple[tuple[WeakSlice, ...], tuple[WeakRow, ...]]:
-    """Weak slices and lowest rows of the measures whose rules are not met."""
+    """Return weak slices and lowest rows of the measures whose rules are not met."""
     rows: list[WeakRow] = []
     missed = [check for check in outcome.checks if check.state != "passed"]
     for check in missed:
@@ -77,18 +77,18 @@ def failing(
 
 
 def failing_text(results: Sequence[RowResult], outcome: GateOutcome, width: int = WIDTH) -> str:
-    """:func:`failing` as two tables; empty where every rule is met."""
+    """Return :func:`failing` as two tables; empty if every rule is met."""
     slices, rows = failing(results, outcome)
     return weak_text(slices, rows, width)
 
 
 def failing_json(results: Sequence[RowResult], outcome: GateOutcome) -> dict[str, Any]:
-    """:func:`failing` as ``{"slices": […], "rows": […]}``."""
+    """Return :func:`failing` as ``{"slices": […], "rows": […]}``."""
     return weak_json(*failing(results, outcome))
 
 
 def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int = WIDTH) -> str:
-    """Weak slices and low rows as tables."""
+    """Return weak slices and low rows as tables."""
     blocks = []
     if lines := [slice_line(weak) for weak in slices]:
         table = text_table([SLICE_HEAD, *lines], right=(2, 3, 4, 5, 6), width=width)
@@ -100,5 +100,5 @@ def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int =
 
 
 def weak_json(slices: Iterable[WeakSlice], rows: Iterable[WeakRow]) -> dict[str, Any]:
-    """Weak slices and low rows as JSON."""
+    """Return weak slices and low rows as JSON."""
     return {"slices": [asdict(weak) for weak in slices], "rows": [asdict(weak) for weak in rows]}
