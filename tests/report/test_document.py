@@ -144,6 +144,8 @@ def test_hostile_texts_do_not_break_out() -> None:
         data["settings"], ensure_ascii=False
     ).encode("utf-8", "replace").decode().replace("\\u0000", "\x00").replace('\\"', '"')
     assert "window.broken = 1</script>" not in document
+    assert any("{{ 7 * 7 }} ${" in text for text in found.texts)
+    assert not any("49 ${" in text for text in found.texts), "no text is rendered as a template"
 
 
 def test_verdict_first_and_what_limits_it() -> None:

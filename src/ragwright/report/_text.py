@@ -41,7 +41,7 @@ def text_table(
     widths = _column_widths(rows, right, width, whole)
     lines = []
     for row in rows:
-        broken = [_broken(cell, at) for cell, at in zip(row, widths, strict=True)]
+        broken = [_broken(cell, size) for cell, size in zip(row, widths, strict=True)]
         for cells in zip_longest(*broken, fillvalue=""):
             padded = [
                 cell.rjust(size) if at in right else cell.ljust(size)
@@ -114,16 +114,9 @@ def summary_table(
     rows = [["measure", *mean_heads(missed), "median", "sd", "n", "coverage"]]
     below: dict[str, list[str]] = {}
     for s in summaries:
-        rows.append(
-            [
-                with_scale(s.measure, s.scale, s.counted),
-                *mean_cells(s, missed),
-                number(s.median),
-                number(s.sd),
-                str(s.n),
-                f"{s.coverage:.1%}",
-            ]
-        )
+        means = (*mean_cells(s, missed), number(s.median), number(s.sd))
+        name = with_scale(s.measure, s.scale, s.counted)
+        rows.append([name, *means, str(s.n), f"{s.coverage:.1%}"])
         for sentence in _beside_the_mean(s):
             below.setdefault(sentence, []).append(s.measure)
     right = (at for at, head in enumerate(rows[0]) if head not in ("measure", _INTERVAL))
@@ -248,26 +241,26 @@ def comparison_table(
     if missed:
         lines.append(_line(ABSTAINED_AT_WORST, width))
     for c in comparisons.measures:
-        if c.only_a or c.only_b:
-            lines.append(
-                f"{c.measure}: {counted(c.only_a, 'row has', 'rows have')} a score only in "
-                f"{a}, {c.only_b} only in {b}"
-            )
-        if c.no_gold:
-            lines.append(f"{c.measure}: {counted(c.no_gold, 'row')} without gold for it, left out")
-        if c.unanswerable:
-            lines.append(
-                f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
-            )
-        for way, ids in c.moved.items():
-            lines.append(f"{c.measure}: {way} in {counted(len(ids), 'row')}: {_some(ids)}")
-    for name, ids in ((a, comparisons.only_a), (b, comparisons.only_b)):
-        if ids:
-            lines.append(f"rows only in {name}, left out: {_some(ids)}")
+        lines += [f"{c.measure}: {sentence}" for sentence in _beside_the_difference(c, a, b)]
+    only = ((a, comparisons.only_a), (b, comparisons.only_b))
+    lines += [f"rows only in {name}, left out: {_some(ids)}" for name, ids in only if ids]
     if comparisons.missing:
         lines.append(f"measures of only one run, left out: {_some(comparisons.missing)}")
         lines += [_line(f"note: {note}", width) for note in unequal_depths(comparisons)]
     return "\n".join(lines)
+
+
+def _beside_the_difference(c: Comparison, a: str, b: str) -> Iterator[str]:
+    """Details of a comparison: rows left out, and rows whose state changed."""
+    if c.only_a or c.only_b:
+        only_a = counted(c.only_a, "row has", "rows have")
+        yield f"{only_a} a score only in {a}, {c.only_b} only in {b}"
+    if c.no_gold:
+        yield f"{counted(c.no_gold, 'row')} without gold for it, left out"
+    if c.unanswerable:
+        yield f"{c.unanswerable} unanswerable rows where one run abstained, left out"
+    for change, ids in c.moved.items():
+        yield f"{change} in {counted(len(ids), 'row')}: {_some(ids)}"
 
 
 ABSTAINED_AT_WORST = (
