@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core import plain
-from ._data import fields_of
+from ._data import as_json, fields_of
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
@@ -14,14 +13,8 @@ if TYPE_CHECKING:
 
 def hit_json(hit: Hit) -> dict[str, Any]:
     """Return a hit as ``retrieve --json`` prints it."""
-    return {key: _listed(value) for key, value in plain(hit).items()}
-
-
-def _listed(value: Any) -> Any:
-    """Lists in place of tuples."""
-    if isinstance(value, dict):
-        return {key: _listed(inner) for key, inner in value.items()}
-    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+    document: dict[str, Any] = as_json(hit)
+    return document
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
@@ -30,7 +23,7 @@ def answer_json(answer: Answer) -> dict[str, Any]:
     return {
         **fields_of(answer, "persona", "text", "abstained", "citations"),
         "closest": [
-            plain(near.citation) | {"text": near.text, "score": near.score}
+            as_json(near.citation) | {"text": near.text, "score": near.score}
             for near in answer.closest
         ],
         **fields_of(answer, *route),
@@ -46,7 +39,7 @@ def batch_json(batch: DraftBatch) -> dict[str, Any]:
         **fields_of(batch, "request", "models", "query", "mode"),
         "hits": [hit_json(hit) for hit in batch.hits],
         "prompts": [
-            plain(prompt)
+            as_json(prompt)
             | {
                 "messages": [
                     {"role": role, "content": content} for role, content in prompt.messages

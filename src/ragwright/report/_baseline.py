@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from ..core import counted, plain
+from ..core import counted
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
-from ._data import fields_of
+from ._data import as_json, fields_of
 from ._text import WIDTH, number, text_table
 
 SET_NAMES = {
@@ -63,7 +63,7 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
     """The document of ``baseline --json``: outcome, numbers of every set, runs."""
     return {
         **fields_of(result, "run", "testset", "embedder", "changed"),
-        **plain(result.shift),
+        **as_json(result.shift),
         "sets": {one.name: _numbers(one) for one in result.sets},
         **fields_of(result, "context", "notes"),
     }

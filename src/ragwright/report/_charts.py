@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..core import plain
 from ..measure import MeasureScale
 from ._relations import between, is_numeric, value_text
 
@@ -45,100 +44,71 @@ class Chart:
     section: str = "settings"
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours of a chart by name, and their backgrounds.
+Theme: TypeAlias = Mapping[str, Any]
+"""Name in a spec -> colour, or colours of a scale.
 
-    On cells of a heat map, ``high_text`` replaces ``low_text`` above the shade ``cross`` (``wide``
-    for a diverging one), where both have the same contrast.
-    """
+On cells of a heat map, ``@highText`` replaces ``@lowText`` above the shade ``@cross`` (``@wide``
+for a diverging one), where both have the same contrast.
+"""
 
-    ink: str
-    quiet: str
-    line: str
-    accent: str
-    second: str
-    good: str
-    bad: str
-    ramp: tuple[str, str]
-    diverging: tuple[str, str, str]
-    low_text: str
-    high_text: str
-    cross: float
-    wide: float
-
-    def config(self) -> Spec:
-        """Return the Vega-Lite config."""
-        axis = {
-            "labelColor": self.quiet,
-            "titleColor": self.ink,
-            "titleFontWeight": "normal",
-            "gridColor": self.line,
-            "domainColor": self.line,
-            "tickColor": self.line,
-            "labelFontSize": 11,
-            "titleFontSize": 12,
-            "labelLimit": 220,
-        }
-        legend = {"labelColor": self.ink, "titleColor": self.quiet, "titleFontWeight": "normal"}
-        return {
-            "background": "transparent",
-            "font": _FONT,
-            "view": {"stroke": None},
-            "axis": axis,
-            "legend": {**legend, "orient": "bottom"},
-            "header": {"labelColor": self.ink, "titleColor": self.quiet, "labelFontSize": 12},
-            "mark": {"color": self.accent},
-            "text": {"color": self.ink},
-        }
-
-    def colours(self) -> dict[str, Any]:
-        """Return colours under their names in a spec."""
-        names = {"low_text": "lowText", "high_text": "highText"}
-        values = plain(self).items()
-        return {f"@{names.get(k, k)}": [*v] if isinstance(v, tuple) else v for k, v in values}
-
-
-LIGHT = Theme(
-    "#1d2329",
-    "#5b6570",
-    "#e3e7ea",
-    "#1f5fa8",
-    "#b4560f",
-    "#1c7245",
-    "#b3261e",
-    ("#e6eef7", "#174a85"),
-    ("#9c4a0b", "#f2f2ef", "#1f5fa8"),
-    "#000000",
-    "#ffffff",
-    0.72,
-    0.84,
-)
-DARK = Theme(
-    "#e4e7ea",
-    "#a0a9b2",
-    "#30373e",
-    "#79b0ee",
-    "#e8a05c",
-    "#6fc598",
-    "#f08a80",
-    ("#1e2a37", "#8fc1f5"),
-    ("#e8a05c", "#262b30", "#79b0ee"),
-    "#ffffff",
-    "#000000",
-    0.52,
-    0.575,
-)
+LIGHT: Theme = {
+    "@ink": "#1d2329",
+    "@quiet": "#5b6570",
+    "@line": "#e3e7ea",
+    "@accent": "#1f5fa8",
+    "@second": "#b4560f",
+    "@good": "#1c7245",
+    "@bad": "#b3261e",
+    "@ramp": ["#e6eef7", "#174a85"],
+    "@diverging": ["#9c4a0b", "#f2f2ef", "#1f5fa8"],
+    "@lowText": "#000000",
+    "@highText": "#ffffff",
+    "@cross": 0.72,
+    "@wide": 0.84,
+}
+DARK: Theme = {
+    "@ink": "#e4e7ea",
+    "@quiet": "#a0a9b2",
+    "@line": "#30373e",
+    "@accent": "#79b0ee",
+    "@second": "#e8a05c",
+    "@good": "#6fc598",
+    "@bad": "#f08a80",
+    "@ramp": ["#1e2a37", "#8fc1f5"],
+    "@diverging": ["#e8a05c", "#262b30", "#79b0ee"],
+    "@lowText": "#ffffff",
+    "@highText": "#000000",
+    "@cross": 0.52,
+    "@wide": 0.575,
+}
 """Light and dark: every text on every background has a contrast of at least 4.5 to 1."""
+
+_LABELS = {"labelColor": "@quiet", "titleColor": "@ink", "titleFontWeight": "normal"}
+_LINES = {"gridColor": "@line", "domainColor": "@line", "tickColor": "@line"}
+_LEGEND = {"labelColor": "@ink", "titleColor": "@quiet", "titleFontWeight": "normal"}
+_CONFIG = {
+    "background": "transparent",
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {**_LABELS, **_LINES, "labelFontSize": 11, "titleFontSize": 12, "labelLimit": 220},
+    "legend": {**_LEGEND, "orient": "bottom"},
+    "header": {"labelColor": "@ink", "titleColor": "@quiet", "labelFontSize": 12},
+    "mark": {"color": "@accent"},
+    "text": {"color": "@ink"},
+}
 
 
 def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
     """Return a spec in a theme's colours; ``width`` in pixels replaces that of a page."""
-    shown: Spec = _coloured(dict(spec), theme.colours())
-    shown["config"] = theme.config()
+    shown = {**coloured(dict(spec), theme), "config": coloured(_CONFIG, theme)}
     if width is not None and shown.get("width") == "container":
         shown["width"] = width
     return shown
+
+
+def theme_data(theme: Theme) -> dict[str, Any]:
+    """Return config and colours of a theme, for the script of a report."""
+    return {"config": coloured(_CONFIG, theme), "colours": dict(theme)}
 
 
 def amount(field: str, **more: Any) -> Spec:
@@ -153,12 +123,11 @@ def kind(field: str, **more: Any) -> Spec:
 
 def tooltip(**titles: str | tuple[str, str]) -> list[Spec]:
     """Return a tooltip: field -> title, or title and number format."""
-    shown: list[Spec] = []
-    for field, title in titles.items():
-        name, form = (title, "") if isinstance(title, str) else title
-        shown.append({"field": field})
-        shown[-1] |= ({"title": name} if name else {}) | ({"format": form} if form else {})
-    return shown
+    pairs = {f: (title, "") if isinstance(title, str) else title for f, title in titles.items()}
+    return [
+        {"field": f, **({"title": title} if title else {}), **({"format": form} if form else {})}
+        for f, (title, form) in pairs.items()
+    ]
 
 
 def layer(mark: Spec, encoding: Spec, values: Iterable[Mapping[str, Any]] | None = None) -> Spec:
@@ -399,13 +368,14 @@ def _by_group(groups: Sequence[str]) -> Spec:
     return kind("group", title=None, scale={"domain": list(groups), "range": colours})
 
 
-def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
+def coloured(value: Any, colours: Theme) -> Any:
+    """Return a spec with colours in place of their names."""
     if isinstance(value, str):
         return colours.get(value, value) if value.startswith("@") else value
     if isinstance(value, dict):
         # Data is user text: a text that looks like a colour name stays as it is.
         return {
-            key: inner if key == "values" else _coloured(inner, colours)
+            key: inner if key == "values" else coloured(inner, colours)
             for key, inner in value.items()
         }
-    return [_coloured(inner, colours) for inner in value] if isinstance(value, list) else value
+    return [coloured(inner, colours) for inner in value] if isinstance(value, list) else value

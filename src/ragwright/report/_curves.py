@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from ..experiment import Curve
+from ._data import as_json
 from ._text import WIDTH, interval, number, share, signed, text_table
 
 
@@ -22,7 +22,7 @@ def curves_json(
 ) -> dict[str, Any]:
     """The document of ``suite curves --json``: ``{"curves": [{"suite", …, "points"}], "run"}``."""
     return {
-        "curves": [asdict(curve) for curve in curves],
+        "curves": as_json(list(curves)),
         "run": run,
         "notes": list(notes),
     }

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ..core import csv_lines, plain
 from ..measure import Calibration, Comparisons, GateOutcome, Summary
 
 
+def as_json(value: Any) -> Any:
+    """Return a record as JSON values: its fields by name, lists in place of tuples."""
+    return _listed(plain(value))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 def fields_of(record: Any, *names: str) -> dict[str, Any]:
-    """Return fields and properties of a record as plain values, in this order."""
-    return {name: plain(getattr(record, name)) for name in names}
+    """Return fields and properties of a record as JSON values, in this order."""
+    return {name: as_json(getattr(record, name)) for name in names}
 
 
 def by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
     """Return summaries as plain values under their measures."""
     return {
-        summary.measure: {k: v for k, v in plain(summary).items() if k != "measure"}
+        summary.measure: {k: v for k, v in as_json(summary).items() if k != "measure"}
         for summary in summaries
     }
 
@@ -59,7 +69,7 @@ def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
 
     Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
     """
-    measures = {one.measure: plain(one) | {"text": one.text} for one in comparisons.measures}
+    measures = {one.measure: as_json(one) | {"text": one.text} for one in comparisons.measures}
     return {"measures": measures, **fields_of(comparisons, "only_a", "only_b", "missing")}
 
 
@@ -70,7 +80,8 @@ def gate_json(outcome: GateOutcome) -> dict[str, Any]:
 
 def calibration_json(calibration: Calibration) -> dict[str, Any]:
     """The document of ``calibrate --json`` for one measure."""
-    return asdict(calibration)
+    document: dict[str, Any] = as_json(calibration)
+    return document
 
 
 def summary_csv(summaries: Iterable[Summary]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import Any
 
-from ..core import ConfigError, Score, plain
+from ..core import ConfigError, Score
 from ..experiment import (
     LOST_RULE,
     RIGHT_RULE,
@@ -17,7 +17,7 @@ from ..experiment import (
     StagePoints,
 )
 from ..measure import Comparisons, Summary
-from ._data import comparison_json, fields_of
+from ._data import as_json, comparison_json, fields_of
 from ._text import WIDTH, interval, number, p_cell, signed, text_table
 
 _SHOWN = 5
@@ -105,7 +105,7 @@ def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
         "rule": LOST_RULE,
         "rows": [_row_json(row) for row in diagnosis.rows],
         "context": None if diagnosis.context is None else comparison_json(diagnosis.context),
-        "known": plain(diagnosis.known),
+        "known": as_json(diagnosis.known),
         "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
         "notes": list(diagnosis.notes),
         "run": run,
@@ -150,7 +150,7 @@ def run_diagnosis_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
     return {
         **_run_outcome_json(diagnosis),
         "rule": RIGHT_RULE,
-        "rows": plain(diagnosis.rows),
+        "rows": as_json(diagnosis.rows),
         "parts": {value: _run_outcome_json(part) for value, part in diagnosis.parts.items()},
         **fields_of(diagnosis, "notes", "run"),
     }

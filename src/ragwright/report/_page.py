@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ..core import counted
-from ._charts import DARK, LIGHT, Chart
+from ._charts import DARK, LIGHT, Chart, theme_data
 from ._headline import Headline, values_of
 from ._pack import STATES, Packed
 from ._relations import between, value_text
@@ -125,10 +125,7 @@ def _page_data(subject: Subject, charts: Sequence[Chart], packed: Packed) -> Map
         "settings": {entry.id: dict(entry.values) for entry in subject.entries if entry.values},
         "index": packed.index,
         "charts": {chart.name: chart.spec for chart in charts},
-        "themes": {
-            name: {"config": theme.config(), "colours": theme.colours()}
-            for name, theme in (("light", LIGHT), ("dark", DARK))
-        },
+        "themes": {"light": theme_data(LIGHT), "dark": theme_data(DARK)},
     }
 
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ..core import csv_lines, plain, replace_text, replacing, require
+from ..core import csv_lines, replace_text, replacing, require
 from ._charts import LIGHT, Chart, themed
-from ._data import comparison_json, fields_of
+from ._data import as_json, comparison_json, fields_of
 from ._findings import finding_charts
 from ._headline import Headline, headline_of
 from ._pack import Packed, pack_rows
@@ -107,7 +107,7 @@ class Report:
                 {**trial_json(entry), **fields_of(entry, "label", "run")}
                 for entry in subject.entries
             ],
-            "boards": plain(subject.boards),
+            "boards": as_json(subject.boards),
             "comparison": compared and comparison_json(compared),
             "study": study and verdict_json(study),
             "charts": {

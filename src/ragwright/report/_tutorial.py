@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core import plain
-from ._data import fields_of
+from ._data import as_json, fields_of
 from ._text import text_table
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def tutorial_json(table: TutorialTable) -> dict[str, Any]:
             **fields_of(row, "name", "settings", "runs"),
             "skipped": row.skipped or None,
             "measures": {result.measure: fields_of(result, *numbers) for result in row.summaries},
-            "against_base": {result.measure: plain(result) for result in row.comparisons},
+            "against_base": {result.measure: as_json(result) for result in row.comparisons},
         }
         for row in table.rows
     ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core import plain
 from ..experiment import StudyVerdict
 from ..measure import Comparison, p_text
-from ._data import fields_of
+from ._data import as_json, fields_of
 from ._text import WIDTH, interval, number, signed, text_table
 
 
@@ -45,7 +44,7 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
 
 def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
-    selection = plain(verdict.selection) | {"expected": verdict.selection.expected}
+    selection = as_json(verdict.selection) | {"expected": verdict.selection.expected}
     rest = fields_of(verdict, "confirmations", "openings", "notes")
     return {"text": verdict.text, "selection": selection, **rest, "run": run}
 

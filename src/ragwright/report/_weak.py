@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..experiment import RowResult, WeakRow, WeakSlice, weak_rows, weak_slices
 from ..measure import GateOutcome, parse_rule
+from ._data import as_json
 from ._subject import Subject
 from ._text import WIDTH, text_table
 
@@ -101,4 +102,4 @@ def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int =
 
 def weak_json(slices: Iterable[WeakSlice], rows: Iterable[WeakRow]) -> dict[str, Any]:
     """Return weak slices and low rows as JSON."""
-    return {"slices": [asdict(weak) for weak in slices], "rows": [asdict(weak) for weak in rows]}
+    return {"slices": as_json(list(slices)), "rows": as_json(list(rows))}
