@@ -64,7 +64,7 @@ def baseline_json(result: BaselineResult) -> dict[str, Any]:
     return {
         **fields_of(result, "run", "testset", "embedder", "changed"),
         **as_json(result.shift),
-        "sets": {one.name: _numbers(one) for one in result.sets},
+        "sets": {side.name: _numbers(side) for side in result.sets},
         **fields_of(result, "context", "notes"),
     }
 

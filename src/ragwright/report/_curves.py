@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,24 +34,14 @@ def _block(curve: Curve, width: int) -> str:
     shares = "share" in curve.dose_name
     head = ["dose", "mean", "95 % interval", "n", "abstained"]
     rows = [head + (["closed book", "above it", "95 % interval"] if controlled else [])]
-    lost: dict[str, int] = {}
+    lost: Counter[str] = Counter()
     for point in curve.points:
-        for state, count in point.without.items():
-            lost[state] = lost.get(state, 0) + count
-        cells = [
-            f"{point.dose:.0%}" if shares else f"{point.dose:g}",
-            number(point.mean),
-            interval(point.low, point.high),
-            str(point.n),
-            share(point.abstained),
-        ]
-        if controlled:
-            cells += [
-                number(point.closed_book),
-                signed(point.above),
-                interval(point.above_low, point.above_high),
-            ]
-        rows.append(cells)
+        lost.update(point.without)
+        dose = f"{point.dose:.0%}" if shares else f"{point.dose:g}"
+        ends = interval(point.low, point.high)
+        cells = [dose, number(point.mean), ends, str(point.n), share(point.abstained)]
+        above = [signed(point.above), interval(point.above_low, point.above_high)]
+        rows.append([*cells, *([number(point.closed_book), *above] if controlled else [])])
     known = ", questions known without passages" if curve.among == "known" else ""
     title = f"{curve.suite}: {curve.quantity} ({curve.measure}) over {curve.dose_name}{known}"
     lines = [

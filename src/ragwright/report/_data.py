@@ -69,7 +69,10 @@ def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
 
     Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
     """
-    measures = {one.measure: as_json(one) | {"text": one.text} for one in comparisons.measures}
+    measures = {
+        comparison.measure: as_json(comparison) | {"text": comparison.text}
+        for comparison in comparisons.measures
+    }
     return {"measures": measures, **fields_of(comparisons, "only_a", "only_b", "missing")}
 
 

@@ -187,14 +187,11 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
             "oracle: points recovered with a perfect stage; own rows: the part of it on rows that",
             "this stage is the first to lose. p is corrected for all stages and measures (Holm).",
         ]
-    still = [s for s in dict.fromkeys(stage.stage for stage in points) if s not in _stages(moving)]
+    changed = {stage.stage for stage in moving}
+    still = [s for s in dict.fromkeys(stage.stage for stage in points) if s not in changed]
     if still:
         lines.append(f"a perfect stage changes nothing: {', '.join(still)}")
     return "\n".join(lines)
-
-
-def _stages(points: Iterable[StagePoints]) -> set[str]:
-    return {stage.stage for stage in points}
 
 
 def _losses_table(diagnosis: Diagnosis, width: int) -> str:
@@ -242,14 +239,13 @@ def _row_text(row: DiagnosedRow) -> str:
 def _came(place: GoldPlace) -> str:
     if not place.indexed:
         return "in no chunk of the index"
-    ranks = ["" if place.reachable else "barred by a filter"]
-    for name, rank in (
-        ("found at", place.found),
-        ("after reranking at", place.ordered),
-        ("in the context at", place.shown),
-    ):
-        ranks.append(f"{name} {'-' if rank is None else rank}")
-    return ", ".join(filter(None, ranks))
+    ranks = {
+        "found at": place.found,
+        "after reranking at": place.ordered,
+        "in the context at": place.shown,
+    }
+    texts = [f"{name} {'-' if rank is None else rank}" for name, rank in ranks.items()]
+    return ", ".join([*([] if place.reachable else ["barred by a filter"]), *texts])
 
 
 def _scored(score: Score) -> str:

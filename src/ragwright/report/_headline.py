@@ -212,10 +212,17 @@ def _runs(subject: Subject) -> Headline:
     names = (pair[0].label or pair[0].id, pair[1].label or pair[1].id)
     if comparisons is None or not comparisons.measures:
         return Headline("The two runs have no scored row in common.", "open", (), None, names)
-    proven = [one for one in comparisons.measures if one.verdict != "no change proven"]
-    verdicts = {one.verdict for one in proven}
+    proven = [
+        comparison
+        for comparison in comparisons.measures
+        if comparison.verdict != "no change proven"
+    ]
+    verdicts = {comparison.verdict for comparison in proven}
     state = verdicts.pop() if len(verdicts) == 1 else "open"
-    changes = "; ".join(f"{one.verdict} by {_by(one)} of {one.measure}" for one in proven)
+    changes = "; ".join(
+        f"{comparison.verdict} by {_by(comparison)} of {comparison.measure}"
+        for comparison in proven
+    )
     text = (
         f"{names[1]} compared with {names[0]}: {changes}."
         if proven
@@ -226,7 +233,7 @@ def _runs(subject: Subject) -> Headline:
         for name, entry in zip(names, pair, strict=True)
         if (rows := _unanswered(entry))
     ]
-    evidence = (*silent, *(one.text for one in comparisons.measures))
+    evidence = (*silent, *(comparison.text for comparison in comparisons.measures))
     return Headline(text, state, evidence, comparisons, names)
 
 

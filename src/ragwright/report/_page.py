@@ -144,21 +144,21 @@ def _sections(subject: Subject, charts: Sequence[Chart], weak: Weak) -> list[tup
 def _confirmed(subject: Subject) -> list[tuple[str, ...]]:
     """Effects on the tune split and on the confirm split, one below the other."""
     rows: list[tuple[str, ...]] = []
-    for one in subject.verdict.confirmations if subject.verdict else ():
-        for split, comparison in (("tune", one.tune), ("confirm", one.confirmed)):
+    for confirmation in subject.verdict.confirmations if subject.verdict else ():
+        for split, comparison in (("tune", confirmation.tune), ("confirm", confirmation.confirmed)):
             if comparison is None:
                 continue
-            held, side = split == "confirm", comparison.deciding
+            last, side = split == "confirm", comparison.deciding
             rows.append(
                 (
-                    f"{one.trial} on {split} split",
+                    f"{confirmation.trial} on {split} split",
                     number(side.mean_a),
                     number(side.mean_b),
                     signed(side.difference),
                     between(side.low, side.high),
-                    number(one.p if held else None),
+                    number(confirmation.p if last else None),
                     str(side.n),
-                    one.outcome if held else "",
+                    confirmation.outcome if last else "",
                 )
             )
     return rows
@@ -198,7 +198,7 @@ def _board(subject: Subject, board: Board) -> dict[str, Any]:
         "judge": board.judge,
         "entries": entries,
         "front": board.front if len(subject.goals) > 1 else (),
-        "columns": [dict(zip(("kind", "name", "head"), one, strict=True)) for one in columns],
+        "columns": [dict(zip(("kind", "name", "head"), column, strict=True)) for column in columns],
         "span": (min(ends), max(ends)) if ends and max(ends) > min(ends) else None,
     }
 
@@ -207,7 +207,7 @@ def _unranked(subject: Subject) -> list[tuple[str, ...]]:
     """Entries that are on no leaderboard."""
     ranked = {name for board in subject.boards for name in board.entries}
     rest = (entry for entry in subject.entries if entry.id not in ranked)
-    return [(one.id, one.state, values_of(one), one.reason or "not run") for one in rest]
+    return [(entry.id, entry.state, values_of(entry), entry.reason or "not run") for entry in rest]
 
 
 def _places(subject: Subject) -> list[tuple[str, ...]]:

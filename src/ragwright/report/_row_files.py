@@ -86,12 +86,12 @@ def _parquet(records: Sequence[Record]) -> RowFile:
 
 def _column(values: Sequence[Any], arrow: Any) -> Any:
     """A column of numbers, of lists of texts, or else of texts."""
-    held = [value for value in values if value is not None]
-    if all(isinstance(value, list) and _are_texts(value) for value in held) and held:
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, list) and _are_texts(value) for value in known):
         return arrow.array(values, arrow.list_(arrow.string()))
-    if all(isinstance(value, bool) for value in held) and held:
+    if known and all(isinstance(value, bool) for value in known):
         return arrow.array(values)
-    if all(isinstance(value, int | float) for value in held) and held:
+    if known and all(isinstance(value, int | float) for value in known):
         return arrow.array([None if value is None else float(value) for value in values])
     texts = [None if (text := _text(value)) is None else str(text) for value in values]
     return arrow.array(texts, arrow.string())

@@ -113,7 +113,7 @@ def _graded(measures: Iterable[str], people: Container[str]) -> list[str]:
 def graded_apart(board: Iterable[TrialLike]) -> list[str]:
     """Return measures that people graded and no judge scored."""
     trials = list(board)
-    scored = {one.measure for trial in trials for one in trial.summaries}
+    scored = {summary.measure for trial in trials for summary in trial.summaries}
     return sorted({name for trial in trials for name in trial.people} - scored)
 
 

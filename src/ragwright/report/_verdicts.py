@@ -15,19 +15,11 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
     lines = [verdict.text]
     rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
     for confirmation in verdict.confirmations:
-        rows.append(
-            [
-                f"{confirmation.trial} {confirmation.objective}, tune split",
-                *_cells(confirmation.tune, None),
-            ]
-        )
+        name = f"{confirmation.trial} {confirmation.objective}"
+        rows.append([f"{name}, tune split", *_cells(confirmation.tune, None)])
         if confirmation.confirmed is not None:
-            rows.append(
-                [
-                    f"{confirmation.trial} {confirmation.objective}, confirm split",
-                    *_cells(confirmation.confirmed, confirmation.p),
-                ]
-            )
+            confirmed = _cells(confirmation.confirmed, confirmation.p)
+            rows.append([f"{name}, confirm split", *confirmed])
     if len(rows) > 1:
         lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
         selection = verdict.selection

@@ -276,7 +276,7 @@ def _relation_chart(
 
 def _difference_chart(subject: Subject, comparisons: Sequence[Comparison]) -> Chart:
     points, rows = [], []
-    for comparison in (one.deciding for one in comparisons):
+    for comparison in (measure.deciding for measure in comparisons):
         if comparison.difference is not None:
             name, *cells = comparison_cells(comparison, between)
             ends = (comparison.low, comparison.high)

@@ -51,16 +51,8 @@ def row_line(row: WeakRow) -> tuple[str, ...]:
 def slice_line(weak: WeakSlice) -> tuple[str, ...]:
     """Return a weak slice as a line of a table."""
     p = "< 0.001" if weak.p < 0.001 else f"{weak.p:.3f}"
-    where = f"{weak.by} = {weak.value}"
-    return (
-        weak.measure,
-        where,
-        f"{weak.mean:.3f}",
-        str(weak.n),
-        f"{weak.rest:.3f}",
-        str(weak.others),
-        p,
-    )
+    means = (f"{weak.mean:.3f}", str(weak.n), f"{weak.rest:.3f}", str(weak.others))
+    return (weak.measure, f"{weak.by} = {weak.value}", *means, p)
 
 
 def failing(
