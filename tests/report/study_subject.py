@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from ragwright.core import GoldSpan, Row, Score, Usage
-from ragwright.experiment import Made, RowResult
+from ragwright.experiment import Made, Objective, RowResult
 from ragwright.measure import aggregate
-from ragwright.report import Board, Entry, Goal, Subject
+from ragwright.report import Board, Entry, Subject
 
 MEASURES = ("TokenF1", "Faithfulness")
 HOSTILE = (
@@ -114,7 +114,7 @@ class MakeStudy:
             "study",
             tuple(entries),
             (Board(tuple(one.id for one in order)),),
-            (Goal("TokenF1"),),
+            (Objective("TokenF1", True),),
             MEASURES,
             {"testset": f"made up {self.text}", "run": "run-1"},
             "T000",

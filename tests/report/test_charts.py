@@ -158,16 +158,16 @@ def test_four_pairs_at_least() -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 def test_text_in_a_cell_can_be_read(theme: Theme) -> None:
-    low, middle, high = theme.diverging
+    low, middle, high = theme["@diverging"]
     for start, end, cross in (
-        (*theme.ramp, theme.cross),
-        (middle, high, theme.wide),
-        (middle, low, theme.wide),
+        (*theme["@ramp"], theme["@cross"]),
+        (middle, high, theme["@wide"]),
+        (middle, low, theme["@wide"]),
     ):
         for step in range(101):
             shade = step / 100
             ground = [a + (b - a) * shade for a, b in zip(_rgb(start), _rgb(end), strict=True)]
-            text = theme.high_text if shade > cross else theme.low_text
+            text = theme["@highText"] if shade > cross else theme["@lowText"]
             assert _contrast(ground, _rgb(text)) >= 4.45, (start, end, shade)
 
 
@@ -175,8 +175,8 @@ def test_text_in_a_cell_can_be_read(theme: Theme) -> None:
     ("theme", "ground"), [(LIGHT, "#fbfbfa"), (DARK, "#14181c")], ids=["light", "dark"]
 )
 def test_text_on_the_page_can_be_read(theme: Theme, ground: str) -> None:
-    for colour in (theme.ink, theme.quiet, theme.accent, theme.second, theme.good, theme.bad):
-        assert _contrast(_rgb(colour), _rgb(ground)) >= 4.5, colour
+    for name in ("@ink", "@quiet", "@accent", "@second", "@good", "@bad"):
+        assert _contrast(_rgb(theme[name]), _rgb(ground)) >= 4.5, name
 
 
 def _rgb(colour: str) -> list[float]:

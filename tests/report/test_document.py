@@ -27,8 +27,8 @@ from study_subject import (
 )
 
 from ragwright.core import MissingExtraError, Score
-from ragwright.experiment import Ablation, PartEffect, PartResult, RowResult
-from ragwright.report import Board, Goal, Report, Subject, unpacked
+from ragwright.experiment import Ablation, Objective, PartEffect, PartResult, RowResult
+from ragwright.report import Board, Report, Subject, unpacked
 
 VOID = {"meta", "input", "br", "path", "circle"}
 
@@ -144,6 +144,8 @@ def test_hostile_texts_do_not_break_out() -> None:
         data["settings"], ensure_ascii=False
     ).encode("utf-8", "replace").decode().replace("\\u0000", "\x00").replace('\\"', '"')
     assert "window.broken = 1</script>" not in document
+    assert any("{{ 7 * 7 }} ${" in text for text in found.texts)
+    assert not any("49 ${" in text for text in found.texts), "no text is rendered as a template"
 
 
 def test_verdict_first_and_what_limits_it() -> None:
@@ -166,7 +168,7 @@ def test_an_incumbent_that_nothing_beats() -> None:
 
 
 def test_an_empty_study() -> None:
-    subject = Subject("Empty", "study", (), goals=(Goal("TokenF1"),), measures=MEASURES)
+    subject = Subject("Empty", "study", (), goals=(Objective("TokenF1", True),), measures=MEASURES)
     found, document = outline(subject)
     assert " Nothing was measured." in found.texts
     assert embedded_data(document)["index"]["entries"] == []

@@ -41,7 +41,6 @@ from ._diagnosis import (
     run_diagnosis_table as run_diagnosis_table,
 )
 from ._distances import null_bands as null_bands
-from ._document import formatting as formatting, stylesheet as stylesheet
 from ._junit import gate_junit as gate_junit, rows_junit as rows_junit
 from ._pack import (
     STATES as STATES,
@@ -50,6 +49,7 @@ from ._pack import (
     prompt_pieces as prompt_pieces,
     unpacked as unpacked,
 )
+from ._page import formatting as formatting, stylesheet as stylesheet
 from ._readers import (
     generators_json as generators_json,
     generators_table as generators_table,
@@ -65,7 +65,6 @@ from ._row_files import RowFile as RowFile, check_row_file as check_row_file, ro
 from ._subject import (
     Board as Board,
     Entry as Entry,
-    Goal as Goal,
     Subject as Subject,
 )
 from ._text import (

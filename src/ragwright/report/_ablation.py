@@ -7,7 +7,8 @@ from textwrap import fill
 from typing import Any
 
 from ..experiment import Ablation, PartEffect, PartResult
-from ._text import WIDTH, interval, p_cell, text_table
+from ._data import fields_of
+from ._text import WIDTH, interval, number, p_cell, signed, text_table
 
 HEADS = {
     "leave one out": "Parts left out one at a time: the complete prompt against the one without",
@@ -20,21 +21,21 @@ HEADS = {
 """Design -> heading of its table; runs of earlier versions have the last three."""
 
 
-def ablation_table(found: Ablation, *, run: str = "", width: int = 0) -> str:
-    """Verdict, a table for every measure and design, and the confirm split."""
+def ablation_table(ablation: Ablation, *, run: str = "", width: int = 0) -> str:
+    """Return the verdict, a table for every measure and design, and the confirm split."""
     text, wide = width or WIDTH, width or _WIDE
-    blocks = ["\n".join(fill(line, text) for line in found.verdict)]
-    measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
+    blocks = ["\n".join(fill(line, text) for line in ablation.verdict)]
+    measures = dict.fromkeys(effect.measure for part in ablation.parts for effect in part.effects)
     for measure in measures:
-        for design in dict.fromkeys(one.design for one in found.parts):
-            parts = [one for one in found.parts if one.design == design]
+        for design in dict.fromkeys(part.design for part in ablation.parts):
+            parts = [part for part in ablation.parts if part.design == design]
             blocks.append(_table(measure, design, parts, wide))
-    if found.openings:
-        blocks.append(_confirmed(found, wide))
+    if ablation.openings:
+        blocks.append(_confirmed(ablation, wide))
     tail = [fill(_LEGEND, text)]
-    if found.never:
-        tail.append(fill(f"not in the prompt of any row: {', '.join(found.never)}", text))
-    tail += [fill(f"note: {note}", text, subsequent_indent="  ") for note in found.notes]
+    if ablation.never:
+        tail.append(fill(f"not in the prompt of any row: {', '.join(ablation.never)}", text))
+    tail += [fill(f"note: {note}", text, subsequent_indent="  ") for note in ablation.notes]
     tail += [f"run: {run}"] if run else []
     return "\n\n".join([*blocks, "\n".join(tail)])
 
@@ -47,7 +48,7 @@ _LEGEND = (
 )
 
 
-def ablation_json(found: Ablation, *, run: str = "", sweep: str = "") -> dict[str, Any]:
+def ablation_json(ablation: Ablation, *, run: str = "", sweep: str = "") -> dict[str, Any]:
     """The document of ``ablate --json``.
 
     ``{"verdict", "testset", "rows", "personas", "margin", "parts": [{"part", "design", "tokens",
@@ -55,64 +56,38 @@ def ablation_json(found: Ablation, *, run: str = "", sweep: str = "") -> dict[st
     "never", "notes", "run", "sweep"}``; differences are in the direction that is good.
     """
     return {
-        "verdict": list(found.verdict),
-        "testset": found.testset,
-        "rows": found.rows,
-        "personas": list(found.personas),
-        "margin": found.margin,
-        "parts": [_part_json(one) for one in found.parts],
-        "together": None if found.together is None else _part_json(found.together),
-        "openings": found.openings,
-        "confirm_rows": found.confirm_rows,
-        "never": list(found.never),
-        "notes": list(found.notes),
+        **fields_of(ablation, "verdict", "testset", "rows", "personas", "margin"),
+        "parts": [_part_json(part) for part in ablation.parts],
+        "together": None if ablation.together is None else _part_json(ablation.together),
+        **fields_of(ablation, "openings", "confirm_rows", "never", "notes"),
         "run": run,
         "sweep": sweep,
     }
 
 
-def _part_json(one: PartResult) -> dict[str, Any]:
+_EFFECT = (
+    *("measure", "persona", "n", "clusters", "with_part", "without", "difference", "low", "high"),
+    *("p", "p_holm", "verdict", "loss", "margin", "within"),
+)
+"""Keys of an effect."""
+
+
+def _part_json(part: PartResult) -> dict[str, Any]:
     return {
-        "part": one.part,
-        "design": one.design,
-        "trial": None if one.trial is None else f"T{one.trial:03d}",
-        "tokens": one.tokens,
-        "cost": one.cost,
-        "safe": one.safe,
-        "holds": one.holds,
-        "state": one.state,
-        "effects": [_effect_json(effect) for effect in one.effects],
-        "confirmed": [_effect_json(effect) for effect in one.confirmed],
+        **fields_of(part, "part", "design"),
+        "trial": None if part.trial is None else f"T{part.trial:03d}",
+        **fields_of(part, "tokens", "cost", "safe", "holds", "state"),
+        "effects": [fields_of(effect, *_EFFECT) for effect in part.effects],
+        "confirmed": [fields_of(effect, *_EFFECT) for effect in part.confirmed],
     }
-
-
-def _effect_json(effect: PartEffect) -> dict[str, Any]:
-    names = (
-        "measure",
-        "persona",
-        "n",
-        "clusters",
-        "with_part",
-        "without",
-        "difference",
-        "low",
-        "high",
-        "p",
-        "p_holm",
-        "verdict",
-        "loss",
-        "margin",
-        "within",
-    )
-    return {name: getattr(effect, name) for name in names}
 
 
 def _table(measure: str, design: str, parts: Sequence[PartResult], width: int) -> str:
     rows = [["part", "persona", "with", "without", "effect", "95 % interval", "p", "n"]]
     rows[0] += ["loss up to", "tokens", "per 1,000", ""]
-    for one in parts:
-        of = [effect for effect in one.effects if effect.measure == measure]
-        rows += [_cells(one, effect, first=at == 0) for at, effect in enumerate(of)]
+    for part in parts:
+        effects = [effect for effect in part.effects if effect.measure == measure]
+        rows += [_cells(part, effect, first=at == 0) for at, effect in enumerate(effects)]
     rows = _filled(rows)
     right = [at for at, name in enumerate(rows[0]) if name in _NUMBERS]
     head = fill(f"{measure}. {HEADS[design]}", WIDTH)
@@ -132,58 +107,54 @@ def _filled(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     return [[row[at] for at in kept] for row in rows]
 
 
-def _cells(one: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
-    said: str = effect.verdict
-    if one.safe and first:
-        said = one.state
-    elif one.design == "interaction" and said != "no effect proven":
-        said = "each needs the other" if said == "helps" else "either can replace the other"
-    elif one.design == "preset" and said != "no effect proven":
-        said = "worse than the complete prompt" if said == "helps" else "better"
-    several = any(other.persona for other in one.effects)
+def _cells(part: PartResult, effect: PartEffect, *, first: bool) -> list[str]:
+    verdict: str = effect.verdict
+    if part.safe and first:
+        verdict = part.state
+    elif part.design == "interaction" and verdict != "no effect proven":
+        verdict = "each needs the other" if verdict == "helps" else "either can replace the other"
+    elif part.design == "preset" and verdict != "no effect proven":
+        verdict = "worse than the complete prompt" if verdict == "helps" else "better"
+    several = any(other.persona for other in part.effects)
     return [
-        one.label if first else "",
+        part.label if first else "",
         (effect.persona or "all") if several else "",
-        _number(effect.with_part),
-        _number(effect.without),
-        _signed(effect.difference),
+        number(effect.with_part),
+        number(effect.without),
+        signed(effect.difference),
         interval(effect.low, effect.high),
         p_cell(effect.p_holm),
         str(effect.n),
-        _number(effect.loss),
-        _number(one.tokens, ".4g") if first else "",
-        _number(one.cost or None, ".4g") if first else "",
-        said,
+        number(effect.loss),
+        _short(part.tokens) if first else "",
+        _short(part.cost or None) if first else "",
+        verdict,
     ]
 
 
-def _confirmed(found: Ablation, width: int) -> str:
+def _confirmed(ablation: Ablation, width: int) -> str:
     """Results of the confirm split for each deletion, and for all at once."""
     rows = [
         ["deleted", "measure", "persona", "effect", "95 % interval", "loss up to", "margin", ""]
     ]
-    tested: Iterable[PartResult] = [one for one in found.parts if one.confirmed]
-    for one in [*tested, *([] if found.together is None else [found.together])]:
-        for effect in one.confirmed:
+    tested: Iterable[PartResult] = [part for part in ablation.parts if part.confirmed]
+    for part in [*tested, *([] if ablation.together is None else [ablation.together])]:
+        for effect in part.confirmed:
             rows.append(
                 [
-                    one.part,
+                    part.part,
                     effect.measure,
                     effect.persona or "all",
-                    _signed(effect.difference),
+                    signed(effect.difference),
                     interval(effect.low, effect.high),
-                    _number(effect.loss),
-                    _number(effect.margin),
+                    number(effect.loss),
+                    number(effect.margin),
                     "within" if effect.within else "not shown",
                 ]
             )
-    head = f"The confirm split, {found.confirm_rows} held-out rows"
+    head = f"The confirm split, {ablation.confirm_rows} held-out rows"
     return f"{head}\n{text_table(rows, right=(3, 5, 6), width=width)}"
 
 
-def _number(value: float | None, form: str = ".4f") -> str:
-    return "-" if value is None else f"{value:{form}}"
-
-
-def _signed(value: float | None) -> str:
-    return _number(value, "+.4f")
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

@@ -1,76 +1,54 @@
-"""Hits, answers and drafts for programs: the JSON that others build on."""
+"""JSON of hits, answers and drafts, which other programs build on."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from ._data import as_json, fields_of
 
 if TYPE_CHECKING:
     from ..core import Answer, Hit
-    from ..drafting import DraftBatch, DraftPrompt
+    from ..drafting import DraftBatch
 
 
 def hit_json(hit: Hit) -> dict[str, Any]:
-    """A hit as ``retrieve --json`` prints it."""
-    shown = asdict(hit)
-    shown["headings"] = list(hit.headings)
-    shown["metadata"] = {k: list(v) if isinstance(v, tuple) else v for k, v in hit.metadata.items()}
-    return shown
+    """Return a hit as ``retrieve --json`` prints it."""
+    document: dict[str, Any] = as_json(hit)
+    return document
 
 
 def answer_json(answer: Answer) -> dict[str, Any]:
-    """An answer as ``ask --json`` prints it."""
+    """Return an answer as ``ask --json`` prints it."""
+    route = ("route", "route_reason", "model", "cached", "usage", "notes")
     return {
-        "persona": answer.persona,
-        "text": answer.text,
-        "abstained": answer.abstained,
-        "citations": [asdict(citation) for citation in answer.citations],
+        **fields_of(answer, "persona", "text", "abstained", "citations"),
         "closest": [
-            asdict(near.citation) | {"text": near.text, "score": near.score}
+            as_json(near.citation) | {"text": near.text, "score": near.score}
             for near in answer.closest
         ],
-        "route": answer.route,
-        "route_reason": answer.route_reason,
-        "model": answer.model,
-        "cached": answer.cached,
-        "usage": asdict(answer.usage),
-        "notes": list(answer.notes),
+        **fields_of(answer, *route),
         "hits": [hit_json(hit) for hit in answer.hits],
     }
 
 
 def batch_json(batch: DraftBatch) -> dict[str, Any]:
-    """A batch as ``draft --json`` prints it."""
+    """Return a batch as ``draft --json`` prints it."""
+    text = ("text", "model", "prompt", "marks", "characters", "usage")
     return {
         "batch": batch.number,
-        "request": asdict(batch.request),
-        "models": list(batch.models),
-        "query": batch.query,
-        "mode": batch.mode,
+        **fields_of(batch, "request", "models", "query", "mode"),
         "hits": [hit_json(hit) for hit in batch.hits],
-        "prompts": [_prompt_json(prompt) for prompt in batch.prompts],
-        "texts": [
-            {
-                "text": text.text,
-                "model": text.model,
-                "prompt": text.prompt,
-                "marks": list(text.marks),
-                "characters": text.characters,
-                "usage": asdict(text.usage),
-                "cost": text.usage.cost,
+        "prompts": [
+            as_json(prompt)
+            | {
+                "messages": [
+                    {"role": role, "content": content} for role, content in prompt.messages
+                ]
             }
-            for text in batch.texts
+            for prompt in batch.prompts
         ],
-        "notes": list(batch.notes),
-        "usage": asdict(batch.usage),
+        "texts": [{**fields_of(one, *text), "cost": one.usage.cost} for one in batch.texts],
+        **fields_of(batch, "notes", "usage"),
         "cost": batch.usage.cost,
-        "cached": batch.cached,
-        "snapshot": batch.snapshot,
-        "partial": batch.partial,
+        **fields_of(batch, "cached", "snapshot", "partial"),
     }
-
-
-def _prompt_json(prompt: DraftPrompt) -> dict[str, Any]:
-    shown = asdict(prompt)
-    shown["messages"] = [{"role": role, "content": content} for role, content in prompt.messages]
-    return shown

@@ -1,15 +1,15 @@
-"""Distances beside those of a baseline: a table with its verdict for people, JSON for programs."""
+"""A baseline as text and JSON: distances of its sets, and the verdict."""
 
 from __future__ import annotations
 
 import statistics
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ..core import counted
 from ..experiment import BaselineResult, DistanceSet, DistanceShift
+from ._data import as_json, fields_of
 from ._text import WIDTH, number, text_table
 
 SET_NAMES = {
@@ -18,18 +18,11 @@ SET_NAMES = {
     "with_chunk": "answered from its chunk",
     "without_chunk": "answered without it",
 }
-"""What tables and charts call the sets of a baseline."""
+"""Names of the sets of a baseline in tables and charts."""
 
 _HEAD = (
-    "answers",
-    "n",
-    "own",
-    "median",
-    "shuffled",
-    "echoed",
-    "random chunk",
-    "mean rank",
-    "first",
+    *("answers", "n", "own", "median", "shuffled", "echoed"),
+    *("random chunk", "mean rank", "first"),
 )
 _READ = {
     "smaller": "the answers are nearer to their questions than those of the pairs. Good, unless "
@@ -40,124 +33,111 @@ _READ = {
 }
 
 
-def baseline_table(found: BaselineResult, width: int = WIDTH) -> str:
-    """One line a set, the verdict below, then what to know of the numbers."""
-    lines = [list(_HEAD), *(_line(one) for one in found.sets)]
-    changed = ", ".join(found.changed) or "nothing: the project as it is"
+def baseline_table(result: BaselineResult, width: int = WIDTH) -> str:
+    """Return a line per set, the verdict below, then the notes."""
+    changed = ", ".join(result.changed) or "nothing: the project as it is"
     about = (
-        f"Distance of question and answer, 0 to 2, by {found.embedder}. Pairs: {found.testset}. "
+        f"Distance of question and answer, 0 to 2, by {result.embedder}. Pairs: {result.testset}. "
         f"The experiment changes {changed}."
     )
-    said = [about, "", text_table(lines, right=range(1, len(_HEAD)), width=width), ""]
-    said.append(f"S_e against S_b: {shift_text(found.shift)}")
-    if found.context is not None:
-        said.append(f"With the chunk against without it: {shift_text(found.context, pairs=False)}")
-    said = [
-        line if "\n" in line else "\n".join(textwrap.wrap(line, width) or [""]) for line in said
-    ]
-    said += [textwrap.fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
-    said.append(f"run: {found.run}")
-    return "\n".join(said)
+    rows = [list(_HEAD), *map(_line, result.sets)]
+    verdict = [f"S_e against S_b: {shift_text(result.shift)}"]
+    if result.context is not None:
+        effect = shift_text(result.context, pairs=False)
+        verdict.append(f"With the chunk against without it: {effect}")
+    notes = (textwrap.fill(f"note: {n}", width, subsequent_indent="  ") for n in result.notes)
+    return "\n".join(
+        [
+            textwrap.fill(about, width),
+            "",
+            text_table(rows, right=range(1, len(_HEAD)), width=width),
+            "",
+            *(textwrap.fill(line, width) for line in verdict),
+            *notes,
+            f"run: {result.run}",
+        ]
+    )
 
 
-def baseline_json(found: BaselineResult) -> dict[str, Any]:
+def baseline_json(result: BaselineResult) -> dict[str, Any]:
     """The document of ``baseline --json``: outcome, numbers of every set, runs."""
     return {
-        "run": found.run,
-        "testset": found.testset,
-        "embedder": found.embedder,
-        "changed": list(found.changed),
-        **asdict(found.shift),
-        "sets": {one.name: _numbers(one) for one in found.sets},
-        "context": None if found.context is None else asdict(found.context),
-        "notes": list(found.notes),
+        **fields_of(result, "run", "testset", "embedder", "changed"),
+        **as_json(result.shift),
+        "sets": {side.name: _numbers(side) for side in result.sets},
+        **fields_of(result, "context", "notes"),
     }
 
 
-def baselines_table(found: Sequence[BaselineResult], width: int = WIDTH) -> str:
-    """Experiments side by side, a line each: S_b, S_e, null baselines and the verdict."""
-    rows = [list(line) for line in (BOARD_HEAD, *map(board_line, found))]
+def baselines_table(results: Sequence[BaselineResult], width: int = WIDTH) -> str:
+    """Return a line per experiment: S_b, S_e, null baselines and the verdict."""
+    rows = [list(line) for line in (BOARD_HEAD, *map(board_line, results))]
     return text_table(rows, right=range(2, len(BOARD_HEAD) - 1), width=width, whole=(0,))
 
 
 BOARD_HEAD = (
-    "run",
-    "experiment",
-    "n",
-    "S_b",
-    "S_e",
-    "shuffled",
-    "echoed",
-    "of the way",
+    *("run", "experiment", "n", "S_b", "S_e", "shuffled", "echoed", "of the way"),
     "S_e against S_b",
 )
 """Columns of :func:`board_line`; `of the way` is that from S_b to shuffled answers."""
 
 
-def board_line(one: BaselineResult) -> tuple[str, ...]:
-    """An experiment as a line of a table."""
-    answered = one.sets[1]
-    numbers = [_numbers(found) for found in one.sets[:2]]
-    cells = [number(numbers[0].get("mean")), number(numbers[1].get("mean"))]
-    cells += [number(numbers[1].get(key)) for key in ("shuffled", "echoed")]
-    way = "-" if one.way is None else f"{one.way:+.0%}"
-    return (one.run, one.label, str(len(answered.pairs)), *cells, way, one.shift.outcome)
+def board_line(result: BaselineResult) -> tuple[str, ...]:
+    """Return an experiment as a line of a table."""
+    baseline, answered = map(_numbers, result.sets[:2])
+    means = [baseline.get("mean"), *map(answered.get, ("mean", "shuffled", "echoed"))]
+    way = "-" if result.way is None else f"{result.way:+.0%}"
+    count = str(len(result.sets[1].pairs))
+    return (result.run, result.label, count, *map(number, means), way, result.shift.outcome)
 
 
 def shift_text(shift: DistanceShift, *, pairs: bool = True) -> str:
-    """The outcome in words, with its evidence."""
-    said = f"{shift.outcome}."
+    """Return the outcome in words, with its evidence."""
+    text = f"{shift.outcome}."
     if pairs:
-        said += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
+        text += f" {_READ[shift.outcome][0].upper()}{_READ[shift.outcome][1:]}."
     if shift.difference is None:
-        return f"{said} No question has an answer in both."
-    said += f" On {counted(shift.n, 'pair')} the mean distance changes by {shift.difference:+.3f}"
+        return f"{text} No question has an answer in both."
+    text += f" On {counted(shift.n, 'pair')} the mean distance changes by {shift.difference:+.3f}"
     if shift.low is not None and shift.high is not None:
-        said += f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
-    said += f"; up to {shift.margin:.3f} counts as equal."
+        text += f" (95 % interval {shift.low:+.3f} to {shift.high:+.3f})"
+    text += f"; up to {shift.margin:.3f} counts as equal."
     if shift.reason:
-        said += f" {shift.reason[0].upper()}{shift.reason[1:]}."
+        text += f" {shift.reason[0].upper()}{shift.reason[1:]}."
     if shift.rare:
-        said += " So few pairs may lack a rare kind that would reverse this."
+        text += " So few pairs may lack a rare kind that would reverse this."
     if shift.more is not None:
-        said += f" About {shift.more} more pairs would show that they are equal."
-    return said
+        text += f" About {shift.more} more pairs would show that they are equal."
+    return text
 
 
-def _numbers(one: DistanceSet) -> dict[str, Any]:
-    found = one.distances
-    told: dict[str, Any] = {
-        "asked": one.asked,
-        "n": len(one.pairs),
-        "abstained": one.abstained,
-        "run": one.run,
-    }
-    if found is None:
-        return told
-    summary = one.summary
-    return told | {
-        "mean": _mean(found.own),
-        "low": summary.low,
-        "high": summary.high,
-        "median": round(statistics.median(found.own), 6),
-        "shuffled": _mean(found.shuffled),
-        "echoed": _mean(found.echoed),
-        "random_chunk": _mean(found.chunk),
-        "mean_rank": _mean(found.ranks),
-        "first": sum(rank == 1 for rank in found.ranks),
+def _numbers(side: DistanceSet) -> dict[str, Any]:
+    """The numbers of a set; without distances only its counts."""
+    distances, summary = side.distances, side.summary
+    counts = {"asked": side.asked, "n": len(side.pairs), **fields_of(side, "abstained", "run")}
+    if distances is None:
+        return counts
+    return {
+        **counts,
+        "mean": _mean(distances.own),
+        **fields_of(summary, "low", "high"),
+        "median": round(statistics.median(distances.own), 6),
+        "shuffled": _mean(distances.shuffled),
+        "echoed": _mean(distances.echoed),
+        "random_chunk": _mean(distances.chunk),
+        "mean_rank": _mean(distances.ranks),
+        "first": sum(rank == 1 for rank in distances.ranks),
     }
 
 
-def _line(one: DistanceSet) -> list[str]:
-    told = _numbers(one)
-    values = [
-        "-" if told.get(key) is None else f"{told[key]:.3f}"
-        for key in ("mean", "median", "shuffled", "echoed", "random_chunk")
-    ]
+def _line(side: DistanceSet) -> list[str]:
+    numbers = _numbers(side)
+    names = ("mean", "median", "shuffled", "echoed", "random_chunk")
+    values = ["-" if numbers.get(key) is None else f"{numbers[key]:.3f}" for key in names]
     ranks = ["-", "-"]
-    if one.distances is not None:
-        ranks = [f"{told['mean_rank']:.1f} of {told['n']}", str(told["first"])]
-    return [SET_NAMES[one.name], str(told["n"]), *values, *ranks]
+    if side.distances is not None:
+        ranks = [f"{numbers['mean_rank']:.1f} of {numbers['n']}", str(numbers["first"])]
+    return [SET_NAMES[side.name], str(numbers["n"]), *values, *ranks]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -23,41 +23,41 @@ _MOST = 40
 """Experiments on a board, the newest ones."""
 
 
-def baseline_subject(runs: Runs, found: Sequence[Run]) -> Subject:
-    """One baseline with its sets side by side, or the answers of two; all others on the board.
+def baseline_subject(runs: Runs, chosen: Sequence[Run]) -> Subject:
+    """Return one baseline with its sets side by side, or the answers of two; others on the board.
 
     Raises:
         StoreError: The pairs of one of them were forgotten.
     """
-    about = [stored_baseline(runs, name) for name in dict.fromkeys(run.id for run in found)]
+    about = [stored_baseline(runs, name) for name in dict.fromkeys(run.id for run in chosen)]
     first = about[0]
     if len(about) == 1:
         entries = [_entry(first, side, SET_NAMES[side.name]) for side in first.sets if side.pairs]
         title = f"Baseline of {first.testset}"
     else:
-        labels = [one.label for one in about]
+        labels = [result.label for result in about]
         if len(set(labels)) < len(labels):
-            labels = [f"{one.label} ({one.run})" for one in about]
+            labels = [f"{result.label} ({result.run})" for result in about]
         entries = [
-            _entry(one, one.sets[1], f"S_e of {label}")
-            for one, label in zip(about, labels, strict=True)
+            _entry(result, result.sets[1], f"S_e of {label}")
+            for result, label in zip(about, labels, strict=True)
         ]
         title = f"{labels[0]} and {labels[1]}, side by side"
-    others = _others(runs, [one.run for one in about])
+    others = _others(runs, [result.run for result in about])
     return Subject(
         title,
         "pair" if len(entries) > 1 else "run",
         tuple(entries),
         measures=("QADistance",),
         facts=_facts(about),
-        notes=(*dict.fromkeys(note for one in about for note in one.notes), *_left_out(runs)),
+        notes=(*dict.fromkeys(note for result in about for note in result.notes), *_left_out(runs)),
         baselines=(*about, *others),
         about=len(about),
     )
 
 
 def _others(runs: Runs, shown: Sequence[str]) -> Iterable[BaselineResult]:
-    return [one for one in stored_baselines(runs, _MOST) if one.run not in shown]
+    return [result for result in stored_baselines(runs, _MOST) if result.run not in shown]
 
 
 def _left_out(runs: Runs) -> Iterable[str]:
@@ -66,14 +66,14 @@ def _left_out(runs: Runs) -> Iterable[str]:
         yield f"the board shows the newest {_MOST} experiments; {counted(count, 'older one')} not"
 
 
-def _entry(found: BaselineResult, side: DistanceSet, label: str) -> Entry:
+def _entry(result: BaselineResult, side: DistanceSet, label: str) -> Entry:
     return Entry(
-        f"{found.run}-{side.name}",
+        f"{result.run}-{side.name}",
         (side.summary,),
         label,
         rows=len(side.pairs),
-        run=found.run,
-        judge=found.embedder,
+        run=result.run,
+        judge=result.embedder,
         read=partial(_rows, side),
     )
 
@@ -88,11 +88,11 @@ def _facts(about: Sequence[BaselineResult]) -> dict[str, str]:
 
     first = about[0]
     return {
-        "pairs": each(one.testset for one in about),
-        "embedding model": each(one.embedder for one in about),
+        "pairs": each(result.testset for result in about),
+        "embedding model": each(result.embedder for result in about),
         "the experiment changes": each(
-            ", ".join(one.changed) or "nothing: the project as it is" for one in about
+            ", ".join(result.changed) or "nothing: the project as it is" for result in about
         ),
-        "run": each(one.run for one in about),
+        "run": each(result.run for result in about),
         "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(first.started)),
     }

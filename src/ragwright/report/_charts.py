@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..measure import MeasureScale
-from ._relations import is_numeric, value_text
+from ._relations import between, is_numeric, value_text
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -44,112 +44,115 @@ class Chart:
     section: str = "settings"
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
-    """Colours of a chart by name, and their backgrounds.
+Theme: TypeAlias = Mapping[str, Any]
+"""Name in a spec -> colour, or colours of a scale.
 
-    On cells of a heat map, ``high_text`` replaces ``low_text`` above the shade ``cross`` (``wide``
-    for a diverging one), where both have the same contrast.
-    """
+On cells of a heat map, ``@highText`` replaces ``@lowText`` above the shade ``@cross`` (``@wide``
+for a diverging one), where both have the same contrast.
+"""
 
-    ink: str
-    quiet: str
-    line: str
-    accent: str
-    second: str
-    good: str
-    bad: str
-    ramp: tuple[str, str]
-    diverging: tuple[str, str, str]
-    low_text: str
-    high_text: str
-    cross: float
-    wide: float
-
-    def config(self) -> Spec:
-        """Vega-Lite config."""
-        axis = {
-            "labelColor": self.quiet,
-            "titleColor": self.ink,
-            "titleFontWeight": "normal",
-            "gridColor": self.line,
-            "domainColor": self.line,
-            "tickColor": self.line,
-            "labelFontSize": 11,
-            "titleFontSize": 12,
-            "labelLimit": 220,
-        }
-        legend = {"labelColor": self.ink, "titleColor": self.quiet, "titleFontWeight": "normal"}
-        return {
-            "background": "transparent",
-            "font": _FONT,
-            "view": {"stroke": None},
-            "axis": axis,
-            "legend": {**legend, "orient": "bottom"},
-            "header": {"labelColor": self.ink, "titleColor": self.quiet, "labelFontSize": 12},
-            "mark": {"color": self.accent},
-            "text": {"color": self.ink},
-        }
-
-    def colours(self) -> dict[str, Any]:
-        """Name in a spec -> colour."""
-        return {
-            "@ink": self.ink,
-            "@quiet": self.quiet,
-            "@line": self.line,
-            "@accent": self.accent,
-            "@second": self.second,
-            "@good": self.good,
-            "@bad": self.bad,
-            "@ramp": list(self.ramp),
-            "@diverging": list(self.diverging),
-            "@lowText": self.low_text,
-            "@highText": self.high_text,
-            "@cross": self.cross,
-            "@wide": self.wide,
-        }
-
-
-LIGHT = Theme(
-    "#1d2329",
-    "#5b6570",
-    "#e3e7ea",
-    "#1f5fa8",
-    "#b4560f",
-    "#1c7245",
-    "#b3261e",
-    ("#e6eef7", "#174a85"),
-    ("#9c4a0b", "#f2f2ef", "#1f5fa8"),
-    "#000000",
-    "#ffffff",
-    0.72,
-    0.84,
-)
-DARK = Theme(
-    "#e4e7ea",
-    "#a0a9b2",
-    "#30373e",
-    "#79b0ee",
-    "#e8a05c",
-    "#6fc598",
-    "#f08a80",
-    ("#1e2a37", "#8fc1f5"),
-    ("#e8a05c", "#262b30", "#79b0ee"),
-    "#ffffff",
-    "#000000",
-    0.52,
-    0.575,
-)
+LIGHT: Theme = {
+    "@ink": "#1d2329",
+    "@quiet": "#5b6570",
+    "@line": "#e3e7ea",
+    "@accent": "#1f5fa8",
+    "@second": "#b4560f",
+    "@good": "#1c7245",
+    "@bad": "#b3261e",
+    "@ramp": ["#e6eef7", "#174a85"],
+    "@diverging": ["#9c4a0b", "#f2f2ef", "#1f5fa8"],
+    "@lowText": "#000000",
+    "@highText": "#ffffff",
+    "@cross": 0.72,
+    "@wide": 0.84,
+}
+DARK: Theme = {
+    "@ink": "#e4e7ea",
+    "@quiet": "#a0a9b2",
+    "@line": "#30373e",
+    "@accent": "#79b0ee",
+    "@second": "#e8a05c",
+    "@good": "#6fc598",
+    "@bad": "#f08a80",
+    "@ramp": ["#1e2a37", "#8fc1f5"],
+    "@diverging": ["#e8a05c", "#262b30", "#79b0ee"],
+    "@lowText": "#ffffff",
+    "@highText": "#000000",
+    "@cross": 0.52,
+    "@wide": 0.575,
+}
 """Light and dark: every text on every background has a contrast of at least 4.5 to 1."""
+
+_LABELS = {"labelColor": "@quiet", "titleColor": "@ink", "titleFontWeight": "normal"}
+_LINES = {"gridColor": "@line", "domainColor": "@line", "tickColor": "@line"}
+_LEGEND = {"labelColor": "@ink", "titleColor": "@quiet", "titleFontWeight": "normal"}
+_CONFIG = {
+    "background": "transparent",
+    "font": _FONT,
+    "view": {"stroke": None},
+    "axis": {**_LABELS, **_LINES, "labelFontSize": 11, "titleFontSize": 12, "labelLimit": 220},
+    "legend": {**_LEGEND, "orient": "bottom"},
+    "header": {"labelColor": "@ink", "titleColor": "@quiet", "labelFontSize": 12},
+    "mark": {"color": "@accent"},
+    "text": {"color": "@ink"},
+}
 
 
 def themed(spec: Mapping[str, Any], theme: Theme, width: int | None = None) -> Spec:
-    """A spec with a theme's colours and config; ``width`` in pixels outside of a page."""
-    found: Spec = _coloured(dict(spec), theme.colours())
-    found["config"] = theme.config()
-    if width is not None and found.get("width") == "container":
-        found["width"] = width
-    return found
+    """Return a spec in a theme's colours; ``width`` in pixels replaces that of a page."""
+    shown = {**coloured(dict(spec), theme), "config": coloured(_CONFIG, theme)}
+    if width is not None and shown.get("width") == "container":
+        shown["width"] = width
+    return shown
+
+
+def theme_data(theme: Theme) -> dict[str, Any]:
+    """Return config and colours of a theme, for the script of a report."""
+    return {"config": coloured(_CONFIG, theme), "colours": dict(theme)}
+
+
+def amount(field: str, **more: Any) -> Spec:
+    """Return the encoding of a field of numbers."""
+    return {"field": field, "type": "quantitative", **more}
+
+
+def kind(field: str, **more: Any) -> Spec:
+    """Return the encoding of a field of names."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def tooltip(**titles: str | tuple[str, str]) -> list[Spec]:
+    """Return a tooltip: field -> title, or title and number format."""
+    pairs = {f: (title, "") if isinstance(title, str) else title for f, title in titles.items()}
+    return [
+        {"field": f, **({"title": title} if title else {}), **({"format": form} if form else {})}
+        for f, (title, form) in pairs.items()
+    ]
+
+
+def layer(mark: Spec, encoding: Spec, values: Iterable[Mapping[str, Any]] | None = None) -> Spec:
+    """Return a layer of a spec, with its own data if ``values`` is given."""
+    data = {} if values is None else {"data": {"values": list(values)}}
+    return {**data, "mark": mark, "encoding": encoding}
+
+
+def frame(height: int, **more: Any) -> Spec:
+    """Return a spec as wide as the page."""
+    return {"$schema": SCHEMA, "width": "container", "height": height, **more}
+
+
+def whisker(
+    y: str, value: float, low: float | None, high: float | None, group: str = ""
+) -> dict[str, Any]:
+    """Return a point of :func:`intervals`; an unknown end lies at the value."""
+    return {
+        "y": y,
+        **({"group": group} if group else {}),
+        "value": value,
+        "low": value if low is None else low,
+        "high": value if high is None else high,
+        "told": between(low, high),
+    }
 
 
 def dots(
@@ -160,55 +163,35 @@ def dots(
     line: Sequence[Mapping[str, Any]] = (),
     numeric: bool = True,
 ) -> Spec:
-    """Points over a key, with a line (or ticks) through the means.
+    """Draw points over a key, with a line (or ticks) through the means.
 
     A point has ``x``, ``y``, ``trial`` and ``settings``; a mean ``x``, ``y``, ``n``.
     """
-    kind = "quantitative" if numeric else "nominal"
-    across: Spec = {
-        "field": "x",
-        "type": kind,
-        "title": x,
-        "axis": {"labelAngle": 0, "grid": numeric},
-    }
+    axis: Spec = {"labelAngle": 0, "grid": numeric}
+    across = (amount if numeric else kind)("x", title=x, axis=axis)
     if numeric:
         values = sorted({point["x"] for point in points})
         across["scale"] = {"zero": False, "padding": 14}
         if len(values) <= 8:
-            across["axis"] = {**across["axis"], "values": values}
+            axis["values"] = values
         mean: Spec = {"type": "line", "color": "@second", "point": {"color": "@second"}}
     else:
         names = list(dict.fromkeys(str(point["x"]) for point in points))
         across["sort"] = None
-        across["axis"] = {**across["axis"], "labelAngle": _angle(names)}
+        axis["labelAngle"] = _angle(names)
         wide = min(44, 300 // len(names)) if names else 44
         mean = {"type": "tick", "color": "@second", "thickness": 2.5, "size": wide}
-    up = {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}}
-    seen = [("trial", "trial", ""), ("settings", "settings", ""), ("y", y, ".4f")]
-    averaged = [("x", x, ""), ("y", "mean", ".4f"), ("n", "trials", "")]
-    return {
-        **_frame(240),
-        "layer": [
-            {
-                "data": {"values": list(points)},
-                "mark": {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"},
-                "encoding": {"x": across, "y": up, "tooltip": _told(seen)},
-            },
-            {
-                "data": {"values": list(line)},
-                "mark": mean,
-                "encoding": {"x": across, "y": up, "tooltip": _told(averaged)},
-            },
+    axes = {"x": across, "y": amount("y", title=y, scale={"zero": False})}
+    dot = {"type": "circle", "size": 46, "opacity": 0.5, "color": "@accent"}
+    trial = tooltip(trial="trial", settings="settings", y=(y, ".4f"))
+    means = tooltip(x=x, y=("mean", ".4f"), n="trials")
+    return frame(
+        240,
+        layer=[
+            layer(dot, {**axes, "tooltip": trial}, points),
+            layer(mean, {**axes, "tooltip": means}, line),
         ],
-    }
-
-
-def _told(fields: Sequence[tuple[str, str, str]]) -> list[Spec]:
-    """Tooltip of a mark: field, name, format."""
-    return [
-        {"field": field, "title": title, **({"format": form} if form else {})}
-        for field, title, form in fields
-    ]
+    )
 
 
 _LEAST_SPAN = 0.1
@@ -216,13 +199,13 @@ _LEAST_SPAN = 0.1
 
 
 def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float, float]:
-    """The values of the lightest and the strongest colour.
+    """Return the values of the lightest and the strongest colour.
 
     These are the least and the greatest mean, further apart where they differ by less than a tenth
     of the measure's scale (or, without a highest value, a tenth of the greatest mean).
     """
-    found = [*means]
-    low, high = min(found), max(found)
+    values = [*means]
+    low, high = min(values), max(values)
     bottom, top = (scale.low, scale.high) if scale is not None else (None, None)
     whole = top - bottom if top is not None and bottom is not None else abs(high)
     missing = _LEAST_SPAN * (whole or 1.0) - (high - low)
@@ -236,67 +219,39 @@ def heat_span(scale: MeasureScale | None, means: Iterable[float]) -> tuple[float
 
 
 def heat(cells: Sequence[Mapping[str, Any]], *, x: str, y: str, diverging: bool = False) -> Spec:
-    """Cells ``x``, ``y``, ``value``, ``shade`` (0 to 1, or -1 to 1), ``text`` and ``told``."""
+    """Draw cells ``x``, ``y``, ``shade`` (0 to 1, or -1 to 1), ``text`` and ``told``, a tooltip."""
     across = list(dict.fromkeys(str(cell["x"]) for cell in cells))
     down = list(dict.fromkeys(str(cell["y"]) for cell in cells))
-    scale: Spec = (
-        {"domain": [-1, 0, 1], "range": "@diverging"}
-        if diverging
-        else {"domain": [0, 1], "range": "@ramp"}
-    )
-    shade = {
-        "field": "shade",
-        "type": "quantitative",
-        "scale": {**scale, "interpolate": "rgb"},
-        "legend": None,
-    }
-    told = [
-        {"field": "y", "title": y or "row"},
-        {"field": "x", "title": x or "column"},
-        {"field": "told", "title": "value"},
-    ]
+    colours = ([-1, 0, 1], "@diverging") if diverging else ([0, 1], "@ramp")
+    scale = {"domain": colours[0], "range": colours[1], "interpolate": "rgb"}
     strong = "abs(datum.shade) > cross" if diverging else "datum.shade > cross"
     ink = {"condition": {"test": strong, "value": "@highText"}, "value": "@lowText"}
-    long = max((len(text) for text in across), default=0)
-    return {
-        **_frame(max(44, 34 * len(down))),
-        "usermeta": {"narrow": long * len(across) > 36, "columns": len(across)},
-        "data": {"values": list(cells)},
-        "params": [{"name": "cross", "value": "@wide" if diverging else "@cross"}],
-        "encoding": _names(across, down, x, y),
-        "layer": [
-            {
-                "mark": {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1},
-                "encoding": {"color": shade, "tooltip": told},
-            },
-            {
-                "mark": {"type": "text", "fontSize": 11},
-                "encoding": {"text": {"field": "text", "type": "nominal"}, "color": ink},
-            },
-        ],
-    }
-
-
-def _names(across: Sequence[str], down: Sequence[str], x: str, y: str) -> Spec:
-    """Axes of a heat map."""
+    box = {"type": "rect", "cornerRadius": 2, "stroke": "@line", "strokeWidth": 1}
+    hover = tooltip(y=y or "row", x=x or "column", told="value")
     bare = {"domain": False, "ticks": False}
-    axes: Spec = {}
-    for at, names, title, axis in (
-        ("x", across, x, {**bare, "labelAngle": _angle(across), "orient": "bottom"}),
-        ("y", down, y, {**bare, "labelLimit": 130}),
-    ):
-        axes[at] = {
-            "field": at,
-            "type": "nominal",
-            "sort": list(names),
-            "title": title or None,
-            "axis": axis,
-        }
-    return axes
+    axes = {
+        "x": (across, x, {**bare, "labelAngle": _angle(across), "orient": "bottom"}),
+        "y": (down, y, {**bare, "labelLimit": 130}),
+    }
+    long = max((len(text) for text in across), default=0)
+    return frame(
+        max(44, 34 * len(down)),
+        usermeta={"narrow": long * len(across) > 36, "columns": len(across)},
+        data={"values": list(cells)},
+        params=[{"name": "cross", "value": "@wide" if diverging else "@cross"}],
+        encoding={
+            at: kind(at, sort=names, title=title or None, axis=axis)
+            for at, (names, title, axis) in axes.items()
+        },
+        layer=[
+            layer(box, {"color": amount("shade", scale=scale, legend=None), "tooltip": hover}),
+            layer({"type": "text", "fontSize": 11}, {"text": kind("text"), "color": ink}),
+        ],
+    )
 
 
 def _angle(names: Sequence[str]) -> int:
-    """Long names are tilted."""
+    """Return the angle of an axis's labels; long names are tilted."""
     long = max((len(text) for text in names), default=0)
     return -40 if len(names) > 8 or long * len(names) > 75 else 0
 
@@ -304,207 +259,123 @@ def _angle(names: Sequence[str]) -> int:
 def intervals(
     points: Sequence[Mapping[str, Any]], *, x: str, zero: bool = True, groups: Sequence[str] = ()
 ) -> Spec:
-    """Dots with whiskers, one per line: ``y``, ``value``, ``low``, ``high``, ``group``."""
+    """Draw dots with whiskers, one per line: see :func:`whisker`."""
     down = list(dict.fromkeys(str(point["y"]) for point in points))
-    colour: Spec = {"value": "@accent"}
-    offset: Spec = {}
+    colour: Spec = _by_group(groups) if groups else {"value": "@accent"}
+    axis = {"labelLimit": 170, "grid": True, "ticks": False}
+    up = {"y": kind("y", sort=down, title=None, axis=axis)}
     if groups:
-        colour = {
-            "field": "group",
-            "type": "nominal",
-            "title": None,
-            "scale": {"domain": list(groups), "range": _palette(len(groups))},
-        }
-        offset = {"yOffset": {"field": "group", "type": "nominal", "sort": list(groups)}}
-    up = {
-        "field": "y",
-        "type": "nominal",
-        "sort": down,
-        "title": None,
-        "axis": {"labelLimit": 170, "grid": True, "ticks": False},
-    }
-    lines = len(points) if groups else len(down)
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {
-                "y": up,
-                **offset,
-                "x": {"field": "low", "type": "quantitative", "title": x, "scale": {"zero": False}},
-                "x2": {"field": "high"},
-                "color": colour,
-            },
-        },
-        {
-            "mark": {"type": "circle", "size": 64, "opacity": 1},
-            "encoding": {
-                "y": up,
-                **offset,
-                "x": {"field": "value", "type": "quantitative", "title": x},
-                "color": colour,
-                "tooltip": [
-                    {"field": "y", "title": "what"},
-                    *([{"field": "group", "title": "of"}] if groups else []),
-                    {"field": "value", "format": ".4f"},
-                    {"field": "told", "title": "95 % interval"},
-                ],
-            },
-        },
+        up["yOffset"] = kind("group", sort=list(groups))
+    ends = {"x": amount("low", title=x, scale={"zero": False}), "x2": {"field": "high"}}
+    hover = tooltip(
+        y="what",
+        **({"group": "of"} if groups else {}),
+        value=("", ".4f"),
+        told="95 % interval",
+    )
+    value = {"x": amount("value", title=x), "color": colour, "tooltip": hover}
+    layers = [
+        layer({"type": "rule", "strokeWidth": 2}, {**up, **ends, "color": colour}),
+        layer({"type": "circle", "size": 64, "opacity": 1}, {**up, **value}),
     ]
     if zero:
-        nought: Spec = {"x": {"field": "at", "type": "quantitative"}}
         rule = {"type": "rule", "color": "@quiet", "strokeDash": [3, 3]}
-        layers.insert(0, {"data": {"values": [{"at": 0}]}, "mark": rule, "encoding": nought})
-    return {
-        **_frame(max(70, (14 if groups else 26) * lines + 20)),
-        "data": {"values": list(points)},
-        "layer": layers,
-    }
+        layers.insert(0, layer(rule, {"x": amount("at")}, [{"at": 0}]))
+    lines = 14 * len(points) if groups else 26 * len(down)
+    return frame(max(70, lines + 20), data={"values": list(points)}, layer=layers)
 
 
 def bars(
     counts: Sequence[Mapping[str, Any]], *, x: str, y: str, groups: Sequence[str] = ()
 ) -> Spec:
-    """Bars ``x``, ``y``, side by side for each ``group``."""
+    """Draw bars ``x``, ``y``, side by side for each ``group``."""
     across = list(dict.fromkeys(str(count["x"]) for count in counts))
+    axis = {"labelAngle": 0, "labelOverlap": True}
+    hover = tooltip(**({"group": "of"} if groups else {}), x=x, y=y)
     encoding: Spec = {
-        "x": {
-            "field": "x",
-            "type": "nominal",
-            "sort": across,
-            "title": x,
-            "axis": {"labelAngle": 0, "labelOverlap": True},
-        },
-        "y": {"field": "y", "type": "quantitative", "title": y, "axis": {"tickMinStep": 1}},
-        "tooltip": [{"field": "x", "title": x}, {"field": "y", "title": y}],
+        "x": kind("x", sort=across, title=x, axis=axis),
+        "y": amount("y", title=y, axis={"tickMinStep": 1}),
+        "tooltip": hover,
     }
     if groups:
-        encoding["xOffset"] = {"field": "group", "type": "nominal", "sort": list(groups)}
-        encoding["color"] = {
-            "field": "group",
-            "type": "nominal",
-            "title": None,
-            "scale": {"domain": list(groups), "range": _palette(len(groups))},
-        }
-        encoding["tooltip"] = [{"field": "group", "title": "of"}, *encoding["tooltip"]]
-    else:
-        encoding["color"] = {"value": "@accent"}
-    return {
-        **_frame(170),
-        "data": {"values": list(counts)},
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": encoding,
-    }
+        encoding["xOffset"] = kind("group", sort=list(groups))
+    encoding["color"] = _by_group(groups) if groups else {"value": "@accent"}
+    mark = {"type": "bar", "cornerRadiusEnd": 2}
+    return frame(170, **layer(mark, encoding, counts))
 
 
 def front(points: Sequence[Mapping[str, Any]], *, x: str, y: str) -> Spec:
-    """Trials as points ``x``, ``y``, ``kind``; those of the Pareto front joined by a line."""
-    kinds = ["on the front", "current settings", "other trials"]
-    known = [kind for kind in kinds if any(point["kind"] == kind for point in points)]
-    colours = dict(zip(kinds, ("@accent", "@second", "@quiet"), strict=True))
+    """Draw trials as points ``x``, ``y``, ``kind``; a line joins those of the Pareto front."""
+    kinds = {"on the front": "@accent", "current settings": "@second", "other trials": "@quiet"}
+    known = [name for name in kinds if any(point["kind"] == name for point in points)]
+    colour, shape = (
+        kind("kind", title=None, scale={"domain": known, "range": marks})
+        for marks in ([kinds[name] for name in known], ["circle", "diamond", "circle"])
+    )
     axes = {
-        "x": {"field": "x", "type": "quantitative", "title": x, "scale": {"zero": False}},
-        "y": {"field": "y", "type": "quantitative", "title": y, "scale": {"zero": False}},
+        "x": amount("x", title=x, scale={"zero": False}),
+        "y": amount("y", title=y, scale={"zero": False}),
     }
-    return {
-        **_frame(280),
-        "data": {"values": list(points)},
-        "layer": [
+    hover = tooltip(trial="trial", settings="settings", y=(y, ".4f"), x=(x, ".4~g"))
+    joined = {"type": "line", "color": "@accent", "opacity": 0.6}
+    dot = {"type": "point", "filled": True, "size": 62, "opacity": 0.8}
+    return frame(
+        280,
+        data={"values": list(points)},
+        layer=[
             {
                 "transform": [{"filter": "datum.front"}],
-                "mark": {"type": "line", "color": "@accent", "opacity": 0.6},
-                "encoding": {**axes, "order": {"field": "x"}},
+                **layer(joined, {**axes, "order": {"field": "x"}}),
             },
-            {
-                "mark": {"type": "point", "filled": True, "size": 62, "opacity": 0.8},
-                "encoding": {
-                    **axes,
-                    "color": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": known, "range": [colours[kind] for kind in known]},
-                    },
-                    "shape": {
-                        "field": "kind",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": known, "range": ["circle", "diamond", "circle"]},
-                    },
-                    "tooltip": [
-                        {"field": "trial", "title": "trial"},
-                        {"field": "settings", "title": "settings"},
-                        {"field": "y", "title": y, "format": ".4f"},
-                        {"field": "x", "title": x, "format": ".4~g"},
-                    ],
-                },
-            },
+            layer(dot, {**axes, "color": colour, "shape": shape, "tooltip": hover}),
         ],
-    }
+    )
 
 
 def curve(
     points: Sequence[Mapping[str, Any]], *, x: str, y: str, share: bool, control: bool
 ) -> Spec:
-    """A dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
-    across: Spec = {"field": "dose", "type": "quantitative", "title": x}
-    across["axis"] = {"format": ".0%"} if share else {"tickMinStep": 1}
-    across["scale"] = {"zero": share, "padding": 8}
+    """Draw a dose-response curve: ``dose``, ``mean``, ``low``, ``high``, ``closed``."""
+    axis = {"format": ".0%"} if share else {"tickMinStep": 1}
+    across = {"x": amount("dose", title=x, axis=axis, scale={"zero": share, "padding": 8})}
     up = {"type": "quantitative", "title": y, "scale": {"domainMin": 0}}
-    layers: list[Spec] = [
-        {
-            "mark": {"type": "area", "color": "@accent", "opacity": 0.16},
-            "encoding": {"x": across, "y": {"field": "low", **up}, "y2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "line", "color": "@accent", "point": {"color": "@accent"}},
-            "encoding": {
-                "x": across,
-                "y": {"field": "mean", **up},
-                "tooltip": [
-                    {"field": "dose", "title": x},
-                    {"field": "mean", "format": ".4f"},
-                    {"field": "told", "title": "95 % interval"},
-                    {"field": "n", "title": "rows"},
-                ],
-            },
-        },
+    hover = tooltip(dose=x, mean=("", ".4f"), told="95 % interval", n="rows")
+    low, mean, closed = (
+        {**across, "y": {"field": name, **up}} for name in ("low", "mean", "closed")
+    )
+    line = {"type": "line", "color": "@accent", "point": {"color": "@accent"}}
+    area = {"type": "area", "color": "@accent", "opacity": 0.16}
+    layers = [
+        layer(area, {**low, "y2": {"field": "high"}}),
+        layer(line, {**mean, "tooltip": hover}),
     ]
     if control:
-        layers.append(
-            {
-                "mark": {"type": "line", "color": "@second", "strokeDash": [5, 4]},
-                "encoding": {"x": across, "y": {"field": "closed", **up}},
-            }
-        )
-    return {**_frame(200), "data": {"values": list(points)}, "layer": layers}
+        dashed = {"type": "line", "color": "@second", "strokeDash": [5, 4]}
+        layers.append(layer(dashed, closed))
+    return frame(200, data={"values": list(points)}, layer=layers)
 
 
 def ordered_values(values: Iterable[Any]) -> list[Any]:
-    """Distinct values: numbers by size, others in the order they came."""
+    """Return distinct values: numbers by size, others in order of appearance."""
     distinct = list({value_text(value): value for value in values}.values())
     return sorted(distinct) if is_numeric(distinct) else distinct
 
 
-def _frame(height: int) -> Spec:
-    return {"$schema": SCHEMA, "width": "container", "height": height}
+def _by_group(groups: Sequence[str]) -> Spec:
+    """Return the colour of each group; of two, the first is the baseline."""
+    repeated = [_COLOURS[at % len(_COLOURS)] for at in range(len(groups))]
+    colours = ["@quiet", "@accent"] if len(groups) == 2 else repeated
+    return kind("group", title=None, scale={"domain": list(groups), "range": colours})
 
 
-def _palette(groups: int) -> list[str]:
-    if groups == 2:  # the baseline, and the compared entry
-        return ["@quiet", "@accent"]
-    return [_COLOURS[at % len(_COLOURS)] for at in range(groups)]
-
-
-def _coloured(value: Any, colours: Mapping[str, Any]) -> Any:
+def coloured(value: Any, colours: Theme) -> Any:
+    """Return a spec with colours in place of their names."""
     if isinstance(value, str):
         return colours.get(value, value) if value.startswith("@") else value
     if isinstance(value, dict):
         # Data is user text: a text that looks like a colour name stays as it is.
         return {
-            key: inner if key == "values" else _coloured(inner, colours)
+            key: inner if key == "values" else coloured(inner, colours)
             for key, inner in value.items()
         }
-    if isinstance(value, list):
-        return [_coloured(inner, colours) for inner in value]
-    return value
+    return [coloured(inner, colours) for inner in value] if isinstance(value, list) else value

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
 
 from ..experiment import Curve
-from ._text import WIDTH, interval, number, text_table
+from ._data import as_json
+from ._text import WIDTH, interval, number, share, signed, text_table
 
 
 def curves_table(curves: Iterable[Curve], *, notes: Iterable[str] = (), width: int = WIDTH) -> str:
-    """One block per curve: every dose with mean, interval, n and the closed-book control."""
+    """Return a block per curve: every dose with mean, interval, n and the closed-book control."""
     blocks = [_block(curve, width) for curve in curves]
     return "\n\n".join([*blocks, *(f"note: {note}" for note in notes)])
 
@@ -22,7 +23,7 @@ def curves_json(
 ) -> dict[str, Any]:
     """The document of ``suite curves --json``: ``{"curves": [{"suite", …, "points"}], "run"}``."""
     return {
-        "curves": [asdict(curve) for curve in curves],
+        "curves": as_json(list(curves)),
         "run": run,
         "notes": list(notes),
     }
@@ -30,27 +31,17 @@ def curves_json(
 
 def _block(curve: Curve, width: int) -> str:
     controlled = any(point.above is not None for point in curve.points)
-    share = "share" in curve.dose_name
+    shares = "share" in curve.dose_name
     head = ["dose", "mean", "95 % interval", "n", "abstained"]
     rows = [head + (["closed book", "above it", "95 % interval"] if controlled else [])]
-    lost: dict[str, int] = {}
+    lost: Counter[str] = Counter()
     for point in curve.points:
-        for state, count in point.without.items():
-            lost[state] = lost.get(state, 0) + count
-        cells = [
-            f"{point.dose:.0%}" if share else f"{point.dose:g}",
-            number(point.mean),
-            interval(point.low, point.high),
-            str(point.n),
-            "-" if point.abstained is None else f"{point.abstained:.0%}",
-        ]
-        if controlled:
-            cells += [
-                number(point.closed_book),
-                "-" if point.above is None else f"{point.above:+.4f}",
-                interval(point.above_low, point.above_high),
-            ]
-        rows.append(cells)
+        lost.update(point.without)
+        dose = f"{point.dose:.0%}" if shares else f"{point.dose:g}"
+        ends = interval(point.low, point.high)
+        cells = [dose, number(point.mean), ends, str(point.n), share(point.abstained)]
+        above = [signed(point.above), interval(point.above_low, point.above_high)]
+        rows.append([*cells, *([number(point.closed_book), *above] if controlled else [])])
     known = ", questions known without passages" if curve.among == "known" else ""
     title = f"{curve.suite}: {curve.quantity} ({curve.measure}) over {curve.dose_name}{known}"
     lines = [

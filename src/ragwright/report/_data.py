@@ -1,13 +1,36 @@
-"""Numbers for programs: JSON documents and CSV."""
+"""JSON documents and CSV of results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from ..core import csv_lines
+from ..core import csv_lines, plain
 from ..measure import Calibration, Comparisons, GateOutcome, Summary
+
+
+def as_json(value: Any) -> Any:
+    """Return a record as JSON values: its fields by name, lists in place of tuples."""
+    return _listed(plain(value))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(inner) for key, inner in value.items()}
+    return [_listed(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def fields_of(record: Any, *names: str) -> dict[str, Any]:
+    """Return fields and properties of a record as JSON values, in this order."""
+    return {name: as_json(getattr(record, name)) for name in names}
+
+
+def by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
+    """Return summaries as plain values under their measures."""
+    return {
+        summary.measure: {k: v for k, v in as_json(summary).items() if k != "measure"}
+        for summary in summaries
+    }
 
 
 def summary_json(
@@ -24,96 +47,68 @@ def summary_json(
     ``slices`` (field -> value -> summaries) adds ``"slices"`` of the same shape, ``baselines`` the
     key ``"baselines"`` of the shape of ``"measures"``, ``rows`` the key ``"rows"``.
     """
-    found: dict[str, Any] = {
-        "measures": _by_measure(summaries),
+    document: dict[str, Any] = {
+        "measures": by_measure(summaries),
         "run": run,
         "notes": list(notes),
     }
     if slices:
-        found["slices"] = {
-            by: {value: _by_measure(part) for value, part in values.items()}
+        document["slices"] = {
+            by: {value: by_measure(part) for value, part in values.items()}
             for by, values in slices.items()
         }
-    if null := _by_measure(baselines):
-        found["baselines"] = null
+    if null := by_measure(baselines):
+        document["baselines"] = null
     if rows is not None:
-        found["rows"] = list(rows)
-    return found
+        document["rows"] = list(rows)
+    return document
 
 
-def comparison_json(found: Comparisons) -> dict[str, Any]:
+def comparison_json(comparisons: Comparisons) -> dict[str, Any]:
     """The document of ``compare --json``; every measure with its verdict and sentence.
 
     Where a run abstained on rows with gold, ``with_abstained`` is the comparison that decides.
     """
-    measures = {}
-    for comparison in found.measures:
-        fields = asdict(comparison)
-        measures[fields.pop("measure")] = fields | {"text": comparison.text}
-    return {
-        "measures": measures,
-        "only_a": list(found.only_a),
-        "only_b": list(found.only_b),
-        "missing": list(found.missing),
+    measures = {
+        comparison.measure: as_json(comparison) | {"text": comparison.text}
+        for comparison in comparisons.measures
     }
+    return {"measures": measures, **fields_of(comparisons, "only_a", "only_b", "missing")}
 
 
 def gate_json(outcome: GateOutcome) -> dict[str, Any]:
     """The document of ``gate --json``: ``{"outcome", "checks": […], "warnings": […]}``."""
-    return {
-        "outcome": outcome.state,
-        "checks": [asdict(check) for check in outcome.checks],
-        "warnings": list(outcome.warnings),
-    }
+    return {"outcome": outcome.state, **fields_of(outcome, "checks", "warnings")}
 
 
-def calibration_json(found: Calibration) -> dict[str, Any]:
+def calibration_json(calibration: Calibration) -> dict[str, Any]:
     """The document of ``calibrate --json`` for one measure."""
-    return asdict(found)
+    document: dict[str, Any] = as_json(calibration)
+    return document
 
 
 def summary_csv(summaries: Iterable[Summary]) -> str:
-    """One line per measure; the states follow the numbers, one column each."""
+    """Return a line per measure; the states follow the numbers, one column each."""
     summaries = tuple(summaries)
     states = list(dict.fromkeys(state for summary in summaries for state in summary.states))
     numbers = ("mean", "low", "high", "interval", "median", "sd", "n", "coverage", "worst", "best")
-    ends = ("scale_low", "scale_high")
-    rows: list[Sequence[Any]] = [
+    ends, counts, last = (
+        ("scale_low", "scale_high"),
+        ("no_gold", "unanswerable"),
+        ("counted", "seed"),
+    )
+    abstained = ("missed", "mean_with_abstained", "low_with_abstained", "high_with_abstained")
+    rows: list[Sequence[Any]] = [["measure", *ends, *numbers, *counts, *last, *states, *abstained]]
+    rows += [
         [
-            "measure",
-            *ends,
-            *numbers,
-            "no_gold",
-            "unanswerable",
-            "counted",
-            "seed",
-            *states,
-            *_WITH_ABSTAINED,
+            summary.measure,
+            *((None, None) if summary.scale is None else summary.scale.ends),
+            *(getattr(summary, name) for name in (*numbers, *counts)),
+            " and ".join(summary.counted),
+            summary.seed,
+            *(summary.states.get(state, 0) for state in states),
+            *(getattr(summary, name) for name in abstained),
         ]
+        for summary in summaries
     ]
-    for summary in summaries:
-        rows.append(
-            [
-                summary.measure,
-                *((None, None) if summary.scale is None else summary.scale.ends),
-                *(getattr(summary, name) for name in numbers),
-                summary.no_gold,
-                summary.unanswerable,
-                " and ".join(summary.counted),
-                summary.seed,
-                *(summary.states.get(state, 0) for state in states),
-                *(getattr(summary, name) for name in _WITH_ABSTAINED),
-            ]
-        )
     return "".join(csv_lines(rows))
-
-
-_WITH_ABSTAINED = ("missed", "mean_with_abstained", "low_with_abstained", "high_with_abstained")
-
-
-def _by_measure(summaries: Iterable[Summary]) -> dict[str, Any]:
-    measures = {}
-    for summary in summaries:
-        fields = asdict(summary)
-        measures[fields.pop("measure")] = fields
-    return measures

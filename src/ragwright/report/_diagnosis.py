@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
@@ -18,8 +17,8 @@ from ..experiment import (
     StagePoints,
 )
 from ..measure import Comparisons, Summary
-from ._data import comparison_json
-from ._text import WIDTH, interval, number, p_cell, text_table
+from ._data import as_json, comparison_json, fields_of
+from ._text import WIDTH, interval, number, p_cell, signed, text_table
 
 _SHOWN = 5
 _CHARACTERS = 300
@@ -47,35 +46,35 @@ _RUN_PLACES = {
 }
 
 
-def diagnosis_table(found: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
-    """Verdict, points of every stage, first losses, and the effect of the passages."""
-    blocks = ["\n".join(fill(line, width) for line in found.verdict)]
-    if found.points:
-        blocks.append(_points_table(found.points, width))
-    blocks.append(_losses_table(found, width))
-    if found.context is not None:
-        blocks.append(_context_text(found.context, found.known, width))
-    for value, part in found.parts.items():
+def diagnosis_table(diagnosis: Diagnosis, *, run: str = "", width: int = WIDTH) -> str:
+    """Return the verdict, points of every stage, first losses, and the effect of the passages."""
+    blocks = ["\n".join(fill(line, width) for line in diagnosis.verdict)]
+    if diagnosis.points:
+        blocks.append(_points_table(diagnosis.points, width))
+    blocks.append(_losses_table(diagnosis, width))
+    if diagnosis.context is not None:
+        blocks.append(_context_text(diagnosis.context, diagnosis.known, width))
+    for value, part in diagnosis.parts.items():
         blocks.append("\n".join([value, *part.verdict, _losses_table(part, width)]))
     tail = [fill(f"rule: {LOST_RULE}", width, subsequent_indent="  ")]
     tail += [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
+    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in diagnosis.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def lost_rows_text(found: Diagnosis, lost: str) -> str:
-    """The rows first lost at one place: question, gold, answer, and ranks of the gold."""
+def lost_rows_text(diagnosis: Diagnosis, lost: str) -> str:
+    """Return the rows first lost at one place: question, gold, answer, and ranks of the gold."""
     lost = _place_named(lost, LOST)
-    rows = [row for row in found.rows if row.lost == lost]
-    head = f"{len(rows)} of {len(found.rows)} rows: {LOST.get(lost, lost)}"
+    rows = [row for row in diagnosis.rows if row.lost == lost]
+    head = f"{len(rows)} of {len(diagnosis.rows)} rows: {LOST.get(lost, lost)}"
     return "\n\n".join([head, *map(_row_text, rows)])
 
 
-def lost_run_rows_text(found: RunDiagnosis, lost: str) -> str:
-    """The rows of a run lost at one place: question, gold and answer."""
+def lost_run_rows_text(diagnosis: RunDiagnosis, lost: str) -> str:
+    """Return the rows of a run lost at one place: question, gold and answer."""
     lost = _place_named(lost, _RUN_PLACES)
-    rows = [row for row in found.rows if row.lost == lost]
-    blocks = [f"{len(rows)} of {len(found.rows)} rows: {_RUN_PLACES[lost]}"]
+    rows = [row for row in diagnosis.rows if row.lost == lost]
+    blocks = [f"{len(rows)} of {len(diagnosis.rows)} rows: {_RUN_PLACES[lost]}"]
     for row in rows:
         lines = [f"{row.row_id}: {row.user_input}", f"  gold: {_cut(row.reference or '(none)')}"]
         lines.append(f"  answer: {_cut(row.response or '(none)')}")
@@ -84,7 +83,7 @@ def lost_run_rows_text(found: RunDiagnosis, lost: str) -> str:
 
 
 def _place_named(name: str, places: Mapping[str, str]) -> str:
-    """The place of a word of ``--rows``; ``none`` where nothing is lost.
+    """Return the place that a word of ``--rows`` names; ``none`` means that nothing is lost.
 
     Raises:
         ConfigError: It is no place.
@@ -95,93 +94,90 @@ def _place_named(name: str, places: Mapping[str, str]) -> str:
     raise ConfigError(f"no row can be lost at {name!r}", where="--rows", hint=f"one of: {known}")
 
 
-def diagnosis_json(found: Diagnosis, *, run: str = "") -> dict[str, Any]:
+def diagnosis_json(diagnosis: Diagnosis, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --json``; every row with its oracles.
 
     ``{"verdict", "stage", "points": […], "losses", "rows": […], "context", "known", "parts",
     "notes", "run"}``; differences are improvements, whatever the measure's direction.
     """
     return {
-        "verdict": list(found.verdict),
-        "stage": found.stage,
-        "points": [_points_json(points) for points in found.points],
-        "losses": {lost or "none": count for lost, count in found.losses.items()},
+        **_outcome_json(diagnosis),
         "rule": LOST_RULE,
-        "rows": [_row_json(row) for row in found.rows],
-        "context": None if found.context is None else comparison_json(found.context),
-        "known": None if found.known is None else asdict(found.known),
-        "parts": {
-            value: {
-                "verdict": list(part.verdict),
-                "stage": part.stage,
-                "points": [_points_json(points) for points in part.points],
-                "losses": {lost or "none": count for lost, count in part.losses.items()},
-            }
-            for value, part in found.parts.items()
-        },
-        "notes": list(found.notes),
+        "rows": [_row_json(row) for row in diagnosis.rows],
+        "context": None if diagnosis.context is None else comparison_json(diagnosis.context),
+        "known": as_json(diagnosis.known),
+        "parts": {value: _outcome_json(part) for value, part in diagnosis.parts.items()},
+        "notes": list(diagnosis.notes),
         "run": run,
     }
 
 
-def run_diagnosis_table(found: RunDiagnosis, *, width: int = WIDTH) -> str:
-    """Verdict of a run's diagnosis, and the rows of each place by their ids."""
-    blocks = ["\n".join(fill(line, width) for line in found.verdict), _run_places(found, width)]
-    for value, part in found.parts.items():
+def _outcome_json(diagnosis: Diagnosis) -> dict[str, Any]:
+    points = ("stage", "measure", "plain", "recovered", "first", "rows")
+    beyond = ("beyond", "beyond_rows", "proven")
+    return {
+        **fields_of(diagnosis, "verdict", "stage"),
+        "points": [fields_of(stage, *points, *beyond) for stage in diagnosis.points],
+        "losses": {lost or "none": count for lost, count in diagnosis.losses.items()},
+    }
+
+
+def run_diagnosis_table(diagnosis: RunDiagnosis, *, width: int = WIDTH) -> str:
+    """Return the verdict of a run's diagnosis, and the rows of each place by their ids."""
+    blocks = [
+        "\n".join(fill(line, width) for line in diagnosis.verdict),
+        _run_places(diagnosis, width),
+    ]
+    for value, part in diagnosis.parts.items():
         blocks.append("\n".join([value, *part.verdict, _run_places(part, width)]))
-    tail = [fill(f"rule: {RIGHT_RULE}", width, subsequent_indent="  "), f"run: {found.run}"]
-    tail += [fill(f"note: {note}", width) for note in found.notes]
+    tail = [fill(f"rule: {RIGHT_RULE}", width, subsequent_indent="  "), f"run: {diagnosis.run}"]
+    tail += [fill(f"note: {note}", width) for note in diagnosis.notes]
     return "\n\n".join([*blocks, "\n".join(tail)])
 
 
-def _run_places(found: RunDiagnosis, width: int) -> str:
+def _run_places(diagnosis: RunDiagnosis, width: int) -> str:
     rows = [["lost", "rows", "which"]]
     for place, words in _RUN_PLACES.items():
-        ids = [row.row_id for row in found.rows if row.lost == place]
+        ids = [row.row_id for row in diagnosis.rows if row.lost == place]
         if ids:
             more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
             rows.append([words, str(len(ids)), ", ".join(ids[:_SHOWN]) + more])
     return text_table(rows, right=(1,), width=width)
 
 
-def run_diagnosis_json(found: RunDiagnosis) -> dict[str, Any]:
+def run_diagnosis_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
     """The document of ``diagnose --run --json``."""
     return {
-        "verdict": list(found.verdict),
-        "stage": found.stage or None,
-        "losses": {place or "none": count for place, count in found.losses.items()},
+        **_run_outcome_json(diagnosis),
         "rule": RIGHT_RULE,
-        "rows": [asdict(row) for row in found.rows],
-        "parts": {
-            value: {
-                "verdict": list(part.verdict),
-                "stage": part.stage or None,
-                "losses": {place or "none": count for place, count in part.losses.items()},
-            }
-            for value, part in found.parts.items()
-        },
-        "notes": list(found.notes),
-        "run": found.run,
+        "rows": as_json(diagnosis.rows),
+        "parts": {value: _run_outcome_json(part) for value, part in diagnosis.parts.items()},
+        **fields_of(diagnosis, "notes", "run"),
     }
+
+
+def _run_outcome_json(diagnosis: RunDiagnosis) -> dict[str, Any]:
+    losses = {place or "none": count for place, count in diagnosis.losses.items()}
+    return {"verdict": list(diagnosis.verdict), "stage": diagnosis.stage or None, "losses": losses}
 
 
 def _points_table(points: Sequence[StagePoints], width: int) -> str:
     """A line for every stage and measure that its oracle changes."""
     rows = [["stage", "measure", "without", "oracle", "95 % interval", "p", "own rows", "p", ""]]
-    moving = [one for one in points if one.recovered.wins or one.recovered.losses]
-    for one in moving:
-        whole, first = one.recovered, one.first
+    moving = [stage for stage in points if stage.recovered.wins or stage.recovered.losses]
+    for stage in moving:
+        whole, first = stage.recovered, stage.first
         rows.append(
             [
-                one.stage,
-                one.measure,
-                number(one.plain),
-                _signed(whole.difference),
+                stage.stage,
+                stage.measure,
+                number(stage.plain),
+                signed(whole.difference),
                 interval(whole.low, whole.high),
-                _p(whole.p_holm),
-                _signed(first.difference),
-                _p(first.p_holm),
-                "proven" if one.proven else "",
+                p_cell(whole.p_holm),
+                signed(first.difference),
+                p_cell(first.p_holm),
+                "proven" if stage.proven else "",
             ]
         )
     lines = []
@@ -191,20 +187,17 @@ def _points_table(points: Sequence[StagePoints], width: int) -> str:
             "oracle: points recovered with a perfect stage; own rows: the part of it on rows that",
             "this stage is the first to lose. p is corrected for all stages and measures (Holm).",
         ]
-    still = [s for s in dict.fromkeys(one.stage for one in points) if s not in _stages(moving)]
+    changed = {stage.stage for stage in moving}
+    still = [s for s in dict.fromkeys(stage.stage for stage in points) if s not in changed]
     if still:
         lines.append(f"a perfect stage changes nothing: {', '.join(still)}")
     return "\n".join(lines)
 
 
-def _stages(points: Iterable[StagePoints]) -> set[str]:
-    return {one.stage for one in points}
-
-
-def _losses_table(found: Diagnosis, width: int) -> str:
+def _losses_table(diagnosis: Diagnosis, width: int) -> str:
     rows = [["lost first", "rows", "place of the gold", "such as"]]
-    for lost, count in found.losses.items():
-        ids = [row.plain.row_id for row in found.rows if row.lost == lost]
+    for lost, count in diagnosis.losses.items():
+        ids = [row.plain.row_id for row in diagnosis.rows if row.lost == lost]
         more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
         rows.append([lost or "-", str(count), LOST[lost], ", ".join(ids[:_SHOWN]) + more])
     return text_table(rows, right=(1,), width=width)
@@ -217,9 +210,9 @@ def _context_text(context: Comparisons, known: Summary | None, width: int) -> st
             c.measure,
             number(c.mean_a),
             number(c.mean_b),
-            _signed(c.difference),
+            signed(c.difference),
             interval(c.low, c.high),
-            _p(c.p_holm),
+            p_cell(c.p_holm),
         ]
         for c in context.measures
     ]
@@ -246,14 +239,13 @@ def _row_text(row: DiagnosedRow) -> str:
 def _came(place: GoldPlace) -> str:
     if not place.indexed:
         return "in no chunk of the index"
-    ranks = ["" if place.reachable else "barred by a filter"]
-    for name, rank in (
-        ("found at", place.found),
-        ("after reranking at", place.ordered),
-        ("in the context at", place.shown),
-    ):
-        ranks.append(f"{name} {'-' if rank is None else rank}")
-    return ", ".join(filter(None, ranks))
+    ranks = {
+        "found at": place.found,
+        "after reranking at": place.ordered,
+        "in the context at": place.shown,
+    }
+    texts = [f"{name} {'-' if rank is None else rank}" for name, rank in ranks.items()]
+    return ", ".join([*([] if place.reachable else ["barred by a filter"]), *texts])
 
 
 def _scored(score: Score) -> str:
@@ -263,35 +255,15 @@ def _scored(score: Score) -> str:
     return f"{score.measure}: {score.value:.4g}{detail}"
 
 
-def _points_json(points: StagePoints) -> dict[str, Any]:
-    return {
-        "stage": points.stage,
-        "measure": points.measure,
-        "plain": points.plain,
-        "recovered": asdict(points.recovered),
-        "first": asdict(points.first),
-        "rows": points.rows,
-        "beyond": points.beyond,
-        "beyond_rows": points.beyond_rows,
-        "proven": points.proven,
-    }
-
-
 def _row_json(row: DiagnosedRow) -> dict[str, Any]:
+    question = ("user_input", "reference", "response", "persona_name")
+    passages = ("retrieved_contexts", "retrieved_context_ids")
     kept = row.plain.row
-    told: dict[str, Any] = {"id": row.plain.row_id, "lost": row.lost or "none"}
-    if kept is not None:
-        told |= {
-            "user_input": kept.user_input,
-            "reference": kept.reference,
-            "response": kept.response,
-            "persona_name": kept.persona_name,
-            "retrieved_contexts": list(kept.retrieved_contexts),
-            "retrieved_context_ids": list(kept.retrieved_context_ids),
-        }
-    return told | {
-        "right": row.right,
-        "gold": [_place_json(place) for place in row.gold],
+    return {
+        "id": row.plain.row_id,
+        "lost": row.lost or "none",
+        **({} if kept is None else fields_of(kept, *question, *passages)),
+        **fields_of(row, "right", "gold"),
         "scores": _scores_json(row.plain.scores),
         "oracles": {stage: _scores_json(scores) for stage, scores in row.oracles.items()},
         "closed_book": _scores_json(row.closed_book),
@@ -299,29 +271,10 @@ def _row_json(row: DiagnosedRow) -> dict[str, Any]:
     }
 
 
-def _place_json(place: GoldPlace) -> dict[str, Any]:
-    names = ("document_id", "start", "end", "indexed", "reachable", "found", "ordered", "shown")
-    return {name: getattr(place, name) for name in names}
-
-
 def _scores_json(scores: Iterable[Score]) -> dict[str, Any]:
     return {
-        score.measure: {
-            "state": score.state,
-            "value": score.value,
-            "reason": score.reason,
-            "detail": score.detail,
-        }
-        for score in scores
+        score.measure: fields_of(score, "state", "value", "reason", "detail") for score in scores
     }
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"
-
-
-def _p(value: float | None) -> str:
-    return p_cell(value)
 
 
 def _cut(text: str) -> str:

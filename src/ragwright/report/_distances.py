@@ -10,15 +10,15 @@ import numpy as np
 
 from ..experiment import BaselineResult, DistanceSet
 from ._baseline import BOARD_HEAD, board_line
-from ._charts import SCHEMA, Chart, Spec
+from ._charts import Chart, Spec, amount, frame, kind, layer, tooltip, whisker
 from ._relations import between
 from ._text import number
 
 _BAND = (10, 90)
-"""Percentiles that a band of null baselines reaches from and to."""
+"""Percentiles at the ends of a band of null baselines."""
 
 _DRAWN = 300
-"""Most pairs of a chart; of more, so many are drawn at equal steps."""
+"""Most pairs of a chart; of more, this many are drawn, at equal steps."""
 
 _LEAST_WIDE = 0.008
 """Least width of a band in a chart."""
@@ -30,64 +30,63 @@ _GROUPS = ("S_b", "S_e", "shuffled answers", "question echoed")
 _COLOURS = ("@quiet", "@accent", "@bad", "@second")
 
 
-def distance_charts(found: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
-    """One chart of pairs for each baseline the report is about, then all on one board.
+def distance_charts(baselines: Sequence[BaselineResult], about: int = 1) -> Iterator[Chart]:
+    """Yield a chart of pairs for each baseline that the report is about, then all on one board.
 
     Args:
-        found: Those that the report is about first.
+        baselines: Those that the report is about first.
         about: How many these are.
     """
-    for at, one in enumerate(found[:about], 1):
-        if len(one.sets[1].pairs) > 1:
-            yield _pairs_chart(one, at if about > 1 else 0)
-    yield _board_chart(found)
+    for at, baseline in enumerate(baselines[:about], 1):
+        if len(baseline.sets[1].pairs) > 1:
+            yield _pairs_chart(baseline, at if about > 1 else 0)
+    yield _board_chart(baselines)
 
 
 def band(values: Sequence[float]) -> tuple[float, float] | None:
-    """The middle 80 % of null distances, None without any."""
+    """Return the middle 80 % of null distances, None without any."""
     if not values:
         return None
     low, high = np.percentile(values, _BAND)
     return round(float(low), 6), round(float(high), 6)
 
 
-def null_bands(one: BaselineResult) -> dict[str, tuple[float, float]]:
-    """Bands of shuffled answers and echoed questions over both sets of an experiment."""
-    known = [found.distances for found in one.sets[:2] if found.distances is not None]
+def null_bands(baseline: BaselineResult) -> dict[str, tuple[float, float]]:
+    """Return bands of shuffled answers and echoed questions over both sets of an experiment."""
+    known = [side.distances for side in baseline.sets[:2] if side.distances is not None]
     lists = {
-        _GROUPS[2]: [*chain.from_iterable(each.shuffled for each in known)],
-        _GROUPS[3]: [*chain.from_iterable(each.echoed for each in known)],
+        _GROUPS[2]: [*chain.from_iterable(distances.shuffled for distances in known)],
+        _GROUPS[3]: [*chain.from_iterable(distances.echoed for distances in known)],
     }
     bands = {name: band(values) for name, values in lists.items()}
     return {name: ends for name, ends in bands.items() if ends is not None}
 
 
-def _pairs_chart(one: BaselineResult, at: int) -> Chart:
-    baseline, answered = one.sets[0].own, one.sets[1].own
-    questions = {pair.id: pair.question for pair in one.sets[1].pairs}
-    shared = sorted((key for key in baseline if key in answered), key=lambda k: (baseline[k], k))
+def _pairs_chart(result: BaselineResult, at: int) -> Chart:
+    pairs, answers = result.sets[:2]
+    questions = {pair.id: pair.question for pair in answers.pairs}
+    own = {"S_b": pairs.own, "S_e": answers.own}
+    shared = sorted(own["S_b"].keys() & own["S_e"].keys(), key=lambda key: (own["S_b"][key], key))
     steps = np.linspace(0, len(shared) - 1, min(len(shared), _DRAWN)).astype(int)
-    chosen = [(int(place) + 1, shared[int(place)]) for place in steps]
     points = [
         {
-            "x": place,
-            "y": own[key],
+            "x": place + 1,
+            "y": own[group][key],
             "group": group,
             "row": key,
             "question": questions[key],
-            "other": other[key],
+            "other": own[other][key],
         }
-        for place, key in chosen
-        for group, own, other in (("S_b", baseline, answered), ("S_e", answered, baseline))
+        for place, key in ((int(place), shared[int(place)]) for place in steps)
+        for group, other in (("S_b", "S_e"), ("S_e", "S_b"))
     ]
-    bands = null_bands(one)
-    few = "" if len(chosen) == len(shared) else f" {len(chosen)} of {len(shared)} pairs are drawn."
-    of = f": {one.label}" if at else ""
-    rows = [_set_line(name, found) for name, found in zip(_GROUPS, one.sets[:2], strict=False)]
+    bands = null_bands(result)
+    few = "" if len(steps) == len(shared) else f" {len(steps)} of {len(shared)} pairs are drawn."
+    rows = [_set_line(name, side) for name, side in zip(_GROUPS, result.sets[:2], strict=False)]
     rows += [(name, "", between(*ends), "", "") for name, ends in bands.items()]
     return Chart(
         f"distances-{at}" if at else "distances",
-        f"S_b against S_e, pair by pair{of}",
+        f"S_b against S_e, pair by pair{f': {result.label}' if at else ''}",
         "Distance of question and answer, pairs ordered by S_b. Bands: the middle 80 % of answers "
         "to other questions, and of the question itself taken as the answer. Good answers lie near "
         f"S_b and well below the shuffled band; answers within the echoed band repeat the question."
@@ -99,35 +98,29 @@ def _pairs_chart(one: BaselineResult, at: int) -> Chart:
     )
 
 
-def _set_line(name: str, found: DistanceSet) -> tuple[str, ...]:
-    one = found.summary
-    return (name, number(one.mean), between(one.low, one.high), number(one.median), str(one.n))
+def _set_line(name: str, side: DistanceSet) -> tuple[str, ...]:
+    s = side.summary
+    return (name, number(s.mean), between(s.low, s.high), number(s.median), str(s.n))
 
 
-def _board_chart(found: Sequence[BaselineResult]) -> Chart:
-    names = _names(found)
+def _board_chart(baselines: Sequence[BaselineResult]) -> Chart:
+    names = _names(baselines)
     points, bands = [], []
-    for name, one in zip(names, found, strict=True):
-        for group, side in zip(_GROUPS, one.sets[:2], strict=False):
+    for name, baseline in zip(names, baselines, strict=True):
+        for group, side in zip(_GROUPS, baseline.sets[:2], strict=False):
             summary = side.summary
             if summary.mean is None:
                 continue
+            mean = round(summary.mean, 6)
+            point = whisker(name, summary.mean, summary.low, summary.high, group)
             points.append(
-                {
-                    "y": name,
-                    "group": group,
-                    "value": round(summary.mean, 6),
-                    "low": summary.mean if summary.low is None else summary.low,
-                    "high": summary.mean if summary.high is None else summary.high,
-                    "told": between(summary.low, summary.high),
-                    "n": summary.n,
-                    "outcome": one.shift.outcome,
-                }
+                point | {"value": mean, "n": summary.n, "outcome": baseline.shift.outcome}
             )
         bands += [
-            {"y": name, "group": group, **_wide(*ends)} for group, ends in null_bands(one).items()
+            {"y": name, "group": group, **_wide(*ends)}
+            for group, ends in null_bands(baseline).items()
         ]
-    models = {one.embedder for one in found}
+    models = {baseline.embedder for baseline in baselines}
     apart = (
         " Distances of different embedding models are not comparable: read each line alone, or "
         "compare the column `of the way`."
@@ -142,37 +135,37 @@ def _board_chart(found: Sequence[BaselineResult]) -> Chart:
         f"about equal to S_b, or left of it, is good.{apart}",
         _board_spec(points, bands, names),
         (*BOARD_HEAD, "testset", "embedding model"),
-        tuple((*board_line(one), one.testset, one.embedder) for one in found),
+        tuple(
+            (*board_line(baseline), baseline.testset, baseline.embedder) for baseline in baselines
+        ),
         "findings",
     )
 
 
-def _names(found: Sequence[BaselineResult]) -> list[str]:
-    """What to call experiments in a chart: each differently, and short."""
-    several = len({one.testset for one in found}) > 1
-    labels = [f"{one.label} on {one.testset}" if several else one.label for one in found]
+def _names(baselines: Sequence[BaselineResult]) -> list[str]:
+    """Short and distinct names of experiments for a chart."""
+    several = len({baseline.testset for baseline in baselines}) > 1
+    labels = [
+        f"{baseline.label} on {baseline.testset}" if several else baseline.label
+        for baseline in baselines
+    ]
     short = [text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…" for text in labels]
     return [
-        f"{text} ({one.run[-6:]})" if short.count(text) > 1 else text
-        for text, one in zip(short, found, strict=True)
+        f"{text} ({baseline.run[-6:]})" if short.count(text) > 1 else text
+        for text, baseline in zip(short, baselines, strict=True)
     ]
 
 
 def _colour(bands: Sequence[str]) -> Spec:
     known = [name for name in _GROUPS if name in ("S_b", "S_e") or name in bands]
-    return {
-        "field": "group",
-        "type": "nominal",
-        "title": None,
-        "legend": {"symbolOpacity": 1, "columns": 2},
-        "scale": {
-            "domain": known,
-            "range": [dict(zip(_GROUPS, _COLOURS, strict=True))[name] for name in known],
-        },
-    }
+    colours = dict(zip(_GROUPS, _COLOURS, strict=True))
+    scale = {"domain": known, "range": [colours[name] for name in known]}
+    legend = {"symbolOpacity": 1, "columns": 2}
+    return kind("group", title=None, legend=legend, scale=scale)
 
 
 _BAND_MARK: Spec = {"type": "rect", "opacity": 0.25}
+_TITLE = "distance (0-2, lower is better)"
 
 
 def _wide(low: float, high: float) -> dict[str, float]:
@@ -184,40 +177,24 @@ def _wide(low: float, high: float) -> dict[str, float]:
 def _pairs_spec(
     points: Sequence[Mapping[str, Any]], bands: Mapping[str, tuple[float, float]]
 ) -> Spec:
-    colour = _colour(list(bands))
-    up: Spec = {"type": "quantitative", "title": "distance (0-2, lower is better)"}
-    across = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "pairs, ordered by S_b",
-        "scale": {"zero": False, "nice": False, "padding": 10},
-        "axis": {"tickMinStep": 1, "grid": False},
-    }
+    colour = {"color": _colour(list(bands))}
+    scale = {"zero": False, "nice": False, "padding": 10}
+    axis = {"tickMinStep": 1, "grid": False}
+    across = {"x": amount("x", title="pairs, ordered by S_b", scale=scale, axis=axis)}
+    low, up = ({"y": amount(name, title=_TITLE)} for name in ("low", "y"))
+    hover = {"tooltip": tooltip(row="pair", question="question", group="set", y="distance")}
     drawn = [{"group": name, **_wide(*ends)} for name, ends in bands.items()]
-    seen = [("row", "pair"), ("question", "question"), ("group", "set"), ("y", "distance")]
-    layers: list[Spec] = [
-        {
-            "data": {"values": drawn},
-            "mark": _BAND_MARK,
-            "encoding": {"y": {"field": "low", **up}, "y2": {"field": "high"}, "color": colour},
-        },
-        {
-            "data": {"values": [point for point in points if point["group"] == "S_e"]},
-            "mark": {"type": "rule", "color": "@line", "strokeWidth": 1.2},
-            "encoding": {"x": across, "y": {"field": "y", **up}, "y2": {"field": "other"}},
-        },
-        {
-            "data": {"values": list(points)},
-            "mark": {"type": "circle", "size": 42, "opacity": 0.9},
-            "encoding": {
-                "x": across,
-                "y": {"field": "y", **up},
-                "color": colour,
-                "tooltip": [{"field": field, "title": title} for field, title in seen],
-            },
-        },
-    ]
-    return {"$schema": SCHEMA, "width": "container", "height": 280, "layer": layers}
+    answered = [point for point in points if point["group"] == "S_e"]
+    rule = {"type": "rule", "color": "@line", "strokeWidth": 1.2}
+    dot = {"type": "circle", "size": 42, "opacity": 0.9}
+    return frame(
+        280,
+        layer=[
+            layer(_BAND_MARK, {**low, "y2": {"field": "high"}, **colour}, drawn),
+            layer(rule, {**across, **up, "y2": {"field": "other"}}, answered),
+            layer(dot, {**across, **up, **colour, **hover}, points),
+        ],
+    )
 
 
 def _board_spec(
@@ -225,46 +202,20 @@ def _board_spec(
     bands: Sequence[Mapping[str, Any]],
     names: Sequence[str],
 ) -> Spec:
-    colour = _colour([str(one["group"]) for one in bands])
-    up = {
-        "field": "y",
-        "type": "nominal",
-        "sort": list(names),
-        "title": None,
-        "axis": {"labelLimit": 190, "ticks": False},
-    }
-    offset = {"field": "group", "type": "nominal", "sort": ["S_b", "S_e"]}
-    title = "mean distance (0-2, lower is better)"
-    ends = {
-        "x": {"field": "low", "type": "quantitative", "title": title},
-        "x2": {"field": "high"},
-    }
-    value = {"x": {"field": "value", "type": "quantitative", "title": title}}
-    seen = [("y", "experiment"), ("group", "set"), ("value", "mean"), ("told", "95 % interval")]
-    tooltip = [{"field": field, "title": name} for field, name in [*seen, ("n", "pairs")]]
-    tooltip.append({"field": "outcome", "title": "S_e against S_b"})
-    layers: list[Spec] = [
-        {
-            "data": {"values": list(bands)},
-            "mark": {**_BAND_MARK, "height": {"band": 0.86}},
-            "encoding": {"y": up, **ends, "color": colour},
-        },
-        {
-            "data": {"values": list(points)},
-            "mark": {"type": "rule", "strokeWidth": 2},
-            "encoding": {"y": up, "yOffset": offset, **ends, "color": colour},
-        },
-        {
-            "data": {"values": list(points)},
-            "mark": {"type": "circle", "size": 70, "opacity": 1},
-            "encoding": {
-                "y": up,
-                "yOffset": offset,
-                **value,
-                "color": colour,
-                "tooltip": tooltip,
-            },
-        },
-    ]
-    height = max(90, 44 * len(names) + 30)
-    return {"$schema": SCHEMA, "width": "container", "height": height, "layer": layers}
+    colour = {"color": _colour([str(band["group"]) for band in bands])}
+    axis = {"labelLimit": 190, "ticks": False}
+    up: Spec = {"y": kind("y", sort=list(names), title=None, axis=axis)}
+    beside = {**up, "yOffset": kind("group", sort=["S_b", "S_e"])}
+    ends = {"x": amount("low", title=f"mean {_TITLE}"), "x2": {"field": "high"}}
+    value = {"x": amount("value", title=f"mean {_TITLE}")}
+    titles = {"y": "experiment", "group": "set", "value": "mean", "told": "95 % interval"}
+    hover = tooltip(**titles, n="pairs", outcome="S_e against S_b")
+    dot = {"type": "circle", "size": 70, "opacity": 1}
+    return frame(
+        max(90, 44 * len(names) + 30),
+        layer=[
+            layer({**_BAND_MARK, "height": {"band": 0.86}}, {**up, **ends, **colour}, bands),
+            layer({"type": "rule", "strokeWidth": 2}, {**beside, **ends, **colour}, points),
+            layer(dot, {**beside, **value, **colour, "tooltip": hover}, points),
+        ],
+    )

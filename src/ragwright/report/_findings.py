@@ -6,62 +6,48 @@ from collections.abc import Iterator, Sequence
 
 from ..experiment import Ablation, Curve, Diagnosis, PartResult
 from ._ablation import HEADS
-from ._charts import Chart, bars, curve, intervals
+from ._charts import Chart, bars, curve, intervals, whisker
 from ._diagnosis import LOST
 from ._distances import distance_charts
 from ._relations import between
 from ._subject import Subject
-from ._text import number, p_cell
+from ._text import number, p_cell, share, signed
 
 
 def finding_charts(subject: Subject) -> Iterator[Chart]:
-    """Every chart of an ablation, of baselines, of capability suites and of a diagnosis."""
+    """Yield the charts of an ablation, of baselines, of capability suites and of a diagnosis."""
     if subject.ablation is not None:
         yield from _ablation(subject.ablation)
     if subject.baselines:
         yield from distance_charts(subject.baselines, subject.about)
-    for at, one in enumerate(subject.curves):
-        if any(point.mean is not None for point in one.points):
-            yield _curve(at, one)
+    for at, measured in enumerate(subject.curves, 1):
+        if any(point.mean is not None for point in measured.points):
+            yield _curve(at, measured)
     if subject.diagnosis is not None:
         yield from _diagnosis(subject.diagnosis)
 
 
-def _ablation(found: Ablation) -> Iterator[Chart]:
-    """A chart for every measure and design."""
-    measures = dict.fromkeys(effect.measure for one in found.parts for effect in one.effects)
-    for measure in measures:
-        for design in dict.fromkeys(one.design for one in found.parts):
-            yield _effects(measure, design, [one for one in found.parts if one.design == design])
+def _ablation(ablation: Ablation) -> Iterator[Chart]:
+    """Yield a chart for every measure and design."""
+    for measure in dict.fromkeys(
+        effect.measure for part in ablation.parts for effect in part.effects
+    ):
+        for design in dict.fromkeys(part.design for part in ablation.parts):
+            yield _effects(measure, design, [p for p in ablation.parts if p.design == design])
 
 
 def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
     points, rows = [], []
-    personas = dict.fromkeys(e.persona or "all" for one in parts for e in one.effects)
+    personas = dict.fromkeys(e.persona or "all" for part in parts for e in part.effects)
+    for part, effect in ((p, e) for p in parts for e in p.effects if e.measure == measure):
+        persona, low, high = effect.persona or "all", effect.low, effect.high
+        cells = (signed(effect.difference), between(low, high), str(effect.n))
+        tokens = "" if part.tokens is None else f"{part.tokens:.4g}"
+        verdict = part.state if part.safe and not effect.persona else effect.verdict
+        rows.append((part.label, persona, *cells, tokens, verdict))
+        if effect.difference is not None:
+            points.append(whisker(part.label, effect.difference, low, high, persona))
     groups = tuple(personas) if len(personas) > 1 else ()
-    for one in parts:
-        for effect in one.effects:
-            if effect.measure != measure:
-                continue
-            named = effect.persona or "all"
-            told = between(effect.low, effect.high)
-            tokens = "" if one.tokens is None else f"{one.tokens:.4g}"
-            said = one.state if one.safe and not effect.persona else effect.verdict
-            signed = _signed(effect.difference)
-            rows.append((one.label, named, signed, told, str(effect.n), tokens, said))
-            if effect.difference is not None:
-                low = effect.difference if effect.low is None else effect.low
-                high = effect.difference if effect.high is None else effect.high
-                points.append(
-                    {
-                        "y": one.label,
-                        "group": named,
-                        "value": effect.difference,
-                        "low": low,
-                        "high": high,
-                        "told": told,
-                    }
-                )
     return Chart(
         f"ablation-{measure}-{design.replace(' ', '-')}",
         f"What each part of the prompt does to {measure}",
@@ -74,57 +60,47 @@ def _effects(measure: str, design: str, parts: Sequence[PartResult]) -> Chart:
     )
 
 
-def _curve(at: int, one: Curve) -> Chart:
-    share = "share" in one.dose_name
+def _curve(at: int, measured: Curve) -> Chart:
+    shares = "share" in measured.dose_name
     points, rows = [], []
-    control = False
-    for point in one.points:
-        dose = f"{point.dose:.0%}" if share else f"{point.dose:g}"
-        told = between(point.low, point.high)
-        rows.append(
-            (
-                dose,
-                number(point.mean),
-                told,
-                str(point.n),
-                "-" if point.abstained is None else f"{point.abstained:.0%}",
-                number(point.closed_book),
-                "-" if point.above is None else f"{point.above:+.4f}",
+    for point in measured.points:
+        dose = f"{point.dose:.0%}" if shares else f"{point.dose:g}"
+        interval = between(point.low, point.high)
+        cells = (dose, number(point.mean), interval, str(point.n), share(point.abstained))
+        rows.append((*cells, number(point.closed_book), signed(point.above)))
+        if point.mean is not None:
+            points.append(
+                {
+                    "dose": point.dose,
+                    "mean": point.mean,
+                    "low": point.mean if point.low is None else point.low,
+                    "high": point.mean if point.high is None else point.high,
+                    "closed": point.closed_book,
+                    "told": interval,
+                    "n": point.n,
+                }
             )
-        )
-        if point.mean is None:
-            continue
-        control = control or point.closed_book is not None
-        points.append(
-            {
-                "dose": point.dose,
-                "mean": point.mean,
-                "low": point.mean if point.low is None else point.low,
-                "high": point.mean if point.high is None else point.high,
-                "closed": point.closed_book,
-                "told": told,
-                "n": point.n,
-            }
-        )
-    known = ", questions known without passages" if one.among == "known" else ""
+    control = any(point["closed"] is not None for point in points)
+    known = ", questions known without passages" if measured.among == "known" else ""
     change = ""
-    if one.change is not None:
-        sure = between(one.change_low, one.change_high)
-        change = f" From the first dose to the last: {one.change:+.4f} ({sure})."
+    if measured.change is not None:
+        ends = between(measured.change_low, measured.change_high)
+        change = f" From the first dose to the last: {measured.change:+.4f} ({ends})."
     closed = " The dashed line shows the same questions without passages." if control else ""
+    x, y = measured.dose_name, measured.quantity
     return Chart(
-        f"curve-{at + 1}-{one.suite}",
-        f"{one.suite}: {one.quantity} over {one.dose_name}{known}",
-        f"Mean by {one.measure} with its 95 % interval.{closed}{change}",
-        curve(points, x=one.dose_name, y=one.quantity, share=share, control=control),
-        (one.dose_name, "mean", "95 % interval", "n", "abstained", "closed book", "above it"),
+        f"curve-{at}-{measured.suite}",
+        f"{measured.suite}: {y} over {x}{known}",
+        f"Mean by {measured.measure} with its 95 % interval.{closed}{change}",
+        curve(points, x=x, y=y, share=shares, control=control),
+        (x, "mean", "95 % interval", "n", "abstained", "closed book", "above it"),
         tuple(rows),
         "findings",
     )
 
 
-def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
-    counts = [(lost, count) for lost, count in found.losses.items() if count]
+def _diagnosis(diagnosis: Diagnosis) -> Iterator[Chart]:
+    counts = [(lost, count) for lost, count in diagnosis.losses.items() if count]
     if counts:
         drawn = [{"x": lost or "nothing lost", "y": n} for lost, n in counts]
         yield Chart(
@@ -136,37 +112,24 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
             tuple((lost or "-", str(n), LOST.get(lost, "")) for lost, n in counts),
             "findings",
         )
-    for measure in dict.fromkeys(one.measure for one in found.points):
+    for measure in dict.fromkeys(stage.measure for stage in diagnosis.points):
         points, rows = [], []
-        for one in found.points:
-            if one.measure != measure:
-                continue
-            whole = one.recovered
-            told = between(whole.low, whole.high)
+        for stage in (stage for stage in diagnosis.points if stage.measure == measure):
+            oracle = stage.recovered
+            if oracle.difference is not None:
+                points.append(whisker(stage.stage, oracle.difference, oracle.low, oracle.high))
             rows.append(
                 (
-                    one.stage,
-                    number(one.plain),
-                    _signed(whole.difference),
-                    told,
-                    p_cell(whole.p_holm),
-                    _signed(one.first.difference),
-                    str(one.rows),
-                    "proven" if one.proven else "",
+                    stage.stage,
+                    number(stage.plain),
+                    signed(oracle.difference),
+                    between(oracle.low, oracle.high),
+                    p_cell(oracle.p_holm),
+                    signed(stage.first.difference),
+                    str(stage.rows),
+                    "proven" if stage.proven else "",
                 )
             )
-            if whole.difference is not None:
-                low = whole.difference if whole.low is None else whole.low
-                high = whole.difference if whole.high is None else whole.high
-                points.append(
-                    {
-                        "y": one.stage,
-                        "value": whole.difference,
-                        "low": low,
-                        "high": high,
-                        "told": told,
-                    }
-                )
         yield Chart(
             f"stages-{measure}",
             f"Points of {measure} recovered by each stage's oracle",
@@ -177,7 +140,3 @@ def _diagnosis(found: Diagnosis) -> Iterator[Chart]:
             tuple(rows),
             "findings",
         )
-
-
-def _signed(value: float | None) -> str:
-    return "-" if value is None else f"{value:+.4f}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from ..core import MeasureError, ScoreState, counted
 from ..experiment import StudyVerdict
@@ -23,7 +24,7 @@ class Headline:
         text: One sentence.
         state: ``better``, ``worse``, ``open`` (nothing is proven) or ``plain`` (nothing compared).
         said: Further sentences.
-        comparisons: Its evidence, if two entries are compared.
+        comparisons: The comparison behind it, if two entries are compared.
         names: Names of these two.
     """
 
@@ -35,38 +36,32 @@ class Headline:
 
 
 def headline_of(subject: Subject) -> Headline:
-    """The verdict of a report, from the stored rows of its entries."""
+    """Return the verdict of a report, from the stored rows of its entries."""
     parts: tuple[str, ...] = ()
     if subject.ablation is not None:
         parts = tuple(subject.ablation.verdict) or ("No part was left out.",)
         if not subject.beside:
-            return Headline(parts[0], said=(*parts[1:], *_state(subject)))
+            return Headline(parts[0], said=(*parts[1:], *_limits(subject)))
     if not any(entry.rows for entry in subject.entries):
-        return Headline("Nothing was measured.", said=_state(subject))
+        return Headline("Nothing was measured.", said=_limits(subject))
     if subject.baselines:
         return _distances(subject)
-    found = _study(subject) if subject.kind == "study" else _runs(subject)
-    return Headline(
-        found.text,
-        found.state,
-        (*found.said, *(f"Prompt: {one}" for one in parts), *_state(subject)),
-        found.comparisons,
-        found.names,
-    )
+    headline = _study(subject) if subject.kind == "study" else _runs(subject)
+    prompt = (f"Prompt: {part}" for part in parts)
+    return replace(headline, said=(*headline.said, *prompt, *_limits(subject)))
 
 
 def compared(subject: Subject, a: Entry, b: Entry) -> Comparisons | None:
-    """The rows of b compared with those of a; None if they share no row or no measure."""
-    sides = [{one.row_id: one.scores for one in entry.read(False)} for entry in (a, b)]
+    """Compare the rows of b with those of a; None if they share no row or no measure."""
+    sides = [{row.row_id: row.scores for row in entry.read(False)} for entry in (a, b)]
     scales = {s.measure: s.scale for entry in (a, b) for s in entry.summaries}
-    try:
+    with suppress(MeasureError):
         return compare_rows(*sides, scales=scales, clusters=subject.clusters or None)
-    except MeasureError:
-        return None
+    return None
 
 
 def values_of(entry: Entry) -> str:
-    """The settings of an entry as text."""
+    """Return the settings of an entry as text."""
     shown = ", ".join(f"{key} = {value_text(value)}" for key, value in entry.shown.items())
     if entry.values or not shown:
         return shown or "the current settings"
@@ -78,25 +73,25 @@ _STATE_OF = {"smaller": "better", "about equal": "plain", "larger": "worse"}
 
 def _distances(subject: Subject) -> Headline:
     """The verdict of a baseline; of two, that of comparing their answers."""
-    found = subject.baselines[: subject.about]
-    if len(found) == 1:
-        shift = found[0].shift
+    baselines = subject.baselines[: subject.about]
+    if len(baselines) == 1:
+        shift = baselines[0].shift
         sides = subject.entries[:2]
         return Headline(
             f"S_e against S_b: {shift.outcome}.",
             _STATE_OF.get(shift.outcome, "open"),
-            (shift_text(shift).removeprefix(f"{shift.outcome}. "), *_state(subject)),
+            (shift_text(shift).removeprefix(f"{shift.outcome}. "), *_limits(subject)),
             compared(subject, *sides),
             (sides[0].label, sides[1].label),
         )
-    each = tuple(f"{one.label}: {shift_text(one.shift)}" for one in found)
-    if len({one.embedder for one in found}) > 1:
+    shifts = tuple(f"{baseline.label}: {shift_text(baseline.shift)}" for baseline in baselines)
+    if len({baseline.embedder for baseline in baselines}) > 1:
         text = "The two have different embedding models: their distances cannot be compared."
-        ways = [f"{one.label} {one.way:+.0%}" for one in found if one.way is not None]
+        ways = [f"{one.label} {one.way:+.0%}" for one in baselines if one.way is not None]
         share = f"Of the way from S_b to shuffled answers: {', '.join(ways)}." if ways else ""
-        return Headline(text, "open", (*([share] if share else []), *each))
-    told = _runs(subject)
-    return Headline(told.text, told.state, (*told.said, *each), told.comparisons, told.names)
+        return Headline(text, "open", (*([share] if share else []), *shifts))
+    headline = _runs(subject)
+    return replace(headline, said=(*headline.said, *shifts))
 
 
 def _study(subject: Subject) -> Headline:
@@ -117,7 +112,9 @@ def _study(subject: Subject) -> Headline:
         )
     if best.id == incumbent.id:
         same = sum(
-            entry.id in board and entry.id != best.id and _equal(entry, best, goal.name)
+            entry.id in board
+            and entry.id != best.id
+            and entry.value(goal.name) == best.value(goal.name)
             for entry in subject.entries
         )
         rest = len(board) - 1 - same
@@ -134,40 +131,40 @@ def _study(subject: Subject) -> Headline:
     if verdict is not None and verdict.selection.difference <= 0:
         return Headline(verdict.text, "open")
     chosen = best if verdict is None else subject.entry(verdict.selection.best) or best
-    found = compared(subject, incumbent, chosen)
+    comparisons = compared(subject, incumbent, chosen)
     names = ("current", chosen.id)
-    said = [f"{chosen.id} is {values_of(chosen)}."]
+    evidence = [f"{chosen.id} is {values_of(chosen)}."]
+    if verdict is not None:
+        evidence += _selection(verdict)
     if verdict is not None and verdict.confirmations:
         first = verdict.confirmations[0]
         state = first.outcome if first.outcome in ("better", "worse") else "open"
-        return Headline(_sentence(verdict), state, (*said, *_selection(verdict)), found, names)
+        return Headline(_sentence(verdict), state, tuple(evidence), comparisons, names)
     text = (
         f"Not confirmed yet: {chosen.id} leads the current settings"
-        f"{_lead(found, incumbent, chosen, goal.name)} on the questions that chose it."
+        f"{_lead(comparisons, incumbent, chosen, goal.name)} on the questions that chose it."
     )
-    if verdict is not None:
-        said += _selection(verdict)
-    said.append(
+    evidence.append(
         "The best of many trials looks better than it is: `ragwright confirm` compares the two on "
         "held-out questions."
     )
-    return Headline(text, "open", tuple(said), found, names)
+    return Headline(text, "open", tuple(evidence), comparisons, names)
 
 
 def _sentence(verdict: StudyVerdict) -> str:
-    """The result of the confirm split in a sentence."""
+    """The result on the confirm split in a sentence."""
     first = verdict.confirmations[0]
-    found = None if first.confirmed is None else first.confirmed.deciding
-    if found is None or found.difference is None:
+    held = first.confirmed and first.confirmed.deciding
+    if held is None or held.difference is None:
         return f"{first.trial}: no question of the confirm split has a score under both settings."
-    seen = f"{_by(found)} {first.objective} on {found.n} held-out questions"
+    effect = f"{_by(held)} {first.objective} on {held.n} held-out questions"
     if first.outcome in ("better", "worse"):
-        return f"{first.trial} is {first.outcome} than the current settings: {seen}."
-    return f"No change proven for {first.trial}: {seen}."
+        return f"{first.trial} is {first.outcome} than the current settings: {effect}."
+    return f"No change proven for {first.trial}: {effect}."
 
 
 def _selection(verdict: StudyVerdict) -> Iterable[str]:
-    """The effect of the choice, and the result on the tune split."""
+    """Yield the result on the tune split, with the effect of choosing by it."""
     chosen = verdict.selection
     many = "1 candidate" if chosen.candidates == 1 else f"{chosen.candidates} candidates"
     yield (
@@ -176,18 +173,16 @@ def _selection(verdict: StudyVerdict) -> Iterable[str]:
         f"({p_text(chosen.p)}, corrected for the choice)."
     )
     if verdict.confirmations:
-        found = verdict.confirmations[0].confirmed
-        outlook = "" if found is None else found.deciding.outlook("question")
+        confirmed = verdict.confirmations[0].confirmed
+        outlook = "" if confirmed is None else confirmed.deciding.outlook("question")
         if verdict.confirmations[0].outcome == "no change proven" and outlook:
             yield f"{outlook[0].upper()}{outlook[1:]}."
 
 
-def _lead(found: Comparisons | None, a: Entry, b: Entry, name: str) -> str:
-    one = None
-    if found is not None:
-        one = next((one for one in found.measures if one.measure == name), None)
-    if one is not None and one.deciding.difference is not None:
-        return f" by {_by(one)} of {name}"
+def _lead(comparisons: Comparisons | None, a: Entry, b: Entry, name: str) -> str:
+    for comparison in () if comparisons is None else comparisons.measures:
+        if comparison.measure == name and comparison.deciding.difference is not None:
+            return f" by {_by(comparison)} of {name}"
     before, after = a.value(name), b.value(name)
     if before is None or after is None:
         return f" on {name}"
@@ -212,42 +207,49 @@ def _runs(subject: Subject) -> Headline:
             f"{name} is {_mean(entry, lead.measure)}.{_unanswered(entry, lead)}",
             said=("One run cannot show an improvement: compare two with `ragwright report A B`.",),
         )
-    first_, second = subject.entries[:2]
-    found = compared(subject, first_, second)
-    names = (first_.label or first_.id, second.label or second.id)
-    if found is None or not found.measures:
+    pair = subject.entries[:2]
+    comparisons = compared(subject, *pair)
+    names = (pair[0].label or pair[0].id, pair[1].label or pair[1].id)
+    if comparisons is None or not comparisons.measures:
         return Headline("The two runs have no scored row in common.", "open", (), None, names)
-    clear = [one for one in found.measures if one.verdict != "no change proven"]
-    state = {"better": "better", "worse": "worse"}.get(clear[0].verdict if clear else "", "open")
-    if len({one.verdict for one in clear}) > 1:
-        state = "open"
-    if not clear:
-        head = f"No difference between {names[0]} and {names[1]} is proven."
-    else:
-        changes = "; ".join(f"{one.verdict} by {_by(one)} of {one.measure}" for one in clear)
-        head = f"{names[1]} compared with {names[0]}: {changes}."
-    silent = [
-        f"{name}:{said}"
-        for name, entry in zip(names, (first_, second), strict=True)
-        if (said := _unanswered(entry))
+    proven = [
+        comparison
+        for comparison in comparisons.measures
+        if comparison.verdict != "no change proven"
     ]
-    rows = (*silent, *(one.text for one in found.measures))
-    return Headline(head, state, rows, found, names)
+    verdicts = {comparison.verdict for comparison in proven}
+    state = verdicts.pop() if len(verdicts) == 1 else "open"
+    changes = "; ".join(
+        f"{comparison.verdict} by {_by(comparison)} of {comparison.measure}"
+        for comparison in proven
+    )
+    text = (
+        f"{names[1]} compared with {names[0]}: {changes}."
+        if proven
+        else f"No difference between {names[0]} and {names[1]} is proven."
+    )
+    silent = [
+        f"{name}:{rows}"
+        for name, entry in zip(names, pair, strict=True)
+        if (rows := _unanswered(entry))
+    ]
+    evidence = (*silent, *(comparison.text for comparison in comparisons.measures))
+    return Headline(text, state, evidence, comparisons, names)
 
 
-def _state(subject: Subject) -> tuple[str, ...]:
+def _limits(subject: Subject) -> tuple[str, ...]:
     """Limits of all results."""
-    said = []
+    limits = []
     if subject.stopped:
-        said.append(
+        limits.append(
             f"Stopped early: {subject.stopped}. The results below cover only what was finished."
         )
     if subject.openings:
         often = "once" if subject.openings == 1 else f"{subject.openings} times"
-        said.append(f"The confirm split of this testset has been opened {often} so far.")
+        limits.append(f"The confirm split of this testset has been opened {often} so far.")
     elif subject.openings == 0:
-        said.append("The confirm split of this testset has not been opened.")
-    return tuple(said)
+        limits.append("The confirm split of this testset has not been opened.")
+    return tuple(limits)
 
 
 def _states(entry: Entry) -> Iterable[str]:
@@ -256,15 +258,10 @@ def _states(entry: Entry) -> Iterable[str]:
         yield f"{summary.measure}: {counts or 'no row'}."
 
 
-def _by(one: Comparison) -> str:
-    one = one.deciding
-    sure = f" (95 % interval {one.low:+.4f} to {one.high:+.4f})" if one.low is not None else ""
-    return f"{one.difference:+.4f}{sure}"
-
-
-def _equal(one: Entry, other: Entry, name: str) -> bool:
-    """Whether two trials have the same mean."""
-    return one.value(name) == other.value(name)
+def _by(comparison: Comparison) -> str:
+    side = comparison.deciding
+    ends = f" (95 % interval {side.low:+.4f} to {side.high:+.4f})" if side.low is not None else ""
+    return f"{side.difference:+.4f}{ends}"
 
 
 def _mean(entry: Entry, name: str) -> str:
@@ -273,23 +270,23 @@ def _mean(entry: Entry, name: str) -> str:
         value = entry.value(name)
         return "unknown" if value is None else f"{value:.4g}"
     mean, low, high = summary.deciding
-    sure = f" ({low:.4f} to {high:.4f})" if low is not None else ""
+    ends = f" ({low:.4f} to {high:.4f})" if low is not None else ""
     lost = summary.lost
     if not lost:
-        return f"{mean:.4f}{sure} on {counted(summary.n, 'row')}"
+        return f"{mean:.4f}{ends} on {counted(summary.n, 'row')}"
     total = summary.n + sum(lost.values())
     rows = f"{summary.n} of {total} rows; the others: {_counts(lost)}"
     scale = summary.scale
     if not summary.missed or scale is None or summary.mean_with_abstained is None:
-        return f"{mean:.4f}{sure} on {rows}"
+        return f"{mean:.4f}{ends} on {rows}"
     return (
-        f"{mean:.4f}{sure} with abstentions counted as {scale.worst:g}, {summary.mean:.4f} on "
+        f"{mean:.4f}{ends} with abstentions counted as {scale.worst:g}, {summary.mean:.4f} on "
         f"{rows}"
     )
 
 
 def _unanswered(entry: Entry, lead: Summary | None = None) -> str:
-    """Rows without an answer, as a sentence; empty where there are none or ``lead`` says it."""
+    """Rows without an answer, as a sentence; empty if there are none or ``lead`` counts them."""
     lost: Counter[ScoreState] = Counter()
     for summary in entry.summaries:
         lost |= Counter({s: n for s, n in summary.lost.items() if s in ("abstained", "errored")})

@@ -17,7 +17,7 @@ _BROKEN = frozenset({"judge_invalid", "errored"})
 
 
 def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
-    """One test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
+    """Return a test case per rule: ``failure`` if it failed, ``error`` if it is untrusted.
 
     The reason is the message; the text adds what to do, if known.
     """
@@ -28,11 +28,11 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
         )
         if check.state != "passed":
             kind = "failure" if check.state == "failed" else "error"
-            said = ElementTree.SubElement(
+            element = ElementTree.SubElement(
                 case, kind, message=_clean(check.reason), type=check.state
             )
             if check.hint:
-                said.text = f"to do: {_clean(check.hint)}"
+                element.text = f"to do: {_clean(check.hint)}"
         if check.warning:
             out = ElementTree.SubElement(case, "system-out")
             out.text = f"warning: {_clean(check.warning)}"
@@ -40,7 +40,7 @@ def gate_junit(outcome: GateOutcome, *, name: str = "ragwright gate") -> str:
 
 
 def rows_junit(rows: Iterable[RowResult], *, name: str = "ragwright eval") -> str:
-    """One test case per row and measure; a score is never a failure, as it has no bound.
+    """Return a test case per row and measure; a score is never a failure, as it has no bound.
 
     ``errored`` and ``judge_invalid`` are errors with the reason; ``abstained``,
     ``not_applicable`` and ``skipped`` are skipped with it; a value is in ``system-out``, followed
@@ -58,12 +58,12 @@ def rows_junit(rows: Iterable[RowResult], *, name: str = "ragwright eval") -> st
 
 def _add(case: ElementTree.Element, score: Score) -> None:
     if score.value is not None:
-        said = f"\n{_clean(score.detail)}" if score.detail else ""
-        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}{said}"
+        detail = f"\n{_clean(score.detail)}" if score.detail else ""
+        ElementTree.SubElement(case, "system-out").text = f"{score.value:.6g}{detail}"
     else:
         kind = "error" if score.state in _BROKEN else "skipped"
-        found = ElementTree.SubElement(case, kind, message=_clean(score.reason))
-        found.set("type", score.state)
+        element = ElementTree.SubElement(case, kind, message=_clean(score.reason))
+        element.set("type", score.state)
 
 
 def _document(suite: ElementTree.Element) -> str:

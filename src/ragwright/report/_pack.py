@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from ..core import Row, Score
@@ -72,7 +73,7 @@ def pack_rows(entries: Sequence[Entry], measures: Sequence[str], room: int) -> P
 
 
 def unpacked(block: str) -> Any:
-    """The JSON value of a block."""
+    """Return the JSON value of a block."""
     return json.loads(gzip.decompress(base64.b64decode(block)))
 
 
@@ -86,12 +87,12 @@ class _Packer:
     spent: int = 0
     score_size: int = 0
     known: dict[bytes, int] = field(default_factory=dict)
-    texts: list[tuple[int, int]] = field(default_factory=list)
+    texts: list[list[int]] = field(default_factory=list)
     fresh: list[str] = field(default_factory=list)
     rows: dict[tuple[str, str, str], int] = field(default_factory=dict)
     by_id: dict[str, int] = field(default_factory=dict)
-    shown: list[list[Any]] = field(default_factory=list)
-    asked: int = 0
+    questions: list[list[Any]] = field(default_factory=list)
+    question_size: int = 0
     entries: list[dict[str, Any]] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
     full: bool = True
@@ -111,27 +112,29 @@ class _Packer:
                     size = 0
         block = _block(self._score_columns(scores))
         self.score_size = max(self.score_size, len(block))
-        told: dict[str, Any] = {"id": entry.id, "scores": self._keep(block), "rows": []}
+        packed: dict[str, Any] = {"id": entry.id, "scores": self._keep(block), "rows": []}
         first = 0
         for group in groups:
-            if group and not self._group(group, first, told["rows"], after):
+            place = self._group(group, after) if group else None
+            if place is not None:
+                packed["rows"].append([first, len(group), place])
+            elif group:
                 self.full = False
                 break
             first += len(group)
         if first < len(scores):
             self.left_out[entry.id] = len(scores) - first
-        self.entries.append(told)
+        self.entries.append(packed)
 
     def packed(self) -> Packed:
-        """Everything added so far."""
-        rows = self._keep(_block(self.shown))
+        """Return everything added so far."""
         index = {
             "measures": list(self.measures),
-            "rows": rows,
-            "texts": [list(pair) for pair in self.texts],
+            "rows": self._keep(_block(self.questions)),
+            "texts": self.texts,
             "entries": self.entries,
         }
-        return Packed(tuple(self.blocks), index, dict(self.left_out))
+        return Packed(tuple(self.blocks), index, self.left_out)
 
     def _row(self, result: RowResult) -> int:
         """Position of the question in the table of questions; equal ones share an entry.
@@ -143,120 +146,103 @@ class _Packer:
         if row is None and first is not None:
             return first
         key = (name, "", "") if row is None else (name, row.user_input, row.persona_name)
-        found = self.rows.get(key)
-        if found is not None:
-            return found
+        if key in self.rows:
+            return self.rows[key]
         if first is not None and (name, "", "") in self.rows:
             del self.rows[name, "", ""]
-            self.shown[first] = _asked(result)
-            found = first
+            place, self.questions[first] = first, _question(result)
         else:
-            found = len(self.shown)
-            self.shown.append(_asked(result))
-            self.asked += sum(map(len, self.shown[-1]))
-        self.rows[key] = found
-        self.by_id.setdefault(name, found)
-        return found
+            place = len(self.questions)
+            self.questions.append(_question(result))
+            self.question_size += sum(map(len, self.questions[-1]))
+        self.rows[key] = place
+        self.by_id.setdefault(name, place)
+        return place
 
     def _score_columns(self, scores: Sequence[tuple[int, Sequence[Score]]]) -> dict[str, Any]:
-        """Positions of the questions; per measure its values, and one letter per row for its
-        state.
-        """
+        """Positions of the questions; per measure its values, and one letter per row: its state."""
         columns = []
         rows = [{score.measure: score for score in row} for _, row in scores]
         for measure in self.measures:
-            values: list[float | None] = []
-            states = []
-            for row in rows:
-                score = row.get(measure)
-                value = None if score is None else score.value
-                values.append(None if value is None else _number(value))
-                state = "skipped" if score is None else score.state
-                states.append(chr(ord("a") + STATES.index(state)))
+            column = [row.get(measure, Score(measure, "skipped")) for row in rows]
+            values = [None if score.value is None else _number(score.value) for score in column]
+            states = (chr(ord("a") + STATES.index(score.state)) for score in column)
             columns.append([values, "".join(states)])
-        return {"r": [at for at, _ in scores], "m": columns}
+        return {"r": [place for place, _ in scores], "m": columns}
 
-    def _group(
-        self, group: Sequence[RowResult], first: int, told: list[list[int]], after: int
-    ) -> bool:
-        """Include complete rows; False, with nothing included, if they do not fit."""
+    def _group(self, group: Sequence[RowResult], after: int) -> int | None:
+        """Include complete rows and return their block; None, with nothing included, if too big."""
         start, self.fresh = len(self.known), []
         details = _block([self._detail(result) for result in group])
         texts = _block(self.fresh) if self.fresh else ""
-        needed = len(details) + len(texts) + after * self.score_size + self.asked // 2
+        needed = len(details) + len(texts) + after * self.score_size + self.question_size // 2
         if self.spent + needed > self.room:
-            for key in [key for key, number in self.known.items() if number >= start]:
-                del self.known[key]
-            return False
+            self.known = {key: number for key, number in self.known.items() if number < start}
+            return None
         if texts:
-            self.texts.append((start, self._keep(texts)))
-        told.append([first, len(group), self._keep(details)])
-        return True
+            self.texts.append([start, self._keep(texts)])
+        return self._keep(details)
 
     def _detail(self, result: RowResult) -> list[Any]:
-        """``[answer, about, hits, prompt, made, said]`` of a row."""
-        row, made = result.row, result.made
-        said = {}
+        """``[answer, about, hits, prompt, usage, reasons]`` of a row."""
+        row, answer = result.row, result.made
+        reasons = {}
         for score in result.scores:
             if score.reason or score.detail or score.parts:
                 at = self.measures.index(score.measure) if score.measure in self.measures else -1
-                told = [self._text(score.reason), self._text(score.detail), dict(score.parts)]
-                said[str(at)] = told
+                texts = [self._text(score.reason), self._text(score.detail)]
+                reasons[str(at)] = [*texts, dict(score.parts)]
         if row is None:
-            return [None, {}, [[name] for name in result.ranking[:_RANKED]], [], None, said]
+            return [None, {}, [[name] for name in result.ranking[:_RANKED]], [], None, reasons]
         about = {
             name: value
             for name, value in row.metadata.items()
             if value is not None and name not in {"retrieved", "hits"}
         }
-        answer = None if row.response is None else self._text(row.response)
+        response = None if row.response is None else self._text(row.response)
         hits = self._hits(row, result)
-        prompt = [] if made is None else self._prompt(row, made)
-        return [answer, about, hits, prompt, None if made is None else _took(made), said]
+        prompt = [] if answer is None else self._prompt(row, answer)
+        return [response, about, hits, prompt, None if answer is None else _usage(answer), reasons]
 
     def _hits(self, row: Row, result: RowResult) -> list[list[Any]]:
-        """``[document, text, start, end, source, page, score]`` of each passage, as far as
-        known.
-        """
+        """``[document, text, start, end, source, page, score]`` of each passage, if known."""
         if not row.retrieved_contexts:
             return [[name] for name in result.ranking[:_RANKED]]
         # Only newer runs store the place and score of a passage.
         places: Sequence[Sequence[Any]] = getattr(result.made, "hits", ())
-        found = []
-        for at, text in enumerate(row.retrieved_contexts):
-            span = row.retrieved_spans[at] if at < len(row.retrieved_spans) else None
-            ids = row.retrieved_context_ids
-            name = span.document_id if span else ids[at] if at < len(ids) else ""
-            ends = (None, None) if span is None else (span.start, span.end)
-            place = places[at] if at < len(places) else ()
-            found.append([name, self._text(text), *ends, *place])
-        return found
+        hits = []
+        for text, span, name, place in zip_longest(
+            row.retrieved_contexts, row.retrieved_spans, row.retrieved_context_ids, places
+        ):
+            if text is not None:
+                ends = (None, None) if span is None else (span.start, span.end)
+                document = span.document_id if span else name or ""
+                hits.append([document, self._text(text), *ends, *(place or ())])
+        return hits
 
-    def _prompt(self, row: Row, made: Made) -> list[list[Any]]:
+    def _prompt(self, row: Row, answer: Made) -> list[list[Any]]:
         """``[role, pieces]`` of each message; passages and question are referred to by number."""
         whole = [text.strip() for text in (*row.retrieved_contexts, row.user_input)]
         cut = sorted({text for text in whole if len(text) >= _SHORT}, key=lambda t: (-len(t), t))
-        found = []
-        for role, text in made.prompt:
+        messages = []
+        for role, text in answer.prompt:
             pieces: list[Text] = []
-            for piece in prompt_pieces(text, cut):
-                known = self._text(piece)
-                if isinstance(known, str) and pieces and isinstance(pieces[-1], str):
-                    pieces[-1] += known
+            for piece in map(self._text, prompt_pieces(text, cut)):
+                if isinstance(piece, str) and pieces and isinstance(pieces[-1], str):
+                    pieces[-1] += piece
                 else:
-                    pieces.append(known)
-            found.append([role, pieces])
-        return found
+                    pieces.append(piece)
+            messages.append([role, pieces])
+        return messages
 
     def _text(self, text: str) -> Text:
         if len(text) < _SHORT:
             return text
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-        number = self.known.get(key)
-        if number is None:
-            number = self.known[key] = len(self.known)
+        if key not in self.known:
+            self.known[key] = len(self.known)
             self.fresh.append(text)
-        return number
+        return self.known[key]
 
     def _keep(self, block: str) -> int:
         self.blocks.append(block)
@@ -265,28 +251,29 @@ class _Packer:
 
 
 def prompt_pieces(text: str, cut: Sequence[str]) -> list[str]:
-    """A prompt cut at its passages, and the rest at line ends; joined they give the prompt."""
-    parts = [(text, False)]
+    """Cut a prompt at its passages, and the rest at line ends; joined they give the prompt.
+
+    Where passages overlap, the earlier one of ``cut`` is kept whole.
+    """
+    pieces, passages = [text], set()
     for passage in cut:
-        if passage not in text:
-            continue
-        found: list[tuple[str, bool]] = []
-        for part, whole in parts:
-            if whole:
-                found.append((part, True))
-                continue
-            first, *rest = part.split(passage)
-            found.append((first, False))
-            for after in rest:
-                found += [(passage, True), (after, False)]
-        parts = found
-    pieces: list[str] = []
-    for part, whole in parts:
-        pieces += [part] if whole else [line for line in _LINES.findall(part) if line]
-    return pieces
+        if passage in text:
+            passages.add(passage)
+            mark = re.compile(f"({re.escape(passage)})")
+            pieces = [
+                part
+                for piece in pieces
+                for part in ([piece] if piece in passages - {passage} else mark.split(piece))
+            ]
+    return [
+        line
+        for piece in pieces
+        for line in ([piece] if piece in passages else _LINES.findall(piece))
+        if line
+    ]
 
 
-def _asked(result: RowResult) -> list[Any]:
+def _question(result: RowResult) -> list[Any]:
     """``[id, question, persona, gold]``."""
     row = result.row
     if row is None:
@@ -298,17 +285,17 @@ def _asked(result: RowResult) -> list[Any]:
     return [result.row_id, row.user_input, row.persona_name, gold]
 
 
-def _took(made: Made) -> dict[str, Any]:
+def _usage(answer: Made) -> dict[str, Any]:
     """Usage and notes of an answer."""
-    usage = made.usage
+    usage = answer.usage
     return {
         "calls": usage.calls,
         "prompt tokens": usage.prompt_tokens,
         "completion tokens": usage.completion_tokens,
         "cost": usage.cost,
         "seconds": round(usage.seconds, 3),
-        "context tokens": made.context_tokens,
-        "notes": list(made.notes),
+        "context tokens": answer.context_tokens,
+        "notes": list(answer.notes),
     }
 
 

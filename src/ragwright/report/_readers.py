@@ -3,102 +3,106 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from textwrap import fill
 from typing import Any
 
 from ..experiment import GridComparison, PersonaModelGrid
 from ..measure import Summary
+from ._data import as_json
 from ._text import WIDTH, interval, number, p_cell, text_table
 
 _OWN = "(as configured)"
 
 
-def generators_table(found: PersonaModelGrid, *, run: str = "", width: int = WIDTH) -> str:
-    """Verdicts first, then persona by generator for each measure, pairs, and facts kept."""
-    blocks = ["\n".join(fill(line, width) for line in reader_verdicts(found))]
-    blocks += [_table(found, measure, found.cells, width) for measure in found.measures]
-    if found.pairs:
-        blocks.append(_pairs("persona", found.pairs, width))
-    for name in dict.fromkeys(key[2] for key in found.kept):
-        blocks.append(_table(found, name, found.kept, width))
-    if found.facts:
-        blocks.append(_pairs("generator", found.facts, width))
+def generators_table(grid: PersonaModelGrid, *, run: str = "", width: int = WIDTH) -> str:
+    """Return verdicts, then persona by generator for each measure, pairs, and facts kept."""
+    blocks = ["\n".join(fill(line, width) for line in reader_verdicts(grid))]
+    blocks += [_table(grid, measure, grid.cells, width) for measure in grid.measures]
+    if grid.pairs:
+        blocks.append(_pairs("persona", grid.pairs, width))
+    for name in dict.fromkeys(key[2] for key in grid.kept):
+        blocks.append(_table(grid, name, grid.kept, width))
+    if grid.facts:
+        blocks.append(_pairs("generator", grid.facts, width))
     tail = [f"run: {run}"] if run else []
-    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in found.notes]
+    tail += [fill(f"note: {note}", width, subsequent_indent="  ") for note in grid.notes]
     return "\n\n".join([*blocks, *(["\n".join(tail)] if tail else [])])
 
 
-def reader_verdicts(found: PersonaModelGrid) -> list[str]:
-    """The verdict: the best generator for each persona, and whether facts are lost."""
-    said = []
-    if found.silent:
-        names = ", ".join(found.silent)
-        said.append(
+def reader_verdicts(grid: PersonaModelGrid) -> list[str]:
+    """Return the best generator for each persona, and whether facts are lost."""
+    verdicts = []
+    if grid.silent:
+        names = ", ".join(grid.silent)
+        verdicts.append(
             f"Not compared: {names} gave no answer (see the notes). No generator is called the "
             "best until all have answered."
         )
-    elif len(found.generators) > 1:
-        for persona in found.personas:
-            best = found.best.get(persona)
+    elif len(grid.generators) > 1:
+        for persona in grid.personas:
+            best = grid.best.get(persona)
             who = persona or _OWN
-            said.append(
-                f"{who}: {best} is proven best by {found.measures[0]}."
+            verdicts.append(
+                f"{who}: {best} is proven best by {grid.measures[0]}."
                 if best
-                else f"{who}: no generator is proven better than all others by {found.measures[0]}."
+                else f"{who}: no generator is proven better than all others by {grid.measures[0]}."
             )
-    for pair in found.facts:
+    for pair in grid.facts:
         c = pair.comparison
         if c.verdict == "no change proven" or c.difference is None:
             continue
         fewer = pair.b if c.difference < 0 else pair.a
         other = pair.a if c.difference < 0 else pair.b
-        said.append(
+        verdicts.append(
             f"Facts drop for {fewer}: {abs(c.difference):.3f} fewer of the gold facts than for "
             f"{other}, on the same questions ({pair.within or _OWN}): proven."
         )
-    if found.facts and not any(line.startswith("Facts") for line in said):
-        least = [p.comparison.smallest for p in found.facts if p.comparison.smallest]
+    if grid.facts and not any(line.startswith("Facts") for line in verdicts):
+        detectable = [p.comparison.smallest for p in grid.facts if p.comparison.smallest]
         from_ = (
-            f"; differences of at least about {max(least):.3f} would be detected" if least else ""
+            f"; differences of at least about {max(detectable):.3f} would be detected"
+            if detectable
+            else ""
         )
-        said.append(f"No loss of facts is proven for any persona{from_}.")
-    return said
+        verdicts.append(f"No loss of facts is proven for any persona{from_}.")
+    return verdicts
 
 
-def generators_json(found: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
+def generators_json(grid: PersonaModelGrid, *, run: str = "") -> dict[str, Any]:
     """The document of ``diagnose --compare-models`` and ``--personas`` with ``--json``."""
 
     def table(cells: Mapping[tuple[str, str, str], Summary]) -> list[dict[str, Any]]:
         return [
-            {"persona": who, "generator": model, **asdict(summary)}
+            {"persona": who, "generator": model, **as_json(summary)}
             for (who, model, _), summary in cells.items()
         ]
 
-    def pairs(of: Sequence[GridComparison]) -> list[dict[str, Any]]:
-        return [{"within": p.within, "a": p.a, "b": p.b, **asdict(p.comparison)} for p in of]
+    def pairs(comparisons: Sequence[GridComparison]) -> list[dict[str, Any]]:
+        return [
+            {"within": p.within, "a": p.a, "b": p.b, **as_json(p.comparison)} for p in comparisons
+        ]
 
     return {
-        "verdict": reader_verdicts(found),
-        "best": dict(found.best),
-        "cells": table(found.cells),
-        "pairs": pairs(found.pairs),
-        "kept": table(found.kept),
-        "facts": pairs(found.facts),
-        "notes": list(found.notes),
+        "verdict": reader_verdicts(grid),
+        "best": dict(grid.best),
+        "cells": table(grid.cells),
+        "pairs": pairs(grid.pairs),
+        "kept": table(grid.kept),
+        "facts": pairs(grid.facts),
+        "notes": list(grid.notes),
         "run": run,
     }
 
 
 def _table(
-    found: PersonaModelGrid,
+    grid: PersonaModelGrid,
     name: str,
     cells: Mapping[tuple[str, str, str], Summary],
     width: int,
 ) -> str:
-    rows = [[name, *(model or _OWN for model in found.generators)]]
-    for persona in found.personas:
-        cells_of = [cells.get((persona, model, name)) for model in found.generators]
+    rows = [[name, *(model or _OWN for model in grid.generators)]]
+    for persona in grid.personas:
+        cells_of = [cells.get((persona, model, name)) for model in grid.generators]
         rows.append([persona or _OWN, *map(_cell, cells_of)])
     return text_table(rows, width=width)
 

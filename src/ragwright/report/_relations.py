@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,22 +30,19 @@ class Relation:
 
 
 def spearman(first: Sequence[float | None], second: Sequence[float | None]) -> Relation:
-    """Spearman's rho of the complete pairs; ties share their mean rank."""
+    """Return Spearman's rho of the complete pairs; ties share their mean rank."""
     pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    n = len(pairs)
-    if n < _FEWEST:
-        return Relation("", "", None, n)
-    sides = np.array(pairs, dtype=np.float64).T
-    ranks = [_ranks(side) for side in sides]
-    centred = [side - side.mean() for side in ranks]
-    spread = float(np.sqrt((centred[0] ** 2).sum() * (centred[1] ** 2).sum()))
-    if not spread:
-        return Relation("", "", None, n)
-    return Relation("", "", round(float((centred[0] * centred[1]).sum()) / spread, 6), n)
+    if len(pairs) < _FEWEST:
+        return Relation("", "", None, len(pairs))
+    ranks = [_ranks(side) for side in np.array(pairs, dtype=np.float64).T]
+    a, b = (side - side.mean() for side in ranks)
+    spread = float(np.sqrt((a**2).sum() * (b**2).sum()))
+    rho = round(float((a * b).sum()) / spread, 6) if spread else None
+    return Relation("", "", rho, len(pairs))
 
 
 def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
-    """Every measure and fact against every swept key, over the trials of the first judge.
+    """Correlate every measure and fact with every swept key, over the trials of the first judge.
 
     Numeric keys are used directly; each value of other keys becomes a column that is 1 for trials
     with it. The current settings are left out, since their values were not chosen by the sweep.
@@ -52,37 +50,33 @@ def parameter_relations(subject: Subject) -> tuple[Relation, ...]:
     chosen = set(subject.boards[0].entries) if subject.boards else set()
     trials = [entry for entry in subject.entries if entry.values and entry.id in chosen]
     columns = _columns([entry.values for entry in trials])
-    names = [*subject.measures, *(f for f in FACT_NAMES if any(t.facts.get(f) for t in trials))]
-    found = []
-    for name in names:
-        values = [trial.value(name) for trial in trials]
-        for column, numbers in columns.items():
-            one = spearman(values, numbers)
-            found.append(Relation(name, column, one.rho, one.n))
-    return tuple(found)
+    facts = (f for f in FACT_NAMES if any(trial.facts.get(f) for trial in trials))
+    return tuple(
+        replace(spearman([trial.value(name) for trial in trials], numbers), first=name, second=key)
+        for name in (*subject.measures, *facts)
+        for key, numbers in columns.items()
+    )
 
 
 def measure_relations(
     measures: Sequence[str], columns: Mapping[str, Sequence[float | None]]
 ) -> tuple[Relation, ...]:
-    """Every pair of measures over the rows of one entry."""
-    found = []
-    for at, first in enumerate(measures):
-        for second in measures[at + 1 :]:
-            one = spearman(columns[first], columns[second])
-            found.append(Relation(first, second, one.rho, one.n))
-    return tuple(found)
+    """Correlate every pair of measures over the rows of one entry."""
+    return tuple(
+        replace(spearman(columns[first], columns[second]), first=first, second=second)
+        for first, second in combinations(measures, 2)
+    )
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """True if values are numbers, so that a line through them makes sense."""
+    """Return True if values are numbers, so that a line through them makes sense."""
     return bool(values) and all(
         isinstance(value, int | float) and not isinstance(value, bool) for value in values
     )
 
 
 def value_text(value: Any) -> str:
-    """A swept value as text; no value is ``none``."""
+    """Return a swept value as text; no value is ``none``."""
     if value is None or value == "":
         return "none"
     if isinstance(value, list | tuple):
@@ -93,25 +87,25 @@ def value_text(value: Any) -> str:
 
 
 def between(low: float | None, high: float | None) -> str:
-    """Both ends of an interval, or a dash."""
+    """Return both ends of an interval, or a dash."""
     return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
 
 
 def _columns(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[float | None]]:
-    keys = dict.fromkeys(key for one in settings for key in one)
-    found: dict[str, list[float | None]] = {}
+    keys = dict.fromkeys(key for values in settings for key in values)
+    columns: dict[str, list[float | None]] = {}
     for key in keys:
-        values = [one.get(key) for one in settings]
+        values = [chosen.get(key) for chosen in settings]
         known = [value for value in values if value is not None]
         if is_numeric(known):
-            found[key] = [None if value is None else float(value) for value in values]
+            columns[key] = [None if value is None else float(value) for value in values]
             continue
         texts = [value_text(value) for value in values]
         distinct = sorted(set(texts))
         # With two values, the second column is redundant.
         for text in distinct[1:] if len(distinct) == 2 else distinct:
-            found[f"{key} = {text}"] = [float(one == text) for one in texts]
-    return found
+            columns[f"{key} = {text}"] = [float(other == text) for other in texts]
+    return columns
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ..core import csv_lines, replace_text, replacing, require
 from ._charts import LIGHT, Chart, themed
-from ._data import comparison_json
-from ._document import Document, html_document
+from ._data import as_json, comparison_json, fields_of
 from ._findings import finding_charts
 from ._headline import Headline, headline_of
 from ._pack import Packed, pack_rows
+from ._page import html_document
 from ._subject import Entry, Subject
 from ._text import text_table
 from ._trials import trial_json
@@ -35,12 +36,12 @@ _FIXED = 900_000
 
 @dataclass(frozen=True)
 class Report:
-    """A report on stored runs; its parts are made on demand.
+    """A report on stored runs, computed part by part on demand.
 
     Attributes:
         subject: Its subject.
-        size: Limit of its file in megabytes; if needed, rows of the last entries are left out, with
-            a note.
+        size: Limit of its file in megabytes. Rows that do not fit lose their texts, those of the
+            last entries first; a note says so.
     """
 
     subject: Subject
@@ -48,68 +49,67 @@ class Report:
 
     @cached_property
     def headline(self) -> Headline:
-        """The headline."""
-        found = headline_of(self.subject)
-        worst = [f"Weak: {one.text}." for one in self.weak.slices[:_NAMED]]
-        return replace(found, said=(*found.said, *worst)) if worst else found
+        """The verdict with its evidence."""
+        headline = headline_of(self.subject)
+        worst = [f"Weak: {weak.text}." for weak in self.weak.slices[:_NAMED]]
+        return replace(headline, said=(*headline.said, *worst))
 
     @cached_property
     def charts(self) -> tuple[Chart, ...]:
-        """Every chart for which the runs have data."""
+        """Charts for which the runs have data."""
         subject = self.subject
-        found = (
+        charts = (
             *setting_charts(subject),
             *finding_charts(subject),
             *row_charts(subject, self.headline.comparisons),
             *relation_charts(subject),
         )
-        return tuple(_with_names(found))
+        return tuple(_with_names(charts))
 
     @cached_property
     def weak(self) -> Weak:
-        """Slices and rows that fail."""
+        """Slices and rows with low scores."""
         return weak_of(self.subject)
 
     @cached_property
     def packed(self) -> Packed:
-        """Rows, the most important entries first."""
+        """Packed rows, those of the most important entries first."""
         subject = self.subject
-        chosen = [entry.id for entry in subject.focus]
-        chosen += [name for board in subject.boards for name in board.entries]
-        chosen += [entry.id for entry in subject.entries]
-        by_id = {entry.id: entry for entry in subject.entries}
-        ordered = [by_id[name] for name in dict.fromkeys(chosen)]
+        ranked = (entry for board in subject.boards for entry in subject.ranked(board))
+        ordered = {entry.id: entry for entry in (*subject.focus, *ranked, *subject.entries)}
         room = int(self.size * 1e6) - _FIXED - 2_500 * len(subject.entries)
-        measured = [entry for entry in ordered if entry.rows]
+        measured = [entry for entry in ordered.values() if entry.rows]
         return pack_rows(measured, subject.measures, max(room, 200_000))
 
     def html(self) -> str:
-        """One HTML file that loads nothing."""
-        return html_document(
-            Document(self.subject, self.headline, self.charts, self.packed, self.weak)
-        )
+        """Return one HTML file that loads nothing."""
+        return html_document(self.subject, self.headline, self.charts, self.packed, self.weak)
 
     def json(self) -> dict[str, Any]:
-        """``{"title", "kind", "verdict", "entries", "boards", "comparison", "charts", "weak",
-        "notes"}``.
+        """Return the report as one document.
 
-        A chart is ``{"title", "note", "spec", "table"}`` under its name; the spec is Vega-Lite.
+        ``{"title", "kind", "verdict", "entries", "boards", "comparison", "charts", "weak",
+        "notes"}``; a chart is ``{"title", "note", "spec", "table"}`` under its name, its
+        spec in Vega-Lite.
         """
-        subject, told = self.subject, self.headline
-        found = told.comparisons
+        subject, headline = self.subject, self.headline
+        compared, study = headline.comparisons, subject.verdict
         return {
             "title": subject.title,
             "kind": subject.kind,
             "facts": dict(subject.facts),
             "verdict": {
-                "headline": told.text,
-                "state": told.state,
-                "said": list(told.said),
+                "headline": headline.text,
+                "state": headline.state,
+                "said": list(headline.said),
             },
-            "entries": [_entry_json(entry) for entry in subject.entries],
-            "boards": [asdict(board) for board in subject.boards],
-            "comparison": None if found is None else comparison_json(found),
-            "study": None if subject.verdict is None else verdict_json(subject.verdict),
+            "entries": [
+                {**trial_json(entry), **fields_of(entry, "label", "run")}
+                for entry in subject.entries
+            ],
+            "boards": as_json(subject.boards),
+            "comparison": compared and comparison_json(compared),
+            "study": study and verdict_json(study),
             "charts": {
                 chart.name: {
                     "title": chart.title,
@@ -124,7 +124,7 @@ class Report:
         }
 
     def csv(self) -> str:
-        """One line per entry and measure, best first: settings, mean, interval, n, facts."""
+        """Return a line per entry and measure, best first: settings, mean, interval, n, facts."""
         subject = self.subject
         keys, facts = subject.keys, ("cost", "seconds", "context_tokens")
         numbers = ("mean", "low", "high", "median", "sd", "n", "coverage")
@@ -133,14 +133,15 @@ class Report:
         ]
         for place, judge, entry in _placed(subject):
             values = [_joined(entry.shown.get(key, "")) for key in keys]
-            for one in entry.summaries:
-                row = [place, entry.id, entry.state, *values, one.measure]
-                row += [getattr(one, name) for name in numbers]
-                rows.append([*row, *(entry.facts.get(name) for name in facts), judge])
+            usage = [entry.facts.get(name) for name in facts]
+            for summary in entry.summaries:
+                means = [getattr(summary, name) for name in numbers]
+                start = (place, entry.id, entry.state, *values, summary.measure)
+                rows.append([*start, *means, *usage, judge])
         return "".join(csv_lines(rows))
 
     def text(self) -> str:
-        """Verdict and charts' tables as plain text, for a terminal."""
+        """Return the verdict and the charts' tables as plain text, for a terminal."""
         blocks = ["\n".join((self.headline.text, *self.headline.said))]
         if weak := weak_text(self.weak.slices, self.weak.rows):
             blocks.append(weak)
@@ -149,7 +150,7 @@ class Report:
         return "\n\n".join(blocks)
 
     def pictures(self, folder: Path, kind: str = "png") -> Iterator[Path]:
-        """Write each chart as a picture; yields the paths as they are written.
+        """Write each chart as a picture, and yield its path.
 
         Args:
             folder: Output folder; created if missing.
@@ -175,30 +176,20 @@ class Report:
 
 def _with_names(charts: Sequence[Chart]) -> Iterator[Chart]:
     """Charts under unique names that are valid in links and file names."""
-    taken: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for chart in charts:
-        plain = "".join(c if c.isalnum() or c in "-_" else "-" for c in chart.name).strip("-")
-        count = taken[plain] = taken.get(plain, 0) + 1
-        name = plain if count == 1 else f"{plain}-{count}"
-        yield Chart(
-            name, chart.title, chart.note, chart.spec, chart.head, chart.rows, chart.section
-        )
+        name = "".join(c if c.isalnum() or c in "-_" else "-" for c in chart.name).strip("-")
+        counts[name] += 1
+        yield replace(chart, name=name if counts[name] == 1 else f"{name}-{counts[name]}")
 
 
 def _placed(subject: Subject) -> Iterator[tuple[str, str, Entry]]:
-    by_id = {entry.id: entry for entry in subject.entries}
-    seen = set()
+    """Place, judge and entry: the leaderboards, then the entries without a place."""
     for board in subject.boards:
-        for place, name in enumerate(board.entries, 1):
-            seen.add(name)
-            yield str(place), board.judge, by_id[name]
-    for entry in subject.entries:
-        if entry.id not in seen:
-            yield "", "", entry
-
-
-def _entry_json(entry: Entry) -> Mapping[str, Any]:
-    return {**trial_json(entry), "label": entry.label, "run": entry.run}
+        for place, entry in enumerate(subject.ranked(board), 1):
+            yield str(place), board.judge, entry
+    ranked = {name for board in subject.boards for name in board.entries}
+    yield from (("", "", entry) for entry in subject.entries if entry.id not in ranked)
 
 
 def _joined(value: Any) -> Any:

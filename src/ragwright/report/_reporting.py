@@ -1,4 +1,4 @@
-"""Stored runs as the subject of a report: evaluations, pairs of them, studies, diagnoses."""
+"""Find stored runs, and read them as the subject of a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ..core import Score, StoreError, TestsetError, Usage, counted, value_hash
+from ..core import Score, ScoreState, StoreError, TestsetError, Usage, counted, value_hash
 from ..experiment import (
     BASELINE,
     Curve,
@@ -49,12 +49,10 @@ from ..measure import parse_measures
 from ..project import ABLATE, CONFIRM, SWEEP, TRIAL, ProjectFolder
 from ..testsets import Openings
 from ._baseline_subject import baseline_subject
-from ._subject import Board, Entry, Goal, Subject
+from ._subject import Board, Entry, Subject, no_rows
 
 _KINDS = ("eval", "score", SWEEP, ABLATE, "diagnose", BASELINE, TRIAL)
 """Kinds of runs that a report can be about."""
-
-_SETTING = "judge."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,158 +71,147 @@ class Reporting:
 def report_subject(
     folder: ProjectFolder, runs: Runs, names: Sequence[str], how: Reporting | None = None
 ) -> Subject:
-    """The subject of a report on stored runs.
+    """Return the subject of a report on stored runs.
 
     Args:
         folder: The project folder, with its log of openings.
         runs: Its runs.
-        names: One run, or two to be shown side by side: ``latest``, a name, the beginning of an
-            id. Of a study as the second one, its best trial is taken; an ablation beside a study
-            adds its verdict and its charts.
+        names: One run, or two to show side by side: ``latest``, a name, or the beginning of an id.
+            A study in second place stands for its best trial. An ablation beside a study adds its
+            verdict and its charts.
         how: Settings of the report.
 
     Raises:
         StoreError: There is no such run, or no such trial.
     """
     reader = _Reader(folder, runs, how or Reporting())
-    found = [reader.find(name) for name in names]
-    first = found[0]
+    chosen = [reader.find(name) for name in names]
+    first = chosen[0]
     if first.kind == SWEEP:
-        ablations = [run for run in found[1:] if run.kind == ABLATE]
-        told = reader.study(first, [run for run in found[1:] if run.kind != ABLATE])
-        return reader.beside_ablation(told, ablations[0]) if ablations else told
+        ablations = [run for run in chosen[1:] if run.kind == ABLATE]
+        subject = reader.study(first, [run for run in chosen[1:] if run.kind != ABLATE])
+        return reader.beside_ablation(subject, ablations[0]) if ablations else subject
     if first.kind == "diagnose":
         return reader.diagnosis(first)
     if first.kind == ABLATE:
         return reader.ablation(first)
-    if all(run.kind == BASELINE for run in found):
-        return baseline_subject(runs, found)
-    return reader.pair(found)
+    if all(run.kind == BASELINE for run in chosen):
+        return baseline_subject(runs, chosen)
+    return reader.evaluations(chosen)
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Runs read for one report; scores are read once and cached."""
+    """Reads runs for one report; scores are read once and cached."""
 
     folder: ProjectFolder
     runs: Runs
-    how: Reporting
+    options: Reporting
     light: dict[str, list[RowResult]] = field(default_factory=dict)
 
     def find(self, name: str) -> Run:
-        """The run of a name, the newest of all kinds for ``latest``."""
+        """Return the run with this name; ``latest`` is the newest of all kinds."""
         known = [run for run in self.runs.list() if run.kind in _KINDS]
-        shown = [run for run in known if run.kind != TRIAL]
-        if name == "latest" and shown:
-            return shown[-1]
-        begun = [run for run in known if run.id.startswith(name) or run.name == name]
-        begun += [
+        listed = [run for run in known if run.kind != TRIAL]
+        if name == "latest" and listed:
+            return listed[-1]
+        matches = [run for run in known if run.id.startswith(name) or run.name == name]
+        matches += [
             run
             for run in known
             if run.kind == SWEEP and run.manifest.get("study", {}).get("name") == name
         ]
-        exact = [run for run in begun if run.id == name]
-        exact = exact or [run for run in begun if run.kind != TRIAL] or begun
+        exact = [run for run in matches if run.id == name]
+        exact = exact or [run for run in matches if run.kind != TRIAL] or matches
         if len({run.id for run in exact}) == 1 or (exact and exact[-1].name == name):
             return exact[-1]
-        by_id = {run.id: run for run in known}
         if name.partition("~")[0] == "latest" or not exact:
             with suppress(StoreError):
-                return by_id[find_run(self.runs, name)]
-        lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(shown[-6:]))
-        what = (
+                return {run.id: run for run in known}[find_run(self.runs, name)]
+        lines = "".join(f"\n  {run.id} {run.kind} {run.name}" for run in reversed(listed[-6:]))
+        raise StoreError(
             f"{counted(len(exact), 'run has', 'runs have')} the name {name!r}"
             if exact
-            else f"unknown run {name!r}"
+            else f"unknown run {name!r}",
+            hint=f"the newest:{lines}"
+            if lines
+            else "no run is stored yet: run `ragwright eval` first",
         )
-        hint = (
-            f"the newest:{lines}" if lines else "no run is stored yet: run `ragwright eval` first"
-        )
-        raise StoreError(what, hint=hint)
 
-    # -- one run, or two -------------------------------------------------------------------
+    # -- one evaluation, or two ------------------------------------------------------------
 
-    def pair(self, found: Sequence[Run]) -> Subject:
-        """Evaluations: one, or the second compared with the first."""
-        entries = [self._evaluated(run) for run in found]
+    def evaluations(self, chosen: Sequence[Run]) -> Subject:
+        """Return one evaluation, or the second compared with the first."""
+        entries = [self._evaluated(run) for run in chosen]
         if len(entries) == 2 and entries[0].id == entries[1].id:
             entries = entries[:1]
-        kind, first = ("pair", found[0]) if len(entries) > 1 else ("run", found[0])
-        measures = dict.fromkeys(s.measure for entry in entries for s in entry.summaries)
+        first, pair = chosen[0], len(entries) > 1
         facts = _facts(first, sum(entry.rows for entry in entries[:1]))
         title = f"Evaluation of {facts['testset']}"
-        if kind == "pair":
+        if pair:
             facts["run"] = " and ".join(entry.run for entry in entries)
-            systems = [_system(run) or "the project" for run in found]
-            if any(map(_system, found)):
-                facts["system"] = " and ".join(systems)
+            if any(map(_system, chosen)):
+                facts["system"] = " and ".join(_system(run) or "the project" for run in chosen)
             title = f"{entries[0].label} and {entries[1].label}, side by side"
-            facts |= _changed(found)
-        notes = [f"run {run.id} is {run.state}" for run in found if run.state != "complete"]
-        notes += self._counting_notes(found)
+            facts |= _changed(chosen)
+        notes = [f"run {run.id} is {run.state}" for run in chosen if run.state != "complete"]
         return Subject(
             title,
-            "pair" if kind == "pair" else "run",
+            "pair" if pair else "run",
             tuple(entries),
-            measures=tuple(measures),
+            measures=tuple(dict.fromkeys(s.measure for e in entries for s in e.summaries)),
             facts=facts,
             openings=self._openings(first),
             stopped=_stopped(first),
-            curves=self._curves(first) if kind == "run" else (),
-            notes=tuple(notes),
-            clusters=self._clusters(entries[0].run) if kind == "pair" else {},
+            curves=() if pair else self._curves(first),
+            notes=(*notes, *self._counting_notes(chosen)),
+            clusters=self._clusters(entries[0].run) if pair else {},
         )
 
     def _counting_notes(self, runs: Iterable[Run]) -> list[str]:
-        """Runs of earlier versions that counted documents where gold is spans."""
-        root = self.folder.root
-        return [note for run in runs if (note := counting_note(run.id, run.manifest, root))]
+        """Notes on runs of earlier versions that counted documents where gold is spans."""
+        notes = (counting_note(run.id, run.manifest, self.folder.root) for run in runs)
+        return [note for note in notes if note]
 
     def _evaluated(self, run: Run) -> Entry:
         if run.kind == SWEEP:
-            return self._best_of(run)
-        evaluation = stored_evaluation(self.runs, run.id, self.how.seed)
+            best = self.study(run, ()).best
+            if best is None:
+                raise StoreError(f"no trial of the sweep {run.id} has a result")
+            return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
+        evaluation = stored_evaluation(self.runs, run.id, self.options.seed)
         return Entry(
             run.id,
             evaluation.summaries,
             run.name or run.id,
             rows=len(evaluation.results),
-            facts=_took(evaluation.results),
+            facts=_usage(evaluation.results),
             run=run.id,
             judge=_judge(run),
             read=partial(self._rows, run.id),
         )
 
-    def _best_of(self, run: Run) -> Entry:
-        subject = self.study(run, ())
-        best = subject.best
-        if best is None:
-            raise StoreError(f"no trial of the sweep {run.id} has a result")
-        return replace(best, id=f"{best.id}-of-{run.id}", label=f"{best.id} of {run.id}")
-
     def _curves(self, run: Run) -> tuple[Curve, ...]:
-        """Capability curves, if rows of the run belong to a suite."""
+        """Return the capability curves, if rows of the run belong to a suite."""
         results = [
             result
             for result in self._rows(run.id, True)
             if result.row is not None and {"suite", "dose"} <= result.row.metadata.keys()
         ]
-        if not results:
-            return ()
-        with suppress(TestsetError):
-            return capability_curves(
-                Evaluation(run.id, (), tuple(results), manifest=run.manifest), seed=self.how.seed
-            )
+        if results:
+            evaluation = Evaluation(run.id, (), tuple(results), manifest=run.manifest)
+            with suppress(TestsetError):
+                return capability_curves(evaluation, seed=self.options.seed)
         return ()
 
     # -- a study ---------------------------------------------------------------------------
 
     def study(self, run: Run, others: Sequence[Run]) -> Subject:
-        """A sweep with all its trials; other runs are shown too, outside the ranking."""
+        """Return a sweep with all its trials; other runs are outside the ranking."""
         trials = [trial_of(row.body) for row in self.runs.rows(run.id) if row.body]
         measures = parse_measures(run.manifest["measures"])
         objectives = objectives_of(run.manifest.get("objectives", ()), measures)
-        manifests = {one.id: one for one in self.runs.list(TRIAL)}
+        manifests = {trial.id: trial for trial in self.runs.list(TRIAL)}
         grades = read_grades(self.folder.root)
         entries = [
             replace(self._trial(trial, manifests), people=grade_means(grades, self.runs, trial.run))
@@ -234,28 +221,28 @@ class _Reader:
         incumbent = next((trial for trial in trials if not trial.number), None)
         first = set(boards[0].entries) if boards else set()
         ranked = [trial for trial in trials if trial.id in first]
-        if self.how.trials:
+        if self.options.trials:
             entries = self._chosen(entries)
         stopped = next((t.reason for t in trials if t.state == "skipped" and t.reason), "")
         name = str(run.manifest.get("study", {}).get("name", ""))
-        rows = max((trial.rows for trial in trials), default=0)
+        facts = _facts(run, max((trial.rows for trial in trials), default=0))
+        ordered = ", ".join(objective.name for objective in objectives)
         return Subject(
             f"Study {name}: {counted(len(trials), 'trial')} on {run.manifest.get('testset', '')}",
             "study",
             (*entries, *(self._evaluated(other) for other in others)),
             tuple(boards),
-            tuple(Goal(one.name, one.higher_is_better) for one in objectives),
+            objectives,
             tuple(map(str, measures)),
-            _facts(run, rows)
-            | {"trials": str(len(trials)), "ordered by": ", ".join(o.name for o in objectives)},
-            incumbent.id if incumbent is not None else "",
+            facts | {"trials": str(len(trials)), "ordered by": ordered},
+            "" if incumbent is None else incumbent.id,
             self._verdict(run, ranked, objectives[0]),
             self._openings(run),
             stopped or _stopped(run),
             notes=tuple(
                 self._counting_notes(manifests[t.run] for t in trials if t.run in manifests)
             ),
-            clusters=self._clusters(incumbent.run) if incumbent is not None else {},
+            clusters={} if incumbent is None else self._clusters(incumbent.run),
         )
 
     def _trial(self, trial: TrialResult, runs: Mapping[str, Run]) -> Entry:
@@ -264,39 +251,34 @@ class _Reader:
             trial.id,
             trial.summaries,
             "" if trial.number else "current settings",
-            trial.values,
-            trial.state,
-            trial.rows if run is not None else 0,
-            trial.facts,
-            trial.reason,
-            trial.run,
-            "" if run is None else _judge(run),
-            partial(self._rows, trial.run) if run is not None else _nothing,
-            trial.current,
+            rows=0 if run is None else trial.rows,
+            judge="" if run is None else _judge(run),
+            read=no_rows if run is None else partial(self._rows, trial.run),
+            **{name: getattr(trial, name) for name in _OF_TRIAL},
         )
 
     def _chosen(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Entries, with rows of the chosen trials only."""
+        """Leave out the rows of all trials except the chosen ones."""
         known = {entry.id for entry in entries}
-        unknown = [name for name in self.how.trials if name not in known]
+        unknown = [name for name in self.options.trials if name not in known]
         if unknown:
             raise StoreError(
                 f"the study has no trial {unknown[0]!r}",
                 where="--trial",
                 hint=f"T000 to {max(known, default='T000')}",
             )
-        wanted = {*self.how.trials, "T000"}
-        return [e if e.id in wanted else replace(e, read=partial(_bare, e.read)) for e in entries]
+        kept = {*self.options.trials, "T000"}
+        return [e if e.id in kept else replace(e, read=partial(_bare, e.read)) for e in entries]
 
     def _verdict(
         self, run: Run, trials: Sequence[TrialResult], objective: Objective
     ) -> StudyVerdict | None:
-        """Results of the best trial on the tune split, and on the confirm split if available."""
-        candidates = [t for t in trials if t.number and t.value(objective.name) is not None]
+        """Return results of the best trial on the tune split, and on the confirm split if known."""
+        name = objective.name
+        candidates = [t for t in trials if t.number and t.value(name) is not None]
         incumbent = next((trial for trial in trials if not trial.number and trial.run), None)
         if incumbent is None or not candidates:
             return None
-        name = objective.name
         selection = selection_of(
             objective_scores(self._scores(incumbent.run), name),
             {t.id: objective_scores(self._scores(t.run), name) for t in candidates if t.run},
@@ -306,46 +288,43 @@ class _Reader:
             eligible={trial.id for trial in candidates if trial.state == "done"},
         )
         for confirm in reversed(self.runs.list(CONFIRM)):
-            if confirm.manifest.get("sweep") != run.id or confirm.state != "complete":
-                continue
-            told = stored_verdict(self.runs, confirm.id, selection)
-            if told.confirmations:
-                return told
+            if confirm.manifest.get("sweep") == run.id and confirm.state == "complete":
+                verdict = stored_verdict(self.runs, confirm.id, selection)
+                if verdict.confirmations:
+                    return verdict
         return StudyVerdict(selection)
 
     def _clusters(self, run: str) -> Mapping[str, Hashable]:
-        """Clusters of a run's rows; empty if rows are independent."""
+        """Return clusters of a run's rows; empty if rows are independent."""
         return clusters_of_results(list(self._rows(run, True)))
 
     def _openings(self, run: Run) -> int | None:
-        """Number of openings of the confirm split of the run's testset."""
-        asked = run.manifest.get("study", {}).get("options", {}).get("testset")
-        testset = str(asked or run.manifest.get("testset", ""))
-        log = self.folder.openings
+        """Return the number of openings of the confirm split of the run's testset."""
+        stated = run.manifest.get("study", {}).get("options", {}).get("testset")
+        testset = str(stated or run.manifest.get("testset", ""))
         if not testset:
             return None
+        names = {testset, Path(testset).name}
         with suppress(TestsetError):
-            known = Openings.of(log)
-            names = {testset, Path(testset).name}
-            return sum(one.testset in names or Path(one.testset).name in names for one in known)
+            openings = Openings.of(self.folder.openings)
+            return sum(o.testset in names or Path(o.testset).name in names for o in openings)
         return None
 
     # -- diagnosis, ablation ---------------------------------------------------------------
 
     def diagnosis(self, run: Run) -> Subject:
-        """A diagnosis: its answered rows, and the points recovered by each oracle."""
+        """Return a diagnosis: its answered rows, and the points recovered by each oracle."""
         measures = parse_measures(run.manifest["measures"])
-        stages = run.manifest.get("stages", ())
+        stages, seed = run.manifest.get("stages", ()), self.options.seed
         rows = [diagnosed_of(row.body) for row in self.runs.rows(run.id) if row.state == "done"]
-        found = diagnosis_of(rows, measures, stages, name=run.id, seed=self.how.seed)
+        diagnosis = diagnosis_of(rows, measures, stages, name=run.id, seed=seed)
         plain = [row.plain for row in rows]
-        evaluation = evaluation_of(plain, measures, name=run.id, seed=self.how.seed)
         entry = Entry(
             run.id,
-            evaluation.summaries,
+            evaluation_of(plain, measures, name=run.id, seed=seed).summaries,
             run.name or run.id,
             rows=len(plain),
-            facts=_took(plain),
+            facts=_usage(plain),
             run=run.id,
             read=partial(_plain_rows, rows),
         )
@@ -358,60 +337,62 @@ class _Reader:
             facts=facts,
             openings=self._openings(run),
             stopped=_stopped(run),
-            diagnosis=found,
-            notes=tuple(found.notes),
+            diagnosis=diagnosis,
+            notes=tuple(diagnosis.notes),
         )
 
     def ablation(self, run: Run) -> Subject:
-        """An ablation: the effect of each part, and the prompt variants."""
-        found = stored_ablation(self.runs, run.id)
-        known = {one.id: one for one in self.runs.list(SWEEP)}
-        sweep = known.get(str(run.manifest.get("sweep", "")))
-        facts = _facts(run, found.rows)
-        title = f"Ablation on {found.testset}"
+        """Return an ablation: the effect of each part, and the variants of the prompt."""
+        ablation = stored_ablation(self.runs, run.id)
+        sweep = {known.id: known for known in self.runs.list(SWEEP)}.get(
+            str(run.manifest.get("sweep", ""))
+        )
+        facts, notes = _facts(run, ablation.rows), tuple(ablation.notes)
+        title = f"Ablation on {ablation.testset}"
         if sweep is None:
-            return Subject(title, "run", (), facts=facts, ablation=found, notes=tuple(found.notes))
-        told = self.study(sweep, ())
+            return Subject(title, "run", (), facts=facts, ablation=ablation, notes=notes)
+        study = self.study(sweep, ())
         return replace(
-            told,
+            study,
             title=title,
-            facts=facts | {"variants": str(len(told.entries))},
+            facts=facts | {"variants": str(len(study.entries))},
             verdict=None,
-            openings=found.openings or told.openings,
+            openings=ablation.openings or study.openings,
             stopped=_stopped(run),
-            ablation=found,
-            notes=tuple(found.notes),
+            ablation=ablation,
+            notes=notes,
         )
 
-    def beside_ablation(self, told: Subject, run: Run) -> Subject:
-        """A study with what an ablation found, as a further part of its report."""
-        found = stored_ablation(self.runs, run.id)
-        notes = (*told.notes, *(f"ablation: {note}" for note in found.notes))
-        facts = {**told.facts, "ablation": run.id}
-        return replace(told, facts=facts, ablation=found, notes=notes, beside=True)
+    def beside_ablation(self, study: Subject, run: Run) -> Subject:
+        """Add an ablation to a study, as a further part of its report."""
+        ablation = stored_ablation(self.runs, run.id)
+        notes = (*study.notes, *(f"ablation: {note}" for note in ablation.notes))
+        facts = {**study.facts, "ablation": run.id}
+        return replace(study, facts=facts, ablation=ablation, notes=notes, beside=True)
 
     # -- rows ------------------------------------------------------------------------------
 
     def _rows(self, run: str, texts: bool) -> Iterable[RowResult]:
-        """Rows of a run in order; failed ones with their reason as the reason of every score."""
+        """Return rows of a run in order; the scores of failed ones have the reason."""
         if not texts:
-            yield from self._scores(run)
-            return
+            return self._scores(run)
         names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
-        for row in self.runs.rows(run):
-            yield result_of(row.body) if has_result(row) else _failed(row, names)
+        rows = self.runs.rows(run)
+        return (result_of(row.body) if has_result(row) else _failed(row, names) for row in rows)
 
     def _scores(self, run: str) -> list[RowResult]:
-        """Rows without texts, read once."""
-        kept = self.light.get(run)
-        if kept is None:
+        """Return rows without texts, read once."""
+        if run not in self.light:
             names = [str(name) for name in self.runs.get(run).manifest.get("measures", ())]
-            kept = [
+            self.light[run] = [
                 _light(row.body) if has_result(row) else _failed(row, names)
                 for row in self.runs.rows(run)
             ]
-            self.light[run] = kept
-        return kept
+        return self.light[run]
+
+
+_OF_TRIAL = ("values", "state", "facts", "reason", "run", "current")
+"""Fields that an entry copies from its trial."""
 
 
 def _boards(
@@ -422,26 +403,25 @@ def _boards(
     for trial, entry in zip(trials, entries, strict=True):
         if entry.run:
             judged.setdefault(entry.judge, []).append(trial)
-    found = []
+    boards = []
     for group in judged.values():
-        board = leaderboard(group, objectives)
-        if not board:
-            continue
-        front = pareto_front(board, objectives) if len(objectives) > 1 else ()
-        name = _judge_name(group) if len(judged) > 1 else ""
-        ids = tuple(trial.id for trial in board)
-        found.append(Board(ids, tuple(trial.id for trial in front), name))
-    return found
+        ranked = leaderboard(group, objectives)
+        if ranked:
+            front = pareto_front(ranked, objectives) if len(objectives) > 1 else ()
+            name = _judge_name(group) if len(judged) > 1 else ""
+            ids, on_front = (tuple(trial.id for trial in each) for each in (ranked, front))
+            boards.append(Board(ids, on_front, name))
+    return boards
 
 
 def _judge_name(group: Sequence[TrialResult]) -> str:
     """Description of a judge: the swept keys of the section ``judge``."""
-    told = {
-        ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith(_SETTING))
+    names = {
+        ", ".join(f"{k} = {v}" for k, v in trial.values.items() if k.startswith("judge."))
         for trial in group
         if trial.values
     }
-    return "; ".join(sorted(told)) or "the project's own judge"
+    return "; ".join(sorted(names)) or "the project's own judge"
 
 
 def _judge(run: Run) -> str:
@@ -451,13 +431,13 @@ def _judge(run: Run) -> str:
 
 
 def _system(run: Run) -> str:
-    """The system under test with its version, empty where it is the project itself."""
+    """The system under test with its version, empty if it is the project itself."""
     name, version = run.manifest.get("system", ""), run.manifest.get("system_version", "")
     return f"{name} (version {version})" if version else str(name)
 
 
 def _facts(run: Run, rows: int) -> dict[str, str]:
-    found = {
+    facts = {
         "testset": str(run.manifest.get("testset", "unknown")),
         "system": _system(run),
         "rows": f"{rows:,}" if rows else "",
@@ -465,33 +445,33 @@ def _facts(run: Run, rows: int) -> dict[str, str]:
         "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(run.started)),
         "state": run.state,
     }
-    return {label: text for label, text in found.items() if text}
+    return {label: text for label, text in facts.items() if text}
 
 
-def _changed(found: Sequence[Run]) -> dict[str, str]:
-    """The settings on which two runs differ, in words; empty where none does."""
-    sides = [Evaluation(run.id, (), (), manifest=run.manifest) for run in found[:2]]
+def _changed(pair: Sequence[Run]) -> dict[str, str]:
+    """The settings on which two runs differ, in words; empty if none does."""
+    sides = [Evaluation(run.id, (), (), manifest=run.manifest) for run in pair[:2]]
     texts = [change.text for change in changed_settings(*sides)]
     return {"settings that differ": ", ".join(texts)} if texts else {}
 
 
 def _stopped(run: Run) -> str:
+    """Why a run is incomplete; empty if it is complete."""
     if run.state == "stopped":
         return "the run was stopped (a budget, or by hand)"
     return "the run is still open, or was interrupted" if run.state == "open" else ""
 
 
-def _took(results: Sequence[RowResult]) -> dict[str, float]:
-    """Mean usage of answers; a cost that is unknown for one is unknown."""
-    made = [one.made for one in results if one.made is not None]
-    if not made:
+def _usage(results: Sequence[RowResult]) -> dict[str, float]:
+    """Mean usage of answers; a cost that is unknown for one answer is unknown."""
+    answers = [result.made for result in results if result.made is not None]
+    if not answers:
         return {}
-    costs = [one.usage.cost if one.usage.calls else 0.0 for one in made]
+    costs = [answer.usage.cost if answer.usage.calls else 0.0 for answer in answers]
     known = [cost for cost in costs if cost is not None]
-    facts = {"seconds": sum(one.usage.seconds for one in made) / len(made)}
-    tokens = sum(one.context_tokens for one in made) / len(made)
-    if tokens:
-        facts["context_tokens"] = tokens
+    facts = {"seconds": sum(answer.usage.seconds for answer in answers) / len(answers)}
+    if tokens := sum(answer.context_tokens for answer in answers):
+        facts["context_tokens"] = tokens / len(answers)
     if len(known) == len(costs):
         facts["cost"] = sum(known) / len(known)
     return facts
@@ -499,39 +479,31 @@ def _took(results: Sequence[RowResult]) -> dict[str, float]:
 
 def _light(body: Mapping[str, Any]) -> RowResult:
     """A stored result without its texts."""
-    made = body.get("made")
-    how = None if made is None else Made((), Usage(**made["usage"]), made["context_tokens"])
+    kept = body.get("made")
+    answer = kept and Made((), Usage(**kept["usage"]), kept["context_tokens"])
     scores = tuple(
         replace(score_of(score, body.get("row")), reason="", detail="", parts={})
         for score in body["scores"]
     )
-    return RowResult(body["row_id"], (), scores, None, how)
+    return RowResult(body["row_id"], (), scores, None, answer)
 
 
 def _failed(row: RunRow, measures: Sequence[str]) -> RowResult:
-    if row.state == "errored":
-        reason = f"{row.body.get('error')}: {row.body.get('what')}"
-        return RowResult(
-            row.id, (), tuple(Score(name, "errored", reason=reason) for name in measures)
-        )
-    told = tuple(Score(name, "skipped", reason="not evaluated") for name in measures)
-    return RowResult(row.id, (), told)
-
-
-def _nothing(_texts: bool) -> Iterable[RowResult]:
-    return ()
+    """A row without a result: errored with the reason, or skipped."""
+    state: ScoreState = "errored" if row.state == "errored" else "skipped"
+    error = f"{row.body.get('error')}: {row.body.get('what')}"
+    reason = error if state == "errored" else "not evaluated"
+    return RowResult(row.id, (), tuple(Score(name, state, reason=reason) for name in measures))
 
 
 def _bare(read: Callable[[bool], Iterable[RowResult]], _texts: bool) -> Iterable[RowResult]:
+    """Rows without texts, even if texts are requested."""
     return read(False)
 
 
 def _plain_rows(rows: Sequence[DiagnosedRow], _texts: bool) -> Iterable[RowResult]:
     """Rows as answered, with the place where each is lost in its metadata."""
     for row in rows:
-        plain = row.plain
-        if plain.row is None:
-            yield plain
-            continue
-        about = {**plain.row.metadata, "lost first": row.lost or "nowhere"}
-        yield replace(plain, row=replace(plain.row, metadata=about))
+        plain, lost = row.plain, {"lost first": row.lost or "nowhere"}
+        kept = plain.row and replace(plain.row, metadata={**plain.row.metadata, **lost})
+        yield replace(plain, row=kept)

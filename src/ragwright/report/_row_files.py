@@ -1,4 +1,4 @@
-"""Rows with answers and scores as files: CSV, Parquet and Excel, by one writer."""
+"""Files of rows with answers and scores: CSV, Parquet and Excel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RowFile:
 
 
 def check_row_file(suffix: str) -> None:
-    """Refuse a file of rows whose package is missing, before anything is asked.
+    """Refuse a file of rows whose package is missing, before any request is made.
 
     Raises:
         MissingExtraError: It is; with the line that installs it.
@@ -46,7 +46,7 @@ def check_row_file(suffix: str) -> None:
 
 
 def row_file(records: Sequence[Record], suffix: str) -> RowFile:
-    """Records with the same keys as a file: ``.csv``, ``.parquet`` or ``.xlsx``.
+    """Return records with the same keys as a file: ``.csv``, ``.parquet`` or ``.xlsx``.
 
     In CSV and Excel lists and objects are JSON. Text that a spreadsheet would run gets an
     apostrophe in CSV; in Excel it is text. A cell of Excel holds 32,767 characters: longer ones are
@@ -61,7 +61,7 @@ def row_file(records: Sequence[Record], suffix: str) -> RowFile:
 
 def _csv(records: Sequence[Record]) -> RowFile:
     head = list(records[0]) if records else ["id"]
-    lines = csv_lines([head, *([_text(one[name]) for name in head] for one in records)])
+    lines = csv_lines([head, *([_text(record[name]) for name in head] for record in records)])
     return RowFile("".join(lines).encode())
 
 
@@ -75,7 +75,9 @@ def _text(value: Any) -> Any:
 def _parquet(records: Sequence[Record]) -> RowFile:
     arrow = require("pyarrow", "records", "writing Parquet files")
     parquet = require("pyarrow.parquet", "records", "writing Parquet files")
-    columns = {name: [one[name] for one in records] for name in (records[0] if records else ())}
+    columns = {
+        name: [record[name] for record in records] for name in (records[0] if records else ())
+    }
     out = io.BytesIO()
     table = arrow.table({name: _column(values, arrow) for name, values in columns.items()})
     parquet.write_table(table, out)
@@ -84,12 +86,12 @@ def _parquet(records: Sequence[Record]) -> RowFile:
 
 def _column(values: Sequence[Any], arrow: Any) -> Any:
     """A column of numbers, of lists of texts, or else of texts."""
-    held = [value for value in values if value is not None]
-    if all(isinstance(value, list) and _are_texts(value) for value in held) and held:
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, list) and _are_texts(value) for value in known):
         return arrow.array(values, arrow.list_(arrow.string()))
-    if all(isinstance(value, bool) for value in held) and held:
+    if known and all(isinstance(value, bool) for value in known):
         return arrow.array(values)
-    if all(isinstance(value, int | float) for value in held) and held:
+    if known and all(isinstance(value, int | float) for value in known):
         return arrow.array([None if value is None else float(value) for value in values])
     texts = [None if (text := _text(value)) is None else str(text) for value in values]
     return arrow.array(texts, arrow.string())

@@ -1,7 +1,6 @@
-"""The subject of a report: entries with rows, and findings on them.
+"""The subject of a report: entries with their rows, and findings about them.
 
-Everything here is read from stored runs; a report is computed only from these records, so that
-clearing a cache never changes it.
+All of it comes from stored runs, so clearing a cache never changes a report.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from ..experiment import (
     Curve,
     Diagnosis,
     GradeMean,
+    Objective,
     RowResult,
     StudyVerdict,
 )
@@ -28,20 +28,20 @@ FACT_NAMES = {"cost": "cost", "seconds": "seconds", "context_tokens": "context t
 
 
 def no_rows(_texts: bool) -> Iterable[RowResult]:
-    """Rows of an entry without rows."""
+    """Return the rows of an entry that has none."""
     return ()
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One set of rows with scores: an evaluation, or a trial of a study.
+    """Rows with scores: an evaluation, or a trial of a study.
 
     Attributes:
         id: Name, also used in links: ``T007``, or the name of a run.
-        summaries: One a measure.
+        summaries: One per measure.
         label: Display name; the id if empty.
         values: Swept key -> value; empty for the current settings.
-        current: Of the current settings, the value of each swept key, where it is known.
+        current: Swept key -> value in the current settings, where it is known.
         people: Measure -> people's grades of its answers, where there are any.
         state: How it ended; ``done`` if there are results.
         rows: Rows it was measured on.
@@ -49,7 +49,7 @@ class Entry:
         reason: Why there is no result.
         run: Run that holds its rows.
         judge: Key of its judge; scores of different judges are never ranked together.
-        read: Reads its rows; with False without their texts, which is faster.
+        read: Reads its rows; False leaves out their texts, which is faster.
     """
 
     id: str
@@ -68,31 +68,23 @@ class Entry:
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """Swept key -> value, those of the current settings included."""
+        """Swept key -> value, also in the current settings."""
         return self.values or self.current
 
     def value(self, name: str) -> float | None:
-        """Mean of a measure with abstentions at the worst value, or a fact; None without."""
+        """Return a fact, or the mean of a measure with abstentions at its worst value."""
         if name in FACT_NAMES:
             return self.facts.get(name)
         return next((s.deciding[0] for s in self.summaries if s.measure == name), None)
 
     def summary(self, measure: str) -> Summary | None:
-        """The summary of a measure."""
+        """Return the summary of a measure."""
         return next((s for s in self.summaries if s.measure == measure), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
-    """An ordering criterion of entries."""
-
-    name: str
-    higher_is_better: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Board:
-    """Entries that can be ranked together: those of one judge.
+    """Entries that can be ranked together, because they have the same judge.
 
     Attributes:
         entries: Their ids, best first.
@@ -120,24 +112,23 @@ class Subject:
         incumbent: Id of the entry of the current settings, empty if there is none.
         verdict: Results of the best trial on the tune split, and on the confirm split if it was
             opened.
-        openings: How often the confirm split of the testset was opened, None where unknown.
+        openings: Number of openings of the testset's confirm split, None if unknown.
         stopped: Why the run is incomplete, empty if it is complete.
         ablation: Effects of the parts of the prompt.
-        beside: The ablation is a further part of a report on a study.
+        beside: True if the ablation is a further part of a report on a study.
         curves: Curves of capability suites.
         diagnosis: Diagnosis of lost points.
-        notes: What the reader should know.
+        notes: Limits and warnings for the reader.
         clusters: Row id -> cluster of rows that are not independent; empty if all are.
-        baselines: Distances beside those of given pairs: those the report is about, then the other
-            experiments of the project.
-        about: How many of the baselines the report is about.
+        baselines: Baselines that the report is about, then the other experiments of the project.
+        about: Number of baselines that the report is about.
     """
 
     title: str
     kind: SubjectKind
     entries: tuple[Entry, ...]
     boards: tuple[Board, ...] = ()
-    goals: tuple[Goal, ...] = ()
+    goals: tuple[Objective, ...] = ()
     measures: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     incumbent: str = ""
@@ -154,14 +145,18 @@ class Subject:
     about: int = 1
 
     def entry(self, name: str) -> Entry | None:
-        """The entry with an id."""
+        """Return the entry with an id."""
         return next((entry for entry in self.entries if entry.id == name), None)
+
+    def ranked(self, board: Board) -> list[Entry]:
+        """Return the entries of a leaderboard, best first."""
+        entries = {entry.id: entry for entry in self.entries}
+        return [entries[name] for name in board.entries if name in entries]
 
     @property
     def best(self) -> Entry | None:
         """The first entry of the first board."""
-        found = self.boards[0].entries if self.boards else ()
-        return self.entry(found[0]) if found else None
+        return next(iter(self.ranked(self.boards[0])), None) if self.boards else None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -173,30 +168,25 @@ class Subject:
         """Entries shown in charts: the baseline first, the compared entry last."""
         if self.kind != "study":
             return self.entries[:2]
-        chosen = (self.entry(self.incumbent), self.best)
-        found = {entry.id: entry for entry in chosen if entry is not None}
-        return tuple(found.values())
+        pair = {entry.id: entry for entry in (self.entry(self.incumbent), self.best) if entry}
+        return tuple(pair.values())
+
+    def summaries(self, measure: str) -> list[Summary]:
+        """Return the summaries of a measure, in the order of the entries."""
+        return [s for entry in self.entries if (s := entry.summary(measure)) is not None]
 
     def scale(self, measure: str) -> MeasureScale | None:
-        """Range and direction of a measure, if an entry knows them."""
-        for entry in self.entries:
-            found = entry.summary(measure)
-            if found is not None and found.scale is not None:
-                return found.scale
-        return None
+        """Return range and direction of a measure, if an entry knows them."""
+        return next((s.scale for s in self.summaries(measure) if s.scale is not None), None)
 
     def counted(self, measure: str) -> tuple[str, ...]:
-        """What a measure of retrieval counted in any entry: ``spans``, ``documents``."""
-        found = [entry.summary(measure) for entry in self.entries]
-        kinds = {what for one in found if one is not None for what in one.counted}
+        """Return what a measure of retrieval counted in any entry: ``spans``, ``documents``."""
+        kinds = {kind for summary in self.summaries(measure) for kind in summary.counted}
         return tuple(sorted(kinds, reverse=True))
 
     def upward(self, name: str) -> bool:
-        """True if higher is better for a measure or fact."""
-        goal = next((goal for goal in self.goals if goal.name == name), None)
-        if goal is not None:
-            return goal.higher_is_better
-        if name in FACT_NAMES:
-            return False
+        """Return True if higher is better for a measure or fact."""
+        directions = {goal.name: goal.higher_is_better for goal in self.goals}
         scale = self.scale(name)
-        return scale is None or scale.higher_is_better
+        otherwise = name not in FACT_NAMES and (scale is None or scale.higher_is_better)
+        return directions.get(name, otherwise)

@@ -1,9 +1,9 @@
-"""Results as plain text tables."""
+"""Plain text tables of results."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def text_table(
     width: int = WIDTH,
     whole: Sequence[int] = (),
 ) -> str:
-    """Columns two spaces apart, the first row underlined; those in ``right`` are right-aligned.
+    """Lay out rows in columns, the first row underlined; columns in ``right`` are right-aligned.
 
     If lines would exceed ``width``, cells are wrapped: heads first, then texts. Cells of the
     columns in ``whole`` are not, so that they can be copied.
@@ -41,7 +41,7 @@ def text_table(
     widths = _column_widths(rows, right, width, whole)
     lines = []
     for row in rows:
-        broken = [_broken(cell, at) for cell, at in zip(row, widths, strict=True)]
+        broken = [_broken(cell, size) for cell, size in zip(row, widths, strict=True)]
         for cells in zip_longest(*broken, fillvalue=""):
             padded = [
                 cell.rjust(size) if at in right else cell.ljust(size)
@@ -91,10 +91,10 @@ def _broken(cell: str, width: int) -> list[str]:
 
 def _line(text: str, width: int) -> str:
     """A sentence below a table, with further lines indented."""
-    found = textwrap.wrap(
+    lines = textwrap.wrap(
         text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join(found)
+    return "\n".join(lines)
 
 
 def summary_table(
@@ -104,7 +104,7 @@ def summary_table(
     run: str = "",
     width: int = WIDTH,
 ) -> str:
-    """Measures with scale, mean, interval, n and coverage.
+    """Return measures with scale, mean, interval, n and coverage.
 
     Below: the states of rows without a score, the bounds of the mean with them at the ends of the
     scale, and the histograms of judged measures.
@@ -114,21 +114,16 @@ def summary_table(
     rows = [["measure", *mean_heads(missed), "median", "sd", "n", "coverage"]]
     below: dict[str, list[str]] = {}
     for s in summaries:
-        rows.append(
-            [
-                with_scale(s.measure, s.scale, s.counted),
-                *mean_cells(s, missed),
-                number(s.median),
-                number(s.sd),
-                str(s.n),
-                f"{s.coverage:.1%}",
-            ]
-        )
+        means = (*mean_cells(s, missed), number(s.median), number(s.sd))
+        name = with_scale(s.measure, s.scale, s.counted)
+        rows.append([name, *means, str(s.n), f"{s.coverage:.1%}"])
         for sentence in _beside_the_mean(s):
             below.setdefault(sentence, []).append(s.measure)
     right = (at for at, head in enumerate(rows[0]) if head not in ("measure", _INTERVAL))
     lines = [text_table(rows, right=tuple(right), width=width)]
-    lines += [_line(f"{', '.join(measures)}: {said}", width) for said, measures in below.items()]
+    lines += [
+        _line(f"{', '.join(measures)}: {sentence}", width) for sentence, measures in below.items()
+    ]
     lines += [f"run: {run}"] if run else []
     return "\n".join([*lines, *(_line(f"note: {note}", width) for note in notes)])
 
@@ -137,14 +132,14 @@ _INTERVAL = "95 % interval"
 
 
 def mean_heads(missed: bool) -> tuple[str, ...]:
-    """Heads of the columns of a mean: two means where systems abstained on rows with gold."""
+    """Return the heads of a mean: two means if systems abstained on rows with gold."""
     if not missed:
         return "mean", _INTERVAL
     return "mean, abstained = worst", _INTERVAL, "mean of answered"
 
 
 def mean_cells(s: Summary, missed: bool) -> tuple[str, ...]:
-    """A summary's cells under :func:`mean_heads`."""
+    """Return the cells of a summary under :func:`mean_heads`."""
     mean, low, high = s.deciding
     return number(mean), interval(low, high), *((number(s.mean),) if missed else ())
 
@@ -175,7 +170,7 @@ def _beside_the_mean(s: Summary) -> Iterator[str]:
 
 
 def rows_table(results: Sequence[RowResult], width: int = WIDTH) -> str:
-    """A line per row: its value of every measure, or the state of a row without one."""
+    """Return a line per row: its value of every measure, or its state if it has none."""
     measures = dict.fromkeys(score.measure for result in results for score in result.scores)
     rows = [["row", "question", *measures]]
     for result in results:
@@ -193,7 +188,7 @@ def _scored(score: Score | None) -> str:
 
 
 def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WIDTH) -> str:
-    """One line per slice and measure, with mean, interval and n."""
+    """Return a line per slice and measure, with mean, interval and n."""
     missed = any(s.missed for summaries in parts.values() for s in summaries)
     rows = [[by, "measure", *mean_heads(missed), "n", "coverage"]]
     for value, summaries in parts.items():
@@ -211,10 +206,10 @@ def slice_table(parts: Mapping[str, Sequence[Summary]], by: str, width: int = WI
     return text_table(rows, right=right, width=width)
 
 
-def unequal_depths(found: Comparisons) -> list[str]:
-    """Which measures the two runs have at different depths, and how to score both at one."""
+def unequal_depths(comparisons: Comparisons) -> list[str]:
+    """Say which measures the two runs have at different depths, and how to score both at one."""
     depths: dict[str, list[int]] = {}
-    for name in found.missing:
+    for name in comparisons.missing:
         stem, mark, depth = name.partition("@")
         if mark and depth.isdigit():
             depths.setdefault(stem, []).append(int(depth))
@@ -229,43 +224,43 @@ def unequal_depths(found: Comparisons) -> list[str]:
 
 
 def comparison_table(
-    found: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
+    comparisons: Comparisons, *, names: tuple[str, str] = ("A", "B"), width: int = WIDTH
 ) -> str:
-    """B compared with A, measure by measure, with a sentence for each."""
+    """Compare B with A, measure by measure, with a sentence for each."""
     a, b = names
-    missed = any(c.with_abstained is not None for c in found.measures)
-    rows = [["measure", a, b, f"{b} - {a}", _INTERVAL, "p (Holm)", "wins/ties/losses", "n"]]
+    missed = any(c.with_abstained is not None for c in comparisons.measures)
+    rows = [["measure", a, b, f"{b} - {a}", *COMPARISON_HEAD]]
     rows[0] += ["both answered", "coverage"] if missed else []
-    for c in found.measures:
+    for c in comparisons.measures:
         rows.append([*comparison_cells(c), *(_answered(c) if missed else ())])
     lines = [
-        *(_line(c.text, width) for c in found.measures),
+        *(_line(c.text, width) for c in comparisons.measures),
         "",
         text_table(rows, right=(1, 2, 3, 5, 7, *((8, 9) if missed else ())), width=width),
     ]
     if missed:
         lines.append(_line(ABSTAINED_AT_WORST, width))
-    for c in found.measures:
-        if c.only_a or c.only_b:
-            lines.append(
-                f"{c.measure}: {counted(c.only_a, 'row has', 'rows have')} a score only in "
-                f"{a}, {c.only_b} only in {b}"
-            )
-        if c.no_gold:
-            lines.append(f"{c.measure}: {counted(c.no_gold, 'row')} without gold for it, left out")
-        if c.unanswerable:
-            lines.append(
-                f"{c.measure}: {c.unanswerable} unanswerable rows where one run abstained, left out"
-            )
-        for way, ids in c.moved.items():
-            lines.append(f"{c.measure}: {way} in {counted(len(ids), 'row')}: {_some(ids)}")
-    for name, ids in ((a, found.only_a), (b, found.only_b)):
-        if ids:
-            lines.append(f"rows only in {name}, left out: {_some(ids)}")
-    if found.missing:
-        lines.append(f"measures of only one run, left out: {_some(found.missing)}")
-        lines += [_line(f"note: {note}", width) for note in unequal_depths(found)]
+    for c in comparisons.measures:
+        lines += [f"{c.measure}: {sentence}" for sentence in _beside_the_difference(c, a, b)]
+    only = ((a, comparisons.only_a), (b, comparisons.only_b))
+    lines += [f"rows only in {name}, left out: {_some(ids)}" for name, ids in only if ids]
+    if comparisons.missing:
+        lines.append(f"measures of only one run, left out: {_some(comparisons.missing)}")
+        lines += [_line(f"note: {note}", width) for note in unequal_depths(comparisons)]
     return "\n".join(lines)
+
+
+def _beside_the_difference(c: Comparison, a: str, b: str) -> Iterator[str]:
+    """Details of a comparison: rows left out, and rows whose state changed."""
+    if c.only_a or c.only_b:
+        only_a = counted(c.only_a, "row has", "rows have")
+        yield f"{only_a} a score only in {a}, {c.only_b} only in {b}"
+    if c.no_gold:
+        yield f"{counted(c.no_gold, 'row')} without gold for it, left out"
+    if c.unanswerable:
+        yield f"{c.unanswerable} unanswerable rows where one run abstained, left out"
+    for change, ids in c.moved.items():
+        yield f"{change} in {counted(len(ids), 'row')}: {_some(ids)}"
 
 
 ABSTAINED_AT_WORST = (
@@ -274,18 +269,28 @@ ABSTAINED_AT_WORST = (
 )
 
 
-def comparison_cells(c: Comparison) -> list[str]:
-    """Measure, both means, difference, interval, p, wins and rows of what decides."""
-    one = c.deciding
+def interval(low: float | None, high: float | None) -> str:
+    """Return both ends, or a dash."""
+    return "-" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
+
+
+COMPARISON_HEAD = ("95 % interval", "p (Holm)", "wins/ties/losses", "n")
+
+
+def comparison_cells(
+    c: Comparison, interval: Callable[[float | None, float | None], str] = interval
+) -> list[str]:
+    """Return measure, both means, difference, interval, p, wins and rows of what decides."""
+    side = c.deciding
     return [
         with_scale(c.measure, c.scale, c.counted),
-        number(one.mean_a),
-        number(one.mean_b),
-        signed(one.difference),
-        interval(one.low, one.high),
-        p_cell(one.p_holm),
-        f"{one.wins}/{one.ties}/{one.losses}",
-        str(one.n),
+        number(side.mean_a),
+        number(side.mean_b),
+        signed(side.difference),
+        interval(side.low, side.high),
+        p_cell(side.p_holm),
+        f"{side.wins}/{side.ties}/{side.losses}",
+        str(side.n),
     ]
 
 
@@ -294,61 +299,63 @@ def _answered(c: Comparison) -> tuple[str, str]:
 
 
 def gate_table(outcome: GateOutcome, width: int = WIDTH) -> str:
-    """Each rule with its outcome, and the overall outcome last."""
+    """Return each rule with its outcome, and the overall outcome last."""
     rows = [["rule", "outcome", "because"]]
     rows += [[check.rule, check.state, check.reason] for check in outcome.checks]
     hints = dict.fromkeys(f"to do: {check.hint}" for check in outcome.checks if check.hint)
-    warnings = [f"warning: {one}" for one in outcome.warnings]
+    warnings = [f"warning: {warning}" for warning in outcome.warnings]
     table = text_table(rows, width=width)
     return "\n".join([table, *hints, *warnings, f"gate: {outcome.state}"])
 
 
-def calibration_table(found: Calibration, width: int = WIDTH) -> str:
-    """Judge compared with people: agreement, bias, corrected mean, confusion matrix."""
+def calibration_table(calibration: Calibration, width: int = WIDTH) -> str:
+    """Compare a judge with people: agreement, bias, corrected mean, confusion matrix."""
     parts: list[tuple[str, Estimate]] = [
-        ("equal", found.agreement),
-        ("kappa", found.kappa),
-        ("kappa, quadratic weights", found.weighted_kappa),
+        ("equal", calibration.agreement),
+        ("kappa", calibration.kappa),
+        ("kappa, quadratic weights", calibration.weighted_kappa),
         *(
-            [(f"alpha among people ({found.alpha_level})", found.alpha)]
-            if found.alpha_level
+            [(f"alpha among people ({calibration.alpha_level})", calibration.alpha)]
+            if calibration.alpha_level
             else []
         ),
-        ("bias (judge - people)", found.bias),
-        ("Pearson", found.pearson),
-        ("Spearman", found.spearman),
-        *([("AUC", found.auc)] if found.auc.value is not None else []),
-        ("mean by the judge", found.judge_mean),
-        ("mean by people", found.human_mean),
-        ("mean, corrected by people", found.corrected),
+        ("bias (judge - people)", calibration.bias),
+        ("Pearson", calibration.pearson),
+        ("Spearman", calibration.spearman),
+        *([("AUC", calibration.auc)] if calibration.auc.value is not None else []),
+        ("mean by the judge", calibration.judge_mean),
+        ("mean by people", calibration.human_mean),
+        ("mean, corrected by people", calibration.corrected),
     ]
     rows = [["", "value", "95 % interval"]]
     rows += [[name, number(e.value), interval(e.low, e.high)] for name, e in parts]
     lines = [
-        f"{with_scale(found.measure, found.scale)} against people, "
-        f"{counted(found.n, 'row')} with both "
-        f"({found.unlabelled} without a label, {found.unscored} without a score, "
-        f"{counted(found.unknown, 'label')} of other rows)",
+        f"{with_scale(calibration.measure, calibration.scale)} against people, "
+        f"{counted(calibration.n, 'row')} with both "
+        f"({calibration.unlabelled} without a label, {calibration.unscored} without a score, "
+        f"{counted(calibration.unknown, 'label')} of other rows)",
         text_table(rows, right=(1,), width=width),
     ]
-    if found.labels > found.n:
+    if calibration.labels > calibration.n:
         lines.insert(
             1,
-            f"{counted(found.labels, 'label')}; "
-            f"{counted(found.labelled_twice, 'row has', 'rows have')} labels of two people or more",
+            f"{counted(calibration.labels, 'label')}; "
+            f"{counted(calibration.labelled_twice, 'row has', 'rows have')} labels of two people "
+            "or more",
         )
-    if found.levels:
-        heads = [f"{level:g}" for level in found.levels]
+    if calibration.levels:
+        heads = [f"{level:g}" for level in calibration.levels]
         table = [["people \\ judge", *heads]]
         table += [
-            [head, *map(str, counts)] for head, counts in zip(heads, found.confusion, strict=True)
+            [head, *map(str, counts)]
+            for head, counts in zip(heads, calibration.confusion, strict=True)
         ]
         lines.append(text_table(table, right=range(1, len(heads) + 1), width=width))
     return "\n".join(lines)
 
 
 def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] = ()) -> str:
-    """A measure with its scale: others use some of its names for another one.
+    """Return a measure with its scale, since other tools use its name for other scales.
 
     It also says what a measure of retrieval counted (spans, documents), where lower is better, and
     what ragas calls a measure of the same definition.
@@ -356,30 +363,30 @@ def with_scale(measure: str, scale: MeasureScale | None, counted: Iterable[str] 
     if scale is None:
         return measure
     theirs = measuring.name_in_ragas(measure)
-    said = f"; {theirs} in ragas" if theirs else ""
+    in_ragas = f"; {theirs} in ragas" if theirs else ""
     direction = "" if scale.higher_is_better else ", lower is better"
-    what = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
-    return f"{measure} ({scale}{what}{direction}{said})"
+    kinds = f", {' and '.join(gold)}" if (gold := list(counted)) else ""
+    return f"{measure} ({scale}{kinds}{direction}{in_ragas})"
 
 
 def number(value: float | None) -> str:
-    """Four digits, or a dash if undefined."""
+    """Return four digits, or a dash if undefined."""
     return "-" if value is None else f"{value:.4f}"
 
 
 def signed(value: float | None) -> str:
-    """Four digits with a sign, or a dash if undefined."""
+    """Return four digits with a sign, or a dash if undefined."""
     return "-" if value is None else f"{value:+.4f}"
 
 
+def share(value: float | None) -> str:
+    """Return a whole percentage, or a dash if undefined."""
+    return "-" if value is None else f"{value:.0%}"
+
+
 def p_cell(value: float | None) -> str:
-    """A p-value of a table: four digits, ``< 0.001``, or a dash."""
+    """Return a p-value as a cell: four digits, ``< 0.001``, or a dash."""
     return "< 0.001" if value is not None and value < measuring.LEAST_P else number(value)
-
-
-def interval(low: float | None, high: float | None) -> str:
-    """Both ends, or a dash."""
-    return "-" if low is None or high is None else f"{low:.4f} .. {high:.4f}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..experiment import TrialResult
 from ..measure import Summary
+from ._data import by_measure, fields_of
 from ._subject import Entry
 from ._text import text_table, with_scale
 
@@ -48,56 +49,49 @@ def leaderboard_table(
     notes: Iterable[str] = (),
     view: BoardView | None = None,
 ) -> str:
-    """Trials in order: swept values, each measure, n, usage per answer.
+    """Return trials in order: swept values, each measure, n, usage per answer.
 
     Args:
         board: Trials with results, best first.
         rest: Trials without results; the reasons are listed below.
-        notes: What the reader should know.
+        notes: Limits and warnings for the reader.
         view: Display settings.
     """
-    how = view or BoardView()
-    keys = _telling(board)
+    view = view or BoardView()
+    keys = _swept(board)
     measures = board[0].summaries if board else ()
     facts = [name for name in _FACTS if any(trial.facts.get(name) for trial in board)]
     missed = {s.measure for trial in board for s in trial.summaries if s.missed}
     people = {name for trial in board for name in trial.people}
-    heads = [
-        head
-        for one in measures
-        for head in (*_heads(one, one.measure in missed), *_graded([one.measure], people))
-    ]
     apart = graded_apart(board)  # people graded a measure that no judge scored
+    heads = []
+    for summary in measures:
+        heads += _heads(summary, summary.measure in missed)
+        heads += _graded([summary.measure], people)
     heads += _graded(apart, people)
     rows = [["", "trial", *_short(keys), *heads, "n", *(_FACTS[name] for name in facts)]]
-    hidden = 0
-    for place, trial in enumerate(board, 1):
-        if place > how.most and trial.values:
-            hidden += 1
-            continue
+    shown = [(n, t) for n, t in enumerate(board, 1) if n <= view.most or not t.values]
+    hidden = len(board) - len(shown)
+    for place, trial in shown:
         values = [_shown(trial.shown[key]) if key in trial.shown else "" for key in keys]
         if not trial.shown and keys:  # a run of an older version
             values = ["current", *values[1:]]
-        took = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
-        cells = [
-            cell
-            for one in trial.summaries
-            for cell in (
-                *_cells(one, how.objectives, one.measure in missed),
-                *([grade_text(trial, one.measure)] if one.measure in people else []),
-            )
-        ]
+        usage = [f"{trial.facts[name]:.4g}" if name in trial.facts else "" for name in facts]
+        cells = []
+        for summary in trial.summaries:
+            cells += _cells(summary, view.objectives, summary.measure in missed)
+            cells += [grade_text(trial, summary.measure)] if summary.measure in people else []
         cells += [grade_text(trial, name) for name in apart]
-        mark = f"{place}*" if trial.id in how.front else str(place)
+        mark = f"{place}*" if trial.id in view.front else str(place)
         name = trial.id if trial.values else f"{trial.id} current"
-        rows.append([mark, name, *values, *cells, str(trial.rows), *took])
+        rows.append([mark, name, *values, *cells, str(trial.rows), *usage])
     right = (0, *range(len(rows[0]) - len(facts) - 1, len(rows[0])))
-    lines = [text_table(rows, right=right, width=how.width)] if board else ["no trial has results"]
+    lines = [text_table(rows, right=right, width=view.width)] if board else ["no trial has results"]
     if hidden:
         lines.append(f"… {hidden} more; --json lists all")
-    if how.front:
+    if view.front:
         lines.append("* on the Pareto front: no other trial is better on every objective")
-    lines += _order_of_the_lost(board, how.objectives)
+    lines += _order_notes(board, view.objectives)
     lines += _without_result(rest)
     return "\n".join([*lines, *(f"note: {note}" for note in notes)])
 
@@ -117,14 +111,14 @@ def _graded(measures: Iterable[str], people: Container[str]) -> list[str]:
 
 
 def graded_apart(board: Iterable[TrialLike]) -> list[str]:
-    """Measures that people graded and that the trials were not scored by."""
+    """Return measures that people graded and no judge scored."""
     trials = list(board)
-    scored = {one.measure for trial in trials for one in trial.summaries}
+    scored = {summary.measure for trial in trials for summary in trial.summaries}
     return sorted({name for trial in trials for name in trial.people} - scored)
 
 
 def grade_text(trial: TrialLike, measure: str) -> str:
-    """Mean of people's grades with their number, ``3.8 (12)``; ``-`` without."""
+    """Return the mean and number of people's grades, ``3.8 (12)``; ``-`` without grades."""
     grade = trial.people.get(measure)
     return "-" if grade is None else f"{grade.mean:.3g} ({grade.n})"
 
@@ -141,7 +135,7 @@ def _cells(summary: Summary, objectives: Sequence[str], missed: bool) -> list[st
     return [shown, "-" if summary.mean is None else f"{summary.mean:.3f} ({summary.coverage:.0%})"]
 
 
-def _telling(board: Sequence[TrialLike]) -> list[str]:
+def _swept(board: Sequence[TrialLike]) -> list[str]:
     """Keys on which trials of the board differ; all if there is one trial."""
     keys = dict.fromkeys(key for trial in board for key in trial.values)
     swept = [trial.values for trial in board if trial.values]
@@ -152,35 +146,43 @@ def _telling(board: Sequence[TrialLike]) -> list[str]:
     ]
 
 
-def _order_of_the_lost(board: Sequence[TrialLike], objectives: Sequence[str]) -> list[str]:
-    """A note on the order of trials with unscored rows."""
+def _order_notes(board: Sequence[TrialLike], objectives: Sequence[str]) -> list[str]:
+    """Notes on the order of trials with unscored rows."""
     lines = []
     for name in objectives:
-        mine = [(t, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1]
-        shown = [(t, s) for t, s in mine if s.accounted < 1]
-        counted = [f"{t.id} {s.worst:.3f}" for t, s in shown if s.worst is not None]
-        if counted:
-            few = ", ".join(counted[:_FEW]) + (", …" if len(counted) > _FEW else "")
-            lines.append(f"ordered by {name}, unscored rows counted as the worst value: {few}")
-        endless = [t.id for t, s in mine if s.worst is None and s.mean is not None]
+        partly = [
+            (t.id, s) for t in board for s in t.summaries if s.measure == name and s.coverage < 1
+        ]
+        worst = [
+            f"{trial} {s.worst:.3f}"
+            for trial, s in partly
+            if s.accounted < 1 and s.worst is not None
+        ]
+        if worst:
+            lines.append(
+                f"ordered by {name}, unscored rows counted as the worst value: {_first(worst)}"
+            )
+        endless = [trial for trial, s in partly if s.worst is None and s.mean is not None]
         if endless:
-            few = ", ".join(endless[:_FEW]) + (", …" if len(endless) > _FEW else "")
-            lines.append(f"{name} has no worst value: {few} ordered by their scored rows")
+            lines.append(
+                f"{name} has no worst value: {_first(endless)} ordered by their scored rows"
+            )
     return lines
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(names[:_FEW]) + (", …" if len(names) > _FEW else "")
 
 
 def _short(keys: Sequence[str]) -> list[str]:
     """Keys shortened to the last parts that distinguish them."""
-    found = []
-    for key in keys:
+
+    def distinct(key: str) -> str:
         parts = key.split(".")
-        for length in range(1, len(parts) + 1):
-            tail = ".".join(parts[-length:])
-            alike = [k for k in keys if k == tail or k.endswith(f".{tail}")]
-            if len(alike) == 1:
-                break
-        found.append(tail)
-    return found
+        tails = (".".join(parts[-length:]) for length in range(1, len(parts)))
+        return next((t for t in tails if sum(f".{k}".endswith(f".{t}") for k in keys) == 1), key)
+
+    return [distinct(key) for key in keys]
 
 
 def _without_result(rest: Iterable[TrialLike]) -> list[str]:
@@ -189,30 +191,19 @@ def _without_result(rest: Iterable[TrialLike]) -> list[str]:
     for trial in rest:
         groups.setdefault(f"{trial.state}: {trial.reason or 'not run'}", []).append(trial)
     lines = []
-    for said, trials in groups.items():
+    for reason, trials in groups.items():
         few = "; ".join(f"{trial.id} {_values(trial.values)}" for trial in trials[:_FEW])
         more = f"; {len(trials) - _FEW} more" if len(trials) > _FEW else ""
-        lines.append(f"{len(trials)} {said} ({few}{more})")
+        lines.append(f"{len(trials)} {reason} ({few}{more})")
     return lines
 
 
 def trial_json(trial: TrialLike) -> dict[str, Any]:
-    """A trial as a JSON object: id, values, state, rows, measures, grades, facts, reason."""
-    measures = {}
-    for summary in trial.summaries:
-        fields = asdict(summary)
-        measures[fields.pop("measure")] = fields
+    """Return a trial as JSON: id, values, state, rows, measures, grades, facts, reason."""
     return {
-        "id": trial.id,
-        "values": dict(trial.values),
-        "current": dict(trial.current),
-        "state": trial.state,
-        "rows": trial.rows,
-        "measures": measures,
-        "people": {name: asdict(grade) for name, grade in trial.people.items()},
-        "facts": dict(trial.facts),
-        "reason": trial.reason,
-        "run": trial.run,
+        **fields_of(trial, "id", "values", "current", "state", "rows"),
+        "measures": by_measure(trial.summaries),
+        **fields_of(trial, "people", "facts", "reason", "run"),
     }
 
 

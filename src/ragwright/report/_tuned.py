@@ -1,10 +1,11 @@
-"""What tuning a part of the search came to, as a sentence, a table and JSON."""
+"""The outcome of tuning a part of the search, as a sentence, a table and JSON."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ._data import fields_of
 from ._text import text_table, with_scale
 
 if TYPE_CHECKING:
@@ -13,38 +14,38 @@ if TYPE_CHECKING:
 _COMPARED = ("measure", "n", "mean_a", "mean_b", "difference", "low", "high", "verdict", "counted")
 
 
-def tuned_headline(found: Tuned) -> str:
-    """The outcome in one sentence."""
-    part = "model" if found.part == "embedder" else found.part
+def tuned_headline(tuned: Tuned) -> str:
+    """Return the outcome in one sentence."""
+    part = "model" if tuned.part == "embedder" else tuned.part
     article = "an" if part[0] in "aeiou" else "a"
-    if found.comparison is None:
-        one = found.training
+    if tuned.comparison is None:
+        trained = tuned.training
         return (
             f"no {part} was written: on the training questions it is not better "
-            f"({one.measure} {one.before:.3f}, with {article} {part} {one.after:.3f})"
+            f"({trained.measure} {trained.before:.3f}, with {article} {part} {trained.after:.3f})"
         )
-    held = found.comparison
+    held = tuned.comparison
     change = f"{held.measure} {held.mean_a:.3f} -> {held.mean_b:.3f} on {held.n} held-out questions"
-    if found.path is None:
+    if tuned.path is None:
         return f"no {part} was written: it is not proven better ({change})"
-    if not found.proven:
+    if not tuned.proven:
         return f"the {part} is kept, although it is not proven better: {change}"
     return f"the {part} is better: {change}"
 
 
-def tuned_table(found: Tuned, width: int = 100) -> str:
-    """Training and held-out questions without and with the tuned part, then further tables."""
-    one, held = found.training, found.comparison
+def tuned_table(tuned: Tuned, width: int = 100) -> str:
+    """Return the search with and without the tuned part, then further tables."""
+    training, held = tuned.training, tuned.comparison
     rows = [
         ["questions", "n", "measure", "without", "with", "difference", "95 % interval"],
         [
             "training",
-            str(one.questions),
-            one.measure,
-            f"{one.before:.3f}",
-            f"{one.after:.3f}",
-            f"{one.after - one.before:+.3f}",
-            one.method,
+            str(training.questions),
+            training.measure,
+            f"{training.before:.3f}",
+            f"{training.after:.3f}",
+            f"{training.after - training.before:+.3f}",
+            training.method,
         ],
     ]
     if held is not None:
@@ -53,7 +54,7 @@ def tuned_table(found: Tuned, width: int = 100) -> str:
         named = with_scale(held.measure, held.scale, held.counted)
         rows.append(["held-out", str(held.n), named, *figures, ends])
     tables = [text_table(rows, right=(1, 3, 4, 5), width=width)]
-    tables += [_further(table, width) for table in found.tables if table.rows]
+    tables += [_further(table, width) for table in tuned.tables if table.rows]
     return "\n\n".join(tables)
 
 
@@ -73,44 +74,37 @@ def _cell(value: str | float | int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def tuned_use(found: Tuned, root: Path) -> str:
-    """What to write in ragwright.yaml to use it; empty where nothing was written."""
-    if found.path is None:
+def tuned_use(tuned: Tuned, root: Path) -> str:
+    """Return the line of ragwright.yaml that uses it; empty if nothing was written."""
+    if tuned.path is None:
         return ""
-    inside = found.path.is_relative_to(root)
-    value = found.value or str(found.path.relative_to(root) if inside else found.path)
-    *sections, key = found.setting.split(".")
+    inside = tuned.path.is_relative_to(root)
+    value = tuned.value or str(tuned.path.relative_to(root) if inside else tuned.path)
+    *sections, key = tuned.setting.split(".")
     text = f"{key}: {value}"
     for section in reversed(sections):
         text = f"{section}: {{{text}}}"
-    remark = "" if found.proven else "   # not proven better"
+    remark = "" if tuned.proven else "   # not proven better"
     return f"to use it, write in ragwright.yaml: {text}{remark}"
 
 
-def tuned_json(found: Tuned) -> dict[str, Any]:
-    """The outcome as JSON: ``proven, written, headline, training, held_out`` and further tables."""
-    one, held = found.training, found.comparison
-    figures = {
-        "questions": one.questions,
-        "measure": one.measure,
-        "before": one.before,
-        "after": one.after,
-        "method": one.method,
-        **one.settings,
-    }
+def tuned_json(tuned: Tuned) -> dict[str, Any]:
+    """Return ``proven, written, headline, training, held_out`` and further tables as JSON."""
+    training, held = tuned.training, tuned.comparison
+    path = None if tuned.path is None else str(tuned.path)
+    figures = fields_of(training, "questions", "measure", "before", "after", "method")
     return {
-        "part": found.part,
-        "proven": found.proven,
-        "written": None if found.path is None else str(found.path),
-        "setting": found.setting,
-        "value": found.value or (None if found.path is None else str(found.path)),
-        "base": found.base,
-        "headline": tuned_headline(found),
-        "training": figures,
-        "held_out": None if held is None else {name: getattr(held, name) for name in _COMPARED},
+        **fields_of(tuned, "part", "proven"),
+        "written": path,
+        "setting": tuned.setting,
+        "value": tuned.value or path,
+        "base": tuned.base,
+        "headline": tuned_headline(tuned),
+        "training": {**figures, **training.settings},
+        "held_out": None if held is None else fields_of(held, *_COMPARED),
         **{
             table.name: [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-            for table in found.tables
+            for table in tuned.tables
         },
-        "notes": list(found.notes),
+        "notes": list(tuned.notes),
     }

@@ -2,72 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ._data import as_json, fields_of
 from ._text import text_table
 
 if TYPE_CHECKING:
     from ..measure import Comparison, Summary
-    from ..training import TutorialRow, TutorialTable
+    from ..training import TutorialTable
 
 _HEADS = {"Rubric(AnswersQuestion)": "answer relevance", "Groundedness": "groundedness"}
 
 
-def tutorial_table(found: TutorialTable, width: int = 100) -> str:
-    """Means with 95 % intervals and n; below each row its difference from base."""
-    measures = [summary.measure for summary in found.rows[0].summaries]
-    lines = [["", *map(_head, found.rows[0].summaries)]]
-    for row in found.rows:
+def tutorial_table(table: TutorialTable, width: int = 100) -> str:
+    """Return means with 95 % intervals and n; below each row its difference from base."""
+    measures = [summary.measure for summary in table.rows[0].summaries]
+    lines = [["", *map(_head, table.rows[0].summaries)]]
+    for row in table.rows:
         if row.skipped:
             lines.append([row.name, f"skipped: {row.skipped}", *[""] * (len(measures) - 1)])
             continue
-        lines.append([row.name, *(_cell(one) for one in row.summaries)])
+        lines.append([row.name, *(_cell(summary) for summary in row.summaries)])
         if row.comparisons:
-            known = {one.measure: one for one in row.comparisons}
+            known = {summary.measure: summary for summary in row.comparisons}
             lines.append(["  against base", *(_change(known.get(name)) for name in measures)])
     return text_table(lines, width=max(width, 60))
 
 
-def _head(one: Summary) -> str:
+def _head(summary: Summary) -> str:
     """A measure, and whether it counted spans or documents."""
-    named = _HEADS.get(one.measure, one.measure)
-    return f"{named} ({' and '.join(one.counted)})" if one.counted else named
+    named = _HEADS.get(summary.measure, summary.measure)
+    return f"{named} ({' and '.join(summary.counted)})" if summary.counted else named
 
 
-def _cell(one: Summary) -> str:
-    if one.mean is None:
-        return f"no score, n {one.n}"
-    ends = "" if one.low is None else f" ({one.low:.3f} to {one.high:.3f})"
-    covered = "" if one.coverage >= 1 else f", coverage {one.coverage:.0%}"
-    return f"{one.mean:.3f}{ends}, n {one.n}{covered}"
+def _cell(summary: Summary) -> str:
+    if summary.mean is None:
+        return f"no score, n {summary.n}"
+    ends = "" if summary.low is None else f" ({summary.low:.3f} to {summary.high:.3f})"
+    covered = "" if summary.coverage >= 1 else f", coverage {summary.coverage:.0%}"
+    return f"{summary.mean:.3f}{ends}, n {summary.n}{covered}"
 
 
-def _change(one: Comparison | None) -> str:
-    if one is None or one.difference is None:
+def _change(comparison: Comparison | None) -> str:
+    if comparison is None or comparison.difference is None:
         return "not compared"
-    ends = "" if one.low is None else f" ({one.low:+.3f} to {one.high:+.3f})"
-    return f"{one.difference:+.3f}{ends} {one.verdict}"
+    ends = "" if comparison.low is None else f" ({comparison.low:+.3f} to {comparison.high:+.3f})"
+    return f"{comparison.difference:+.3f}{ends} {comparison.verdict}"
 
 
-def tutorial_json(found: TutorialTable) -> dict[str, Any]:
-    """The table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
-    return {
-        "testset": found.testset,
-        "rows": [_row_json(row) for row in found.rows],
-        "notes": list(found.notes),
-    }
-
-
-def _row_json(row: TutorialRow) -> dict[str, Any]:
+def tutorial_json(table: TutorialTable) -> dict[str, Any]:
+    """Return the table as JSON: ``testset, rows, notes``; each row with its runs and measures."""
     numbers = ("mean", "low", "high", "n", "coverage", "counted")
-    return {
-        "name": row.name,
-        "settings": list(row.settings),
-        "runs": list(row.runs),
-        "skipped": row.skipped or None,
-        "measures": {
-            one.measure: {name: getattr(one, name) for name in numbers} for one in row.summaries
-        },
-        "against_base": {one.measure: asdict(one) for one in row.comparisons},
-    }
+    rows = [
+        {
+            **fields_of(row, "name", "settings", "runs"),
+            "skipped": row.skipped or None,
+            "measures": {result.measure: fields_of(result, *numbers) for result in row.summaries},
+            "against_base": {result.measure: as_json(result) for result in row.comparisons},
+        }
+        for row in table.rows
+    ]
+    return {"testset": table.testset, "rows": rows, "notes": list(table.notes)}

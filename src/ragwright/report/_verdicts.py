@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ..experiment import StudyVerdict
 from ..measure import Comparison, p_text
-from ._text import WIDTH, interval, number, text_table
+from ._data import as_json, fields_of
+from ._text import WIDTH, interval, number, signed, text_table
 
 
 def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> str:
-    """The verdict as text; below it the two splits side by side."""
+    """Return the verdict as text; below it the two splits side by side."""
     lines = [verdict.text]
     rows = [["", "rows", "current", "trial", "difference", "95 % interval", "p"]]
-    for one in verdict.confirmations:
-        rows.append([f"{one.trial} {one.objective}, tune split", *_cells(one.tune, None)])
-        if one.confirmed is not None:
-            rows.append(
-                [f"{one.trial} {one.objective}, confirm split", *_cells(one.confirmed, one.p)]
-            )
+    for confirmation in verdict.confirmations:
+        name = f"{confirmation.trial} {confirmation.objective}"
+        rows.append([f"{name}, tune split", *_cells(confirmation.tune, None)])
+        if confirmation.confirmed is not None:
+            confirmed = _cells(confirmation.confirmed, confirmation.p)
+            rows.append([f"{name}, confirm split", *confirmed])
     if len(rows) > 1:
         lines += ["", text_table(rows, right=(1, 2, 3, 4, 6), width=width)]
-        chosen = verdict.selection
+        selection = verdict.selection
         lines += [
             "",
-            f"expected optimism from picking the best of {chosen.candidates}: "
-            f"{chosen.optimism:.4f}; lead without it: {chosen.expected:+.4f} "
-            f"({p_text(chosen.p)}, corrected for the choice)",
+            f"expected optimism from picking the best of {selection.candidates}: "
+            f"{selection.optimism:.4f}; lead without it: {selection.expected:+.4f} "
+            f"({p_text(selection.p)}, corrected for the choice)",
         ]
     lines += [f"note: {note}" for note in verdict.notes]
     lines += [f"run: {run}"] if run else []
@@ -36,35 +36,19 @@ def verdict_table(verdict: StudyVerdict, run: str = "", width: int = WIDTH) -> s
 
 def verdict_json(verdict: StudyVerdict, run: str = "") -> dict[str, Any]:
     """The document of ``confirm --json``."""
-    return {
-        "text": verdict.text,
-        "selection": asdict(verdict.selection) | {"expected": verdict.selection.expected},
-        "confirmations": [
-            {
-                "trial": one.trial,
-                "values": dict(one.values),
-                "objective": one.objective,
-                "tune": asdict(one.tune),
-                "confirmed": None if one.confirmed is None else asdict(one.confirmed),
-                "p": one.p,
-                "outcome": one.outcome,
-            }
-            for one in verdict.confirmations
-        ],
-        "openings": verdict.openings,
-        "notes": list(verdict.notes),
-        "run": run,
-    }
+    selection = as_json(verdict.selection) | {"expected": verdict.selection.expected}
+    rest = fields_of(verdict, "confirmations", "openings", "notes")
+    return {"text": verdict.text, "selection": selection, **rest, "run": run}
 
 
-def _cells(found: Comparison, p: float | None) -> list[str]:
-    found = found.deciding
-    shown = found.p if p is None else p
+def _cells(comparison: Comparison, p: float | None) -> list[str]:
+    side = comparison.deciding
+    shown = side.p if p is None else p
     return [
-        str(found.n),
-        number(found.mean_a),
-        number(found.mean_b),
-        "" if found.difference is None else f"{found.difference:+.4f}",
-        interval(found.low, found.high),
+        str(side.n),
+        number(side.mean_a),
+        number(side.mean_b),
+        "" if side.difference is None else signed(side.difference),
+        interval(side.low, side.high),
         "" if shown is None else f"{shown:.3g}",
     ]

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from statistics import fmean
 from typing import Any
 
 from ..core import Score
 from ..experiment import RowResult
-from ..measure import Comparisons, Summary, aggregate
-from ._charts import Chart, bars, dots, front, heat, heat_span, intervals, ordered_values
+from ..measure import Comparison, Comparisons, Summary, aggregate
+from ._charts import (
+    Chart,
+    bars,
+    dots,
+    front as front_spec,
+    heat,
+    heat_span,
+    intervals,
+    ordered_values,
+    whisker,
+)
 from ._headline import values_of
 from ._relations import (
     Relation,
@@ -21,7 +32,7 @@ from ._relations import (
     value_text,
 )
 from ._subject import FACT_NAMES, Entry, Subject
-from ._text import number, p_cell, with_scale
+from ._text import COMPARISON_HEAD, comparison_cells, number, with_scale
 
 _HEAT_KEYS = ("chunk.size", "retrieve.top_k")
 _MOST_VALUES = 24
@@ -32,7 +43,7 @@ _FEW_VALUES = 6
 
 
 def setting_charts(subject: Subject) -> Iterator[Chart]:
-    """Score against every swept key, the heat map of two keys, the Pareto front."""
+    """Yield the Pareto front, the heat map of two keys, and the score against every swept key."""
     trials = _ranked(subject)
     if subject.kind != "study" or not subject.goals:
         return
@@ -49,30 +60,24 @@ def setting_charts(subject: Subject) -> Iterator[Chart]:
 
 
 def relation_charts(subject: Subject) -> Iterator[Chart]:
-    """Measures against swept keys over trials, and measures against each other over rows."""
-    found = [one for one in parameter_relations(subject) if one.rho is not None]
-    if found:
+    """Yield correlations of measures with swept keys, and of measures with each other."""
+    relations = [relation for relation in parameter_relations(subject) if relation.rho is not None]
+    if relations:
         yield _relation_chart(
             "keys-and-measures",
             "Correlation of settings and measures",
             "Spearman's rank correlation over the trials; names count as 1 where a trial has them. "
             "Correlation is not causation: chunk size and top_k both change the length of the "
             "context.",
-            found,
+            relations,
             "trials",
         )
     entry = subject.focus[-1] if subject.focus else None
     if entry is None or len(subject.measures) < 2:
         return
-    rows = list(entry.read(False))
-    columns = {
-        name: [
-            next((score.value for score in row.scores if score.measure == name), None)
-            for row in rows
-        ]
-        for name in subject.measures
-    }
-    pairs = [one for one in measure_relations(subject.measures, columns) if one.rho is not None]
+    rows = [{score.measure: score.value for score in row.scores} for row in entry.read(False)]
+    columns = {name: [row.get(name) for row in rows] for name in subject.measures}
+    pairs = [r for r in measure_relations(subject.measures, columns) if r.rho is not None]
     if pairs:
         yield _relation_chart(
             "measures",
@@ -84,46 +89,28 @@ def relation_charts(subject: Subject) -> Iterator[Chart]:
         )
 
 
-def row_charts(subject: Subject, found: Comparisons | None) -> Iterator[Chart]:
-    """Charts of the rows of the entries in focus: differences, personas, histograms."""
-    if found is not None and any(one.deciding.difference is not None for one in found.measures):
-        yield _difference_chart(subject, found)
+def row_charts(subject: Subject, comparisons: Comparisons | None) -> Iterator[Chart]:
+    """Yield charts of the rows of the entries in focus: differences, personas, histograms."""
+    measures = () if comparisons is None else comparisons.measures
+    if any(comparison.deciding.difference is not None for comparison in measures):
+        yield _difference_chart(subject, measures)
     entries = [entry for entry in subject.focus if entry.rows]
-    if not entries:
-        return
-    yield from _persona_charts(subject, entries)
-    yield from _histograms(subject, entries)
-
-
-def sensitivity(subject: Subject) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Head and lines of the table of several judges: the place of each setting under each."""
-    heads = ["settings", *(board.judge or "judge" for board in subject.boards)]
-    places: dict[str, list[str]] = {}
-    for at, board in enumerate(subject.boards):
-        for place, name in enumerate(board.entries, 1):
-            entry = subject.entry(name)
-            if entry is None:
-                continue
-            values = {k: v for k, v in entry.values.items() if not k.startswith("judge.")}
-            key = ", ".join(f"{k} = {value_text(v)}" for k, v in values.items())
-            line = places.setdefault(key or "current settings", ["-"] * len(subject.boards))
-            if line[at] == "-":
-                line[at] = f"{place} of {len(board.entries)}"
-    return tuple(heads), [(key, *line) for key, line in places.items()]
+    for entry in entries:
+        yield from _persona_chart(subject, entry)
+    if entries:
+        yield from _histograms(subject, entries)
 
 
 def _ranked(subject: Subject) -> list[Entry]:
     """Entries of the first board, best first."""
-    names = subject.boards[0].entries if subject.boards else ()
-    by_id = {entry.id: entry for entry in subject.entries}
-    return [by_id[name] for name in names if name in by_id]
+    return subject.ranked(subject.boards[0]) if subject.boards else []
 
 
 def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -> Iterator[Chart]:
     pairs = [
-        (trial, trial.values[key], value)
+        (trial, trial.values[key], score)
         for trial in trials
-        if key in trial.values and (value := trial.value(goal)) is not None
+        if key in trial.values and (score := trial.value(goal)) is not None
     ]
     values = ordered_values(value for _, value, _ in pairs)
     numeric = is_numeric(values)
@@ -131,21 +118,20 @@ def _key_chart(subject: Subject, trials: Sequence[Entry], key: str, goal: str) -
         return
     shown: Callable[[Any], Any] = (lambda value: value) if numeric else value_text
     points = [
-        {"x": shown(at), "y": value, "trial": trial.id, "settings": values_of(trial)}
-        for trial, at, value in pairs
+        {"x": shown(value), "y": score, "trial": trial.id, "settings": values_of(trial)}
+        for trial, value, score in pairs
     ]
-    means = []
-    rows = []
+    means, rows = [], []
     others = [measure for measure in subject.measures if measure != goal]
-    for value in values:
-        mine = [(one, y) for one, at, y in pairs if value_text(at) == value_text(value)]
-        found = [y for _, y in mine]
-        means.append({"x": shown(value), "y": fmean(found), "n": len(found)})
-        cells = [number(fmean(found)), number(min(found)), number(max(found)), str(len(found))]
+    for name, value in ((value_text(value), value) for value in values):
+        same = [(trial, score) for trial, at, score in pairs if value_text(at) == name]
+        scores = [score for _, score in same]
+        means.append({"x": shown(value), "y": fmean(scores), "n": len(scores)})
+        cells = [number(fmean(scores)), number(min(scores)), number(max(scores)), str(len(scores))]
         for measure in others:
-            known = [v for one, _ in mine if (v := one.value(measure)) is not None]
+            known = [mean for trial, _ in same if (mean := trial.value(measure)) is not None]
             cells.append(number(fmean(known) if known else None))
-        rows.append((value_text(value), *cells))
+        rows.append((name, *cells))
     yield Chart(
         f"key-{key.replace('.', '-')}",
         f"{goal} against {key}",
@@ -165,31 +151,26 @@ def _heat_chart(
         for key in keys
     }
     fit = [key for key in keys if 2 <= len(values[key]) <= 12]
-    chosen = [key for key in _HEAT_KEYS if key in fit]
-    chosen += [key for key in fit if key not in chosen]
-    if len(chosen) < 2:
+    if len(fit) < 2:
         return
-    down, across = chosen[:2]
+    down, across = sorted(fit, key=(*_HEAT_KEYS, *fit).index)[:2]
     cells: dict[tuple[str, str], list[float]] = {}
     for trial in trials:
-        value = trial.value(goal)
-        if value is not None and down in trial.values and across in trial.values:
+        score = trial.value(goal)
+        if score is not None and down in trial.values and across in trial.values:
             at = value_text(trial.values[down]), value_text(trial.values[across])
-            cells.setdefault(at, []).append(value)
-    means = {at: fmean(found) for at, found in cells.items()}
+            cells.setdefault(at, []).append(score)
+    means = {at: fmean(scores) for at, scores in cells.items()}
     low, high = heat_span(subject.scale(goal), means.values())
     upward = subject.upward(goal)
     drawn, rows = [], []
-    for y in map(value_text, values[down]):
-        for x in map(value_text, values[across]):
-            if (y, x) not in means:
-                continue
-            mean = means[y, x]
+    for y, x in product(map(value_text, values[down]), map(value_text, values[across])):
+        if (y, x) in means:
+            mean, count = means[y, x], len(cells[y, x])
             share = (mean - low) / (high - low)
-            told = f"{mean:.4f} over {len(cells[y, x])} trials"
-            shade = share if upward else 1 - share
-            drawn.append({"x": x, "y": y, "shade": shade, "text": f"{mean:.3f}", "told": told})
-            rows.append((y, x, number(mean), str(len(cells[y, x]))))
+            shade, tooltip = share if upward else 1 - share, f"{mean:.4f} over {count} trials"
+            drawn.append({"x": x, "y": y, "shade": shade, "text": f"{mean:.3f}", "told": tooltip})
+            rows.append((y, x, number(mean), str(count)))
     yield Chart(
         "heat",
         f"{goal} by {down} and {across}",
@@ -206,43 +187,32 @@ def _front_chart(subject: Subject, trials: Sequence[Entry]) -> Iterator[Chart]:
     goals = [goal.name for goal in subject.goals]
     costs = goals[1:] or [
         name
-        for name in ("cost", "seconds", "context_tokens")
+        for name in FACT_NAMES
         if name not in goals and len({trial.facts.get(name) for trial in trials}) > 1
     ]
-    if not costs:
-        return
-    x, y = costs[0], goals[0]
-    placed = []
-    for trial in trials:
-        a, b = trial.value(x), trial.value(y)
-        if a is not None and b is not None:
-            placed.append((trial, a, b))
+    x, y = costs[0] if costs else "", goals[0]
+    placed = [
+        (trial, a, b)
+        for trial in trials
+        if costs and (a := trial.value(x)) is not None and (b := trial.value(y)) is not None
+    ]
     if len(placed) < 2:
         return
     chosen = set(subject.boards[0].front) if len(goals) > 1 else set()
     best = chosen or _front(placed, subject.upward(x), subject.upward(y))
     points, rows = [], []
     for trial, a, b in placed:
-        on = trial.id in best
-        as_is = trial.id == subject.incumbent
-        kind = "current settings" if as_is else "on the front" if on else "other trials"
-        points.append(
-            {
-                "x": a,
-                "y": b,
-                "trial": trial.id,
-                "settings": values_of(trial),
-                "kind": kind,
-                "front": on,
-            }
-        )
-        if on or as_is:
-            rows.append((trial.id, values_of(trial), number(b), f"{a:.4g}", kind))
+        front, current = trial.id in best, trial.id == subject.incumbent
+        kind = "current settings" if current else "on the front" if front else "other trials"
+        named = {"trial": trial.id, "settings": values_of(trial)}
+        points.append({"x": a, "y": b, **named, "kind": kind, "front": front})
+        if front or current:
+            rows.append((*named.values(), number(b), f"{a:.4g}", kind))
     yield Chart(
         "pareto",
         f"{y} against {FACT_NAMES.get(x, x)}",
         "No trial is better on both axes than one on the line: choose among these.",
-        front(points, x=_named(subject, x), y=_named(subject, y)),
+        front_spec(points, x=_named(subject, x), y=_named(subject, y)),
         ("trial", "settings", y, FACT_NAMES.get(x, x), ""),
         tuple(rows),
     )
@@ -262,14 +232,12 @@ def _front(placed: Sequence[tuple[Entry, float, float]], x_up: bool, y_up: bool)
 
 
 def _context_chart(subject: Subject, trials: Sequence[Entry], goal: str) -> Chart:
-    points, rows = [], []
-    for trial in trials:
-        value = trial.value(goal)
-        if value is None:
-            continue
-        tokens = round(trial.facts["context_tokens"], 1)
-        points.append({"x": tokens, "y": value, "trial": trial.id, "settings": values_of(trial)})
-        rows.append((trial.id, values_of(trial), f"{tokens:g}", number(value)))
+    placed = [
+        (round(trial.facts["context_tokens"], 1), score, trial.id, values_of(trial))
+        for trial in trials
+        if (score := trial.value(goal)) is not None
+    ]
+    points = [dict(zip(("x", "y", "trial", "settings"), each, strict=True)) for each in placed]
     return Chart(
         "context",
         f"{goal} against the length of the context",
@@ -277,24 +245,24 @@ def _context_chart(subject: Subject, trials: Sequence[Entry], goal: str) -> Char
         "may only help by a longer context; fix retrieve.context_tokens to test this.",
         dots(points, x="context tokens", y=_named(subject, goal)),
         ("trial", "settings", "context tokens", goal),
-        tuple(rows),
+        tuple((name, settings, f"{x:g}", number(y)) for x, y, name, settings in placed),
     )
 
 
 def _relation_chart(
-    name: str, title: str, note: str, found: Sequence[Relation], over: str
+    name: str, title: str, note: str, relations: Sequence[Relation], over: str
 ) -> Chart:
     cells = [
         {
-            "x": one.second,
-            "y": FACT_NAMES.get(one.first, one.first),
-            "shade": one.rho,
-            "text": f"{one.rho:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00"),
-            "told": f"{one.rho:+.3f} over {one.n} {over}",
+            "x": relation.second,
+            "y": FACT_NAMES.get(relation.first, relation.first),
+            "shade": relation.rho,
+            "text": f"{relation.rho:+.2f}".replace("-0.00", "0.00").replace("+0.00", "0.00"),
+            "told": f"{relation.rho:+.3f} over {relation.n} {over}",
         }
-        for one in found
+        for relation in relations
     ]
-    rows = tuple((one.first, one.second, f"{one.rho:+.3f}", str(one.n)) for one in found)
+    rows = tuple((r.first, r.second, f"{r.rho:+.3f}", str(r.n)) for r in relations)
     return Chart(
         name,
         title,
@@ -306,86 +274,53 @@ def _relation_chart(
     )
 
 
-def _difference_chart(subject: Subject, found: Comparisons) -> Chart:
+def _difference_chart(subject: Subject, comparisons: Sequence[Comparison]) -> Chart:
     points, rows = [], []
-    for one in (comparison.deciding for comparison in found.measures):
-        if one.difference is None:
-            continue
-        named = with_scale(one.measure, one.scale, one.counted)
-        low = one.difference if one.low is None else one.low
-        high = one.difference if one.high is None else one.high
-        told = between(one.low, one.high)
-        points.append({"y": named, "value": one.difference, "low": low, "high": high, "told": told})
-        rows.append(
-            (
-                named,
-                number(one.mean_a),
-                number(one.mean_b),
-                f"{one.difference:+.4f}",
-                told,
-                p_cell(one.p_holm),
-                f"{one.wins}/{one.ties}/{one.losses}",
-                str(one.n),
-                one.verdict,
-            )
-        )
+    for comparison in (measure.deciding for measure in comparisons):
+        if comparison.difference is not None:
+            name, *cells = comparison_cells(comparison, between)
+            ends = (comparison.low, comparison.high)
+            points.append(whisker(name, comparison.difference, *ends))
+            rows.append((name, *cells, comparison.verdict))
     first, second = subject.focus[0], subject.focus[-1]
-    stands = first.id == subject.incumbent
-    against = "the current settings" if stands else first.label or first.id
+    names = first.label or first.id, second.label or second.id
+    against = "the current settings" if first.id == subject.incumbent else names[0]
     return Chart(
         "differences",
-        f"{second.label or second.id} against {against}, measure by measure",
+        f"{names[1]} against {against}, measure by measure",
         "Difference of the means on the rows both have, with its 95 % interval. An interval that "
         "contains 0 proves no change. An abstention on a row with gold counts as the worst value.",
         intervals(points, x="difference"),
-        (
-            "measure",
-            first.label or first.id,
-            second.label or second.id,
-            "difference",
-            "95 % interval",
-            "p (Holm)",
-            "wins/ties/losses",
-            "n",
-            "verdict",
-        ),
+        ("measure", *names, "difference", *COMPARISON_HEAD, "verdict"),
         tuple(rows),
         "rows",
     )
 
 
-def _persona_charts(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
-    for entry in entries:
-        parts = _by_persona(entry.read(True), subject.measures)
-        if not parts.keys() - {""}:
-            continue
-        cells, rows = [], []
-        for persona, summaries in parts.items():
-            named = persona or "(no persona)"
-            for one in summaries:
-                mean, low, high = one.deciding
-                if mean is None:
-                    continue
-                shade = _shade(subject, one)
-                told = f"{mean:.4f} ({between(low, high)}), n = {one.n}"
-                text = f"{mean:.2f}"
-                cells.append(
-                    {"x": one.measure, "y": named, "shade": shade, "text": text, "told": told}
-                )
-                told = between(low, high)
-                rows.append((named, one.measure, number(mean), told, str(one.n)))
-        name = entry.label or entry.id
-        yield Chart(
-            f"personas-{entry.id}",
-            f"Results per persona: {name}",
-            "Mean of each measure per persona, abstentions on rows with gold counted as the worst "
-            "value; the colour shows the position on the measure's "
-            "scale.",
-            heat(cells, x="", y=""),
-            ("persona", "measure", "mean", "95 % interval", "n"),
-            tuple(rows),
-            "rows",
-        )
+def _persona_chart(subject: Subject, entry: Entry) -> Iterator[Chart]:
+    parts = _by_persona(entry.read(True), subject.measures)
+    if not parts.keys() - {""}:
+        return
+    cells, rows = [], []
+    for persona, summary in ((name, s) for name, part in parts.items() for s in part):
+        mean, low, high = summary.deciding
+        if mean is not None:
+            name, ends = persona or "(no persona)", between(low, high)
+            shade, tooltip = _shade(summary), f"{mean:.4f} ({ends}), n = {summary.n}"
+            axes = {"x": summary.measure, "y": name}
+            cells.append({**axes, "shade": shade, "text": f"{mean:.2f}", "told": tooltip})
+            rows.append((name, summary.measure, number(mean), ends, str(summary.n)))
+    yield Chart(
+        f"personas-{entry.id}",
+        f"Results per persona: {entry.label or entry.id}",
+        "Mean of each measure per persona, abstentions on rows with gold counted as the worst "
+        "value; the colour shows the position on the measure's "
+        "scale.",
+        heat(cells, x="", y=""),
+        ("persona", "measure", "mean", "95 % interval", "n"),
+        tuple(rows),
+        "rows",
+    )
 
 
 def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
@@ -416,9 +351,9 @@ def _histograms(subject: Subject, entries: Sequence[Entry]) -> Iterator[Chart]:
 
 def _counted(entries: Sequence[Entry], measure: str) -> list[Mapping[str, int]]:
     """Rows by value for each entry: points of a judge's scale, else ten equal parts."""
-    found = [entry.summary(measure) for entry in entries]
-    if all(summary is not None and summary.histogram for summary in found):
-        return [summary.histogram for summary in found if summary is not None]
+    summaries = [entry.summary(measure) for entry in entries]
+    if all(summary is not None and summary.histogram for summary in summaries):
+        return [summary.histogram for summary in summaries if summary is not None]
     values = [
         [
             score.value
@@ -435,36 +370,29 @@ def _counted(entries: Sequence[Entry], measure: str) -> list[Mapping[str, int]]:
     low, high = (0.0, 1.0) if shares else (distinct[0], distinct[-1])
     width = (high - low) / 10
     edges = [f"{low + width * at:.3g} –" for at in range(10)]
-    binned: list[Mapping[str, int]] = []
-    for side in values:
-        counts = dict.fromkeys(edges, 0)
-        for value in side:
-            counts[edges[min(9, int((value - low) / width + 1e-9))]] += 1
-        binned.append(counts)
-    return binned
+    binned = [Counter(min(9, int((v - low) / width + 1e-9)) for v in side) for side in values]
+    return [{edge: counts[at] for at, edge in enumerate(edges)} for counts in binned]
 
 
-def _by_persona(
-    results: Iterator[RowResult] | Any, measures: Sequence[str]
-) -> dict[str, list[Summary]]:
-    rows: dict[str, dict[str, list[Score]]] = {}
+def _by_persona(results: Iterable[RowResult], measures: Sequence[str]) -> dict[str, list[Summary]]:
+    scores: dict[str, dict[str, list[Score]]] = {}
     for result in results:
         persona = result.row.persona_name if result.row is not None else ""
-        kept = rows.setdefault(persona, {})
+        kept = scores.setdefault(persona, {})
         for score in result.scores:
             kept.setdefault(score.measure, []).append(score)
     return {
-        persona: [aggregate(rows[persona][m]) for m in measures if m in rows[persona]]
-        for persona in sorted(rows, key=lambda name: (not name, name))
+        persona: [aggregate(scores[persona][m]) for m in measures if m in scores[persona]]
+        for persona in sorted(scores, key=lambda name: (not name, name))
     }
 
 
-def _shade(subject: Subject, one: Summary) -> float:
-    scale, mean = one.scale, one.deciding[0]
+def _shade(summary: Summary) -> float:
+    """The position of a mean on its scale: 0 the worst end, 1 the best."""
+    scale, mean = summary.scale, summary.deciding[0]
     if scale is None or scale.high is None or mean is None or scale.high <= scale.low:
         return 0.3
-    share = (mean - scale.low) / (scale.high - scale.low)
-    share = min(1.0, max(0.0, share))
+    share = min(1.0, max(0.0, (mean - scale.low) / (scale.high - scale.low)))
     return share if scale.higher_is_better else 1 - share
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ..experiment import RowResult, WeakRow, WeakSlice, weak_rows, weak_slices
 from ..measure import GateOutcome, parse_rule
+from ._data import as_json
 from ._subject import Subject
 from ._text import WIDTH, text_table
 
@@ -23,14 +24,14 @@ SLICE_HEAD = ("measure", "rows with", "mean", "n", "others", "n", "p, corrected"
 
 @dataclass(frozen=True, slots=True)
 class Weak:
-    """What a report says of the failures of one entry."""
+    """Weak slices and lowest rows of one entry."""
 
     slices: tuple[WeakSlice, ...] = ()
     rows: tuple[WeakRow, ...] = ()
 
 
 def weak_of(subject: Subject) -> Weak:
-    """Weak slices and lowest rows of a run, or of the compared entry of a report."""
+    """Return weak slices and lowest rows of a run, or of the compared entry of a report."""
     entry = subject.focus[-1] if subject.focus else None
     if entry is None or not entry.rows or subject.baselines:
         return Weak()
@@ -39,33 +40,25 @@ def weak_of(subject: Subject) -> Weak:
     return Weak(weak_slices(results, subject.measures)[:_SLICES], tuple(rows))
 
 
-def row_line(one: WeakRow) -> tuple[str, ...]:
-    """A low row as a line of a table."""
-    value = one.state if one.value is None else f"{one.value:.3f}"
-    text = " ".join(one.question.split())
+def row_line(row: WeakRow) -> tuple[str, ...]:
+    """Return a low row as a line of a table."""
+    value = row.state if row.value is None else f"{row.value:.3f}"
+    text = " ".join(row.question.split())
     short = text if len(text) <= _QUESTION else f"{text[: _QUESTION - 1]}…"
-    return (one.measure, one.id, value, short)
+    return (row.measure, row.id, value, short)
 
 
-def slice_line(one: WeakSlice) -> tuple[str, ...]:
-    """A weak slice as a line of a table."""
-    p = "< 0.001" if one.p < 0.001 else f"{one.p:.3f}"
-    where = f"{one.by} = {one.value}"
-    return (
-        one.measure,
-        where,
-        f"{one.mean:.3f}",
-        str(one.n),
-        f"{one.rest:.3f}",
-        str(one.others),
-        p,
-    )
+def slice_line(weak: WeakSlice) -> tuple[str, ...]:
+    """Return a weak slice as a line of a table."""
+    p = "< 0.001" if weak.p < 0.001 else f"{weak.p:.3f}"
+    means = (f"{weak.mean:.3f}", str(weak.n), f"{weak.rest:.3f}", str(weak.others))
+    return (weak.measure, f"{weak.by} = {weak.value}", *means, p)
 
 
 def failing(
     results: Sequence[RowResult], outcome: GateOutcome
 ) -> tuple[tuple[WeakSlice, ...], tuple[WeakRow, ...]]:
-    """Weak slices and lowest rows of the measures whose rules are not met."""
+    """Return weak slices and lowest rows of the measures whose rules are not met."""
     rows: list[WeakRow] = []
     missed = [check for check in outcome.checks if check.state != "passed"]
     for check in missed:
@@ -77,28 +70,28 @@ def failing(
 
 
 def failing_text(results: Sequence[RowResult], outcome: GateOutcome, width: int = WIDTH) -> str:
-    """:func:`failing` as two tables; empty where every rule is met."""
+    """Return :func:`failing` as two tables; empty if every rule is met."""
     slices, rows = failing(results, outcome)
     return weak_text(slices, rows, width)
 
 
 def failing_json(results: Sequence[RowResult], outcome: GateOutcome) -> dict[str, Any]:
-    """:func:`failing` as ``{"slices": […], "rows": […]}``."""
+    """Return :func:`failing` as ``{"slices": […], "rows": […]}``."""
     return weak_json(*failing(results, outcome))
 
 
 def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int = WIDTH) -> str:
-    """Weak slices and low rows as tables."""
+    """Return weak slices and low rows as tables."""
     blocks = []
-    if lines := [slice_line(one) for one in slices]:
+    if lines := [slice_line(weak) for weak in slices]:
         table = text_table([SLICE_HEAD, *lines], right=(2, 3, 4, 5, 6), width=width)
         blocks.append(f"weak slices:\n{table}")
-    if lines := [row_line(one) for one in rows]:
+    if lines := [row_line(weak) for weak in rows]:
         table = text_table([ROW_HEAD, *lines], right=(2,), width=width, whole=(1,))
         blocks.append(f"lowest rows:\n{table}")
     return "\n\n".join(blocks)
 
 
 def weak_json(slices: Iterable[WeakSlice], rows: Iterable[WeakRow]) -> dict[str, Any]:
-    """Weak slices and low rows as JSON."""
-    return {"slices": [asdict(one) for one in slices], "rows": [asdict(one) for one in rows]}
+    """Return weak slices and low rows as JSON."""
+    return {"slices": as_json(list(slices)), "rows": as_json(list(rows))}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...core import Row, Score
+from ...core import Row, Score, plain
 from ...measure import QADistances, Summary, aggregate, parse_measure
 from ..evaluations import RowResult, distance_row
 from ._outcome import DistanceShift
@@ -44,20 +44,7 @@ class KeptPair:
 
     def body(self) -> dict[str, Any]:
         """The pair as JSON; vectors keep six digits."""
-        return {
-            "set": self.set,
-            "id": self.id,
-            "question": self.question,
-            "answer": self.answer,
-            "passages": list(self.passages),
-            "question_vector": list(self.question_vector),
-            "answer_vector": list(self.answer_vector),
-            "distance": self.distance,
-            "shuffled": self.shuffled,
-            "echoed": self.echoed,
-            "random_chunk": self.random_chunk,
-            "rank": self.rank,
-        }
+        return {name: value for name, value in plain(self).items() if name != "sources"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from statistics import median
 from typing import Any, TypeVar
 
-from ...core import MetaValue, Row, Score, TestsetError, counted
+from ...core import MetaValue, Row, Score, TestsetError, counted, plain
 from ...measure import (
     Comparison,
     Comparisons,
@@ -174,16 +174,7 @@ def diagnosis_by(
 
 def diagnosed_body(row: DiagnosedRow) -> dict[str, Any]:
     """Return a diagnosed row as JSON-able values, for the run store."""
-    return {
-        "plain": result_body(row.plain),
-        "lost": row.lost,
-        "gold": [asdict(place) for place in row.gold],
-        "right": row.right,
-        "oracles": {stage: list(map(asdict, scores)) for stage, scores in row.oracles.items()},
-        "closed_book": list(map(asdict, row.closed_book)),
-        "known": row.known,
-        "documents": list(row.documents),
-    }
+    return {**plain(row), "plain": result_body(row.plain)}
 
 
 def diagnosed_of(body: Mapping[str, Any]) -> DiagnosedRow:

@@ -7,12 +7,12 @@ row, and a generator is called the best only if every other one is proven worse.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 from ...answer import AskPlan, ask
-from ...core import Persona, Row, Score, counted
+from ...core import Persona, Row, Score, counted, plain
 from ...flow import Flow
 from ...measure import (
     Comparison,
@@ -259,13 +259,7 @@ def grid_of(
 
 def read_body(row: GridRow) -> dict[str, Any]:
     """Return a reading as JSON-able values, for the run store."""
-    return {
-        "question": row.question,
-        "persona": row.persona,
-        "generator": row.generator,
-        "result": result_body(row.result),
-        "facts": list(map(asdict, row.facts)),
-    }
+    return {**plain(row), "result": result_body(row.result)}
 
 
 def read_of(body: Mapping[str, Any]) -> GridRow:

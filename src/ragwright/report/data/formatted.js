@@ -7,7 +7,7 @@ const formatted = (() => {
   const ROW = /^\s*\|.*\|\s*$/, RULE = /^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)*\|?\s*$/;
   const LONGEST = 20000;
 
-  const made = (name, ...inside) => {
+  const wrap = (name, ...inside) => {
     const element = document.createElement(name);
     element.append(...inside);
     return element;
@@ -15,18 +15,18 @@ const formatted = (() => {
 
   // One line, or a piece of one.
   function inline(text) {
-    const found = document.createDocumentFragment();
+    const fragment = document.createDocumentFragment();
     let at = 0;
     for (const match of text.length > LONGEST ? [] : text.matchAll(INLINE)) {
       const [whole, code, bold, link] = match;
-      found.append(text.slice(at, match.index));
-      if (code !== undefined) found.append(made("code", code));
-      else if (bold !== undefined) found.append(made("b", inline(bold)));
-      else found.append(link);
+      fragment.append(text.slice(at, match.index));
+      if (code !== undefined) fragment.append(wrap("code", code));
+      else if (bold !== undefined) fragment.append(wrap("b", inline(bold)));
+      else fragment.append(link);
       at = match.index + whole.length;
     }
-    found.append(text.slice(at));
-    return found;
+    fragment.append(text.slice(at));
+    return fragment;
   }
 
   function cells(line) {
@@ -37,8 +37,8 @@ const formatted = (() => {
   function table(lines) {
     const head = lines.length > 1 && RULE.test(lines[1]);
     const rows = lines.filter((line) => !RULE.test(line)).map((line, at) =>
-      made("tr", ...cells(line).map((cell) => made(head && !at ? "th" : "td", cell))));
-    return made("table", made("tbody", ...rows));
+      wrap("tr", ...cells(line).map((cell) => wrap(head && !at ? "th" : "td", cell))));
+    return wrap("table", wrap("tbody", ...rows));
   }
 
   // Lines of fences that open a block of code. A passage may be cut inside one: then its first
@@ -54,12 +54,12 @@ const formatted = (() => {
 
   // A whole text. The first of `lines` that begins a block decides how far the block goes.
   function block(text) {
-    const found = document.createDocumentFragment(), lines = text.split("\n");
+    const fragment = document.createDocumentFragment(), lines = text.split("\n");
     const opens = openings(lines);
     let plain = false; // whether a line of text waits for its line break
     const add = (node, breaks) => {
-      if (plain && breaks) found.append("\n");
-      found.append(node);
+      if (plain && breaks) fragment.append("\n");
+      fragment.append(node);
       plain = breaks;
     };
     for (let at = 0; at < lines.length; at++) {
@@ -69,16 +69,16 @@ const formatted = (() => {
         const mark = line.trim().slice(0, 3);
         let end = at + 1;
         while (end < lines.length && !lines[end].trim().startsWith(mark)) end++;
-        add(made("pre", made("code", lines.slice(at + 1, end).join("\n"))), false);
+        add(wrap("pre", wrap("code", lines.slice(at + 1, end).join("\n"))), false);
         at = end;
       } else if (ROW.test(line)) {
         let end = at + 1;
         while (end < lines.length && ROW.test(lines[end])) end++;
         add(table(lines.slice(at, end)), false);
         at = end - 1;
-      } else add(heading ? made("b", inline(heading[1])) : inline(line), true);
+      } else add(heading ? wrap("b", inline(heading[1])) : inline(line), true);
     }
-    return found;
+    return fragment;
   }
 
   return { inline, block };

@@ -8,14 +8,14 @@
   const PAGE = 50;
 
   function el(name, attributes, ...inside) {
-    const made = document.createElement(name);
+    const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes || {})) {
       if (value === undefined || value === null || value === false) continue;
-      if (key === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
-      else made.setAttribute(key, value === true ? "" : value);
+      if (key === "on") for (const [event, act] of Object.entries(value)) element.addEventListener(event, act);
+      else element.setAttribute(key, value === true ? "" : value);
     }
-    for (const part of inside.flat()) if (part !== null && part !== undefined) made.append(part);
-    return made;
+    for (const part of inside.flat()) if (part !== null && part !== undefined) element.append(part);
+    return element;
   }
 
   // -- blocks: gzip in base64, opened when they are needed -----------------------------------
@@ -27,9 +27,9 @@
   function bytes(text) {
     if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
     const raw = atob(text);
-    const found = new Uint8Array(raw.length);
-    for (let at = 0; at < raw.length; at++) found[at] = raw.charCodeAt(at);
-    return found;
+    const codes = new Uint8Array(raw.length);
+    for (let at = 0; at < raw.length; at++) codes[at] = raw.charCodeAt(at);
+    return codes;
   }
 
   async function unzipped(id) {
@@ -40,13 +40,13 @@
 
   const opened = new Map();
   function block(number) {
-    let found = opened.get(number);
-    if (!found) {
-      found = unzipped("b" + number).then(JSON.parse);
-      opened.set(number, found);
+    let value = opened.get(number);
+    if (!value) {
+      value = unzipped("b" + number).then(JSON.parse);
+      opened.set(number, value);
       if (opened.size > 60) opened.delete(opened.keys().next().value);
     }
-    return found;
+    return value;
   }
 
   const texts = new Map();
@@ -168,8 +168,8 @@
       if (b && item.j < 0) return false;
       if (state.state === "moved" ? item.sa === item.sb : state.state && item.sa !== state.state && item.sb !== state.state) return false;
       if (state.persona && row[2] !== state.persona) return false;
-      const said = `${row[0]} ${row[1]} ${row[3]}`.toLocaleLowerCase();
-      return words.every((word) => said.includes(word));
+      const searched = `${row[0]} ${row[1]} ${row[3]}`.toLocaleLowerCase();
+      return words.every((word) => searched.includes(word));
     });
     const sign = upward(m) ? 1 : -1;
     const last = (value, key) => (value === null ? Infinity : key(value));
@@ -251,23 +251,23 @@
     const entry = entries.get(id);
     const group = entry.rows.find(([first, count]) => at >= first && at < first + count);
     if (!group) return null;
-    const found = (await block(group[2]))[at - group[0]];
-    const [answer, , hits, prompt, , said] = found;
+    const packed = (await block(group[2]))[at - group[0]];
+    const [answer, , hits, prompt, , reasons] = packed;
     const numbers = [answer, ...hits.map((hit) => hit[1]), ...prompt.flatMap((message) => message[1]),
-      ...Object.values(said).flatMap((told) => told.slice(0, 2))];
+      ...Object.values(reasons).flatMap((reason) => reason.slice(0, 2))];
     await learn(numbers.filter((value) => typeof value === "number"));
-    return found;
+    return packed;
   }
 
   async function details(item) {
     const row = questions[item.pos];
     const sides = state.with && item.j >= 0
       ? [[state.with, item.j], [state.trial, item.at]] : [[state.trial, item.at]];
-    const made = await Promise.all(sides.map(async ([id, at]) => side(id, at, await detail(id, at), sides.length > 1)));
+    const columns = await Promise.all(sides.map(async ([id, at]) => side(id, at, await detail(id, at), sides.length > 1)));
     return [
       el("h3", { class: "small" }, "Question"), el("p", { class: "text" }, row[1] || "(not stored with this run)"),
       el("h3", { class: "small" }, "Gold"), el("div", { class: "text" }, formatted.block(row[3] || "(none)")),
-      el("div", { class: sides.length > 1 ? "sides two" : "sides" }, made),
+      el("div", { class: sides.length > 1 ? "sides two" : "sides" }, columns),
       el("p", { class: "note" }, el("a", { href: link(row[0]) }, "Link to this row")),
     ];
   }
@@ -276,18 +276,18 @@
     return el("details", {}, el("summary", {}, title), ...inside);
   }
 
-  async function side(id, at, found, several) {
+  async function side(id, at, packed, several) {
     const box = el("div", {});
     if (several) box.append(el("h3", {}, named(id)));
-    if (!found) {
+    if (!packed) {
       box.append(el("p", { class: "note warn" }, "The texts of this row were left out to keep the file small; its scores are here."),
         await scoreTable(id, at, {}));
       return box;
     }
-    const [answer, about, hits, prompt, made, said] = found;
+    const [answer, about, hits, prompt, usage, reasons] = packed;
     box.append(el("h3", { class: "small" }, about.abstained ? "Answer (abstained)" : "Answer"),
       el("div", { class: "text answer" }, answer === null ? "(no answer)" : formatted.block(text(answer) || "(empty)")),
-      el("h3", { class: "small" }, "Scores"), await scoreTable(id, at, said));
+      el("h3", { class: "small" }, "Scores"), await scoreTable(id, at, reasons));
     if (hits.length) {
       box.append(el("h3", { class: "small" }, hits[0].length > 1 ? "Passages, best first" : "Documents, best first"));
       box.append(el("ol", { class: "hits" }, hits.map((hit, place) => hitItem(hit, place))));
@@ -296,7 +296,7 @@
       box.append(folded("Prompt, as it was sent", prompt.map(([role, pieces]) =>
         el("div", {}, el("h3", { class: "small" }, role), el("pre", { class: "prompt", tabindex: "0" }, pieces.map(text).join(""))))));
     }
-    box.append(folded("How it was made", aboutTable(about, made, id)));
+    box.append(folded("How it was made", aboutTable(about, usage, id)));
     return box;
   }
 
@@ -311,12 +311,12 @@
     return el("li", {}, folded(title, el("div", { class: "text", tabindex: "0" }, formatted.block(text(passage)))));
   }
 
-  async function scoreTable(id, at, said) {
+  async function scoreTable(id, at, reasons) {
     const scores = await block(entries.get(id).scores);
     const lines = measures.map((name, m) => {
-      const told = said[m] || ["", "", {}];
-      const parts = Object.entries(told[2] || {}).map(([part, value]) => `${part}: ${number(value)}`).join(", ");
-      const words = [text(told[0]), text(told[1]), parts].filter(Boolean).join("\n");
+      const reason = reasons[m] || ["", "", {}];
+      const parts = Object.entries(reason[2] || {}).map(([part, value]) => `${part}: ${number(value)}`).join(", ");
+      const words = [text(reason[0]), text(reason[1]), parts].filter(Boolean).join("\n");
       const kind = stateOf(scores, m, at);
       return el("tr", {}, el("th", { scope: "row" }, name),
         el("td", { class: "num" }, number(scores.m[m][0][at])),
@@ -330,8 +330,8 @@
     return box;
   }
 
-  function aboutTable(about, made, id) {
-    const pairs = [...Object.entries(made || {}), ...Object.entries(about), ...Object.entries(data.settings[id] || {})];
+  function aboutTable(about, usage, id) {
+    const pairs = [...Object.entries(usage || {}), ...Object.entries(about), ...Object.entries(data.settings[id] || {})];
     const lines = pairs
       .filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && !value.length))
       .map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, key),
@@ -452,8 +452,8 @@
 
   function charts() {
     const boxes = [...document.querySelectorAll("[data-chart]")];
-    const seen = new IntersectionObserver((found) => {
-      for (const one of found) if (one.isIntersecting) draw(one.target);
+    const seen = new IntersectionObserver((changes) => {
+      for (const change of changes) if (change.isIntersecting) draw(change.target);
     }, { rootMargin: "300px" });
     boxes.forEach((box) => seen.observe(box));
     dark.addEventListener("change", () => boxes.filter((box) => drawn.has(box)).forEach(draw));
@@ -473,7 +473,7 @@
   charts();
   ready.then(() => stacked(document));
   rows().catch((error) => {
-    const told = "This browser cannot open the rows: " + error.message;
-    if ($("count")) $("count").textContent = told;
+    const message = "This browser cannot open the rows: " + error.message;
+    if ($("count")) $("count").textContent = message;
   });
 })();
