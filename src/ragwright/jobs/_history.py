@@ -279,17 +279,17 @@ def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
         "WHERE run = ? ORDER BY rowid",
         (number,),
     )
-    notices = connection.execute(
+    rows = connection.execute(
         "SELECT address, sent, reason FROM job_notices WHERE run = ? ORDER BY rowid", (number,)
     )
-    told: list[NoticeSent] = []
-    for address, sent, why in notices:
+    notices: list[NoticeSent] = []
+    for address, sent, why in rows:
         notice = NoticeSent(address, bool(sent), why)
         owed = NoticeSent(address, False, OWED)
-        if owed in told and why != OWED:
-            told[told.index(owed)] = notice
+        if owed in notices and why != OWED:
+            notices[notices.index(owed)] = notice
         else:
-            told.append(notice)
+            notices.append(notice)
     return JobRun(
         number,
         RunStart(job, trigger, started, due, pid, json.loads(flags), timezone),
@@ -297,5 +297,5 @@ def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
         state or "running",
         reason or "",
         tuple(StepRun(*step) for step in steps),
-        tuple(told),
+        tuple(notices),
     )

@@ -134,8 +134,8 @@ class Notices:
         try:
             socket.create_connection((host, port), timeout=3).close()
         except OSError as error:
-            said = f"its host cannot be reached: {error.strerror or error}"
-            return without_secrets(said, [address], self._environ, pieces=True)
+            reason = f"its host cannot be reached: {error.strerror or error}"
+            return without_secrets(reason, [address], self._environ, pieces=True)
         return ""
 
     def _service(self, address: str) -> Any:
@@ -187,7 +187,7 @@ class Notices:
         if whole:
             return self._environ[whole[1]]
         # quoted, so that a password may contain @ or /
-        return _VARIABLE.sub(lambda found: quote(self._environ[found[1]], safe=""), address)
+        return _VARIABLE.sub(lambda match: quote(self._environ[match[1]], safe=""), address)
 
 
 _LOADING = threading.Lock()
@@ -244,5 +244,5 @@ def _sent(service: Any, text: NoticeText) -> str:
     )
     if result:
         return ""
-    said = [entry.message for entry in result.logs() if entry.level in ("WARNING", "ERROR")]
-    return "; ".join(dict.fromkeys(said)) or f"it was not sent ({result.status.name.lower()})"
+    messages = [entry.message for entry in result.logs() if entry.level in ("WARNING", "ERROR")]
+    return "; ".join(dict.fromkeys(messages)) or f"it was not sent ({result.status.name.lower()})"

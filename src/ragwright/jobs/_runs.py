@@ -97,7 +97,7 @@ class JobRunner:
         project: The project.
         notices: Sends notices.
         clock: The time.
-        program: What the command lines of steps are given to.
+        program: Program that gets the command lines of steps as arguments.
     """
 
     def __init__(
@@ -154,8 +154,8 @@ class JobRunner:
         self,
         job: ProjectJob,
         lock: FileLock,
-        order: RunRequest,
-        hearing: RunListener,
+        request: RunRequest,
+        listener: RunListener,
         stop: threading.Event,
     ) -> JobRun:
         """Run a job whose lock is held; releases the lock.
@@ -163,31 +163,31 @@ class JobRunner:
         Args:
             job: What to run.
             lock: From :meth:`take`.
-            order: Its trigger.
-            hearing: Listeners.
+            request: Its trigger.
+            listener: Gets events and output.
             stop: If set by another thread, ends the running step at once.
 
         Raises:
             StoreError: The history cannot be written; failure notices are sent.
         """
-        flags = dict(order.flags or job.options.flags)
+        flags = dict(request.flags or job.options.flags)
         start = RunStart(
             job.name,
-            order.trigger,
+            request.trigger,
             self.clock.now(),
-            order.due,
+            request.due,
             os.getpid(),
             flags,
             job.options.timezone,
         )
         try:
-            number = self._run(job, lock, start, hearing, stop)
-            self.tell(job, self.history.run(number), hearing)
+            number = self._run(job, lock, start, listener, stop)
+            self.tell(job, self.history.run(number), listener)
             self.history.prune(job.name, job.options.keep)
             return self.history.run(number)
         except StoreError as error:
             why = f"the history of jobs cannot be used: {error.what}"
-            self.tell(job, JobRun(0, start, self.clock.now(), "failed", why), hearing)
+            self.tell(job, JobRun(0, start, self.clock.now(), "failed", why), listener)
             raise
 
     def _run(
@@ -195,20 +195,20 @@ class JobRunner:
         job: ProjectJob,
         lock: FileLock,
         start: RunStart,
-        hearing: RunListener,
+        listener: RunListener,
         stop: threading.Event,
     ) -> int:
         """Run a job and store the result; returns its number in the history."""
         with lock:
             for left in self.settle(job):
                 if left.state == "cut off":
-                    hearing.say(f"run {left.id} was cut off")
-                self.tell(job, left, hearing, wait=0.0)
+                    listener.say(f"run {left.id} was cut off")
+                self.tell(job, left, listener, wait=0.0)
             number = self.history.begin(start)
             lock.at(number)
-            hearing.say(f"started ({start.trigger})")
+            listener.say(f"started ({start.trigger})")
             try:
-                state, reason = self._steps(job, number, lock, start, (hearing, stop))
+                state, reason = self._steps(job, number, lock, start, (listener, stop))
             except KeyboardInterrupt:
                 self.history.end(number, self.clock.now(), "stopped", _STOPPED)
                 raise
@@ -216,7 +216,7 @@ class JobRunner:
                 state, reason = "failed", f"the system refuses: {error.strerror or error}"
             self.history.end(number, self.clock.now(), state, reason, owed(job, state))
         run = self.history.run(number)
-        hearing.say(f"{_ended(run)} after {_seconds(run)}")
+        listener.say(f"{_ended(run)} after {_seconds(run)}")
         return number
 
     def _steps(
@@ -229,7 +229,7 @@ class JobRunner:
     ) -> tuple[JobState, str]:
         """All steps that flags allow; a retry starts from the failed step."""
         options = job.options
-        hearing, stop = around
+        listener, stop = around
         deadline = None if options.timeout is None else time.monotonic() + options.timeout
         at, attempt = 0, 1
         while at < len(options.steps):
@@ -243,12 +243,12 @@ class JobRunner:
                 return "timed out", f"no time was left for step {at + 1} ({step.run})"
             begun = self.clock.now()
             erased = self._erasures.position
-            plan = self._plan(job, step, lock, deadline, hearing)
+            plan = self._plan(job, step, lock, deadline, listener)
             end = run_step(plan, stop)
             with self._work.working("job", wait=_ERASING):  # nobody forgets what is being stored
                 printed = end.output if self._erasures.position == erased else FORGOTTEN
-                said = (end.seconds, end.code, end.state, printed)
-                self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *said))
+                outcome = (end.seconds, end.code, end.state, printed)
+                self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *outcome))
             if end.state == "succeeded":
                 at += 1
                 continue
@@ -261,7 +261,7 @@ class JobRunner:
             if left <= options.retry_wait:
                 return state, f"{reason}; no time was left for a retry"
             attempt += 1
-            hearing.say(f"{reason}; retry in {options.retry_wait:g} s")
+            listener.say(f"{reason}; retry in {options.retry_wait:g} s")
             if self.clock.wait(stop, options.retry_wait):
                 return "stopped", _STOPPED
         return "succeeded", ""
@@ -272,7 +272,7 @@ class JobRunner:
         step: JobStep,
         lock: FileLock,
         deadline: float | None,
-        hearing: RunListener,
+        listener: RunListener,
     ) -> StepPlan:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         limits = [limit for limit in (left, step.timeout) if limit is not None]
@@ -282,11 +282,13 @@ class JobRunner:
             self._project.root,
             min(limits, default=None),
             lock.share(),
-            hearing.hear,
+            listener.hear,
             lambda text: self.notices.clean(text, addresses),
         )
 
-    def tell(self, job: ProjectJob, run: JobRun, hearing: RunListener, wait: float = _TELL) -> None:
+    def tell(
+        self, job: ProjectJob, run: JobRun, listener: RunListener, wait: float = _TELL
+    ) -> None:
         """Send the notices due for a run; failures are stored too.
 
         One process at a time, so that none is sent twice. Notices left by a killed process are sent
@@ -298,23 +300,23 @@ class JobRunner:
         with lock:
             left = owed(job, run.state)
             if run.id:
-                found = self.history.run(run.id).notices
-                left = [notice.address for notice in found if notice.reason == OWED]
+                notices = self.history.run(run.id).notices
+                left = [notice.address for notice in notices if notice.reason == OWED]
             text = notice_text(job, run, self._project, self.clock.now())
             for address in _addresses(job, run.state):
                 if shown_address(address) in left:
                     left.remove(shown_address(address))
-                    self._send(address, text, run.id, hearing)
+                    self._send(address, text, run.id, listener)
 
-    def _send(self, address: str, text: NoticeText, run: int, hearing: RunListener) -> None:
+    def _send(self, address: str, text: NoticeText, run: int, listener: RunListener) -> None:
         sent = self.notices.send(address, text)
         if not sent.sent:
-            hearing.say(f"a notice to {sent.address} was not sent: {sent.reason}")
+            listener.say(f"a notice to {sent.address} was not sent: {sent.reason}")
         try:
             if run:
                 self.history.notice(run, self.clock.now(), sent)
         except StoreError as error:
-            hearing.say(f"a notice could not be stored: {error.what}")
+            listener.say(f"a notice could not be stored: {error.what}")
 
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
@@ -380,7 +382,7 @@ def run_lines(run: JobRun) -> list[str]:
         lines.append(f"attempts {run.attempts}")
     if run.steps:
         lines += ["", "steps"]
-        lines += [f"  {s.step}. {s.line}: {_step_told(s)}" for s in run.steps]
+        lines += [f"  {s.step}. {s.line}: {_step_text(s)}" for s in run.steps]
     failed = next((s for s in reversed(run.steps) if s.state not in ("succeeded", "skipped")), None)
     if failed is not None and run.state != "succeeded" and failed.output:
         lines += ["", f"last lines of step {failed.step}"]
@@ -398,8 +400,8 @@ def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
     code = end.code or 0
     if code in FINAL:
         return FINAL[code], f"{name} ended with exit code {code}"
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return "failed", f"{name} {how}"
+    ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return "failed", f"{name} {ending}"
 
 
 def _again(end: StepEnd) -> bool:
@@ -415,7 +417,7 @@ def _seconds(run: JobRun) -> str:
     return "unknown" if run.ended is None else f"{run.ended - run.start.started:.1f} s"
 
 
-def _step_told(step: StepRun) -> str:
+def _step_text(step: StepRun) -> str:
     if step.state == "skipped":
         return "skipped by its flag"
     code = f", exit code {step.code}" if step.code else ""

@@ -72,8 +72,8 @@ class Schedule:
         )
         self._either = all("*" not in fields[at].split(",") for at in (2, 4))
         if next(self._walls(datetime(2000, 1, 1)), None) is None:  # noqa: DTZ001
-            what = f"no date matches the schedule {expression!r}"
-            raise ConfigError(what, where=where, hint=_HINT)
+            fault = f"no date matches the schedule {expression!r}"
+            raise ConfigError(fault, where=where, hint=_HINT)
 
     def next(self, after: float) -> float:
         """The first time after another."""
@@ -88,12 +88,12 @@ class Schedule:
         width = 3600.0
         while True:  # with growing steps, to avoid walking through a year of minutes
             start = max(after, until - width)
-            found = None
+            latest = None
             at = self.next(start)
             while at <= until:
-                found, at = at, self.next(at)
-            if found is not None or start == after:
-                return found
+                latest, at = at, self.next(at)
+            if latest is not None or start == after:
+                return latest
             width *= 4
 
     def local(self, at: float) -> datetime:
@@ -140,12 +140,12 @@ class Schedule:
 def _fields(expression: str, where: str) -> list[str]:
     text = expression.strip().lower()
     if text.startswith("@") and text not in _NICKNAMES:
-        what = f"unknown schedule {expression!r}"
-        raise ConfigError(what, where=where, hint=f"known: {', '.join(_NICKNAMES)}")
+        fault = f"unknown schedule {expression!r}"
+        raise ConfigError(fault, where=where, hint=f"known: {', '.join(_NICKNAMES)}")
     fields = _NICKNAMES.get(text, text).split()
     if len(fields) != len(_FIELDS):
-        what = f"the schedule {expression!r} has {len(fields)} fields, not 5"
-        raise ConfigError(what, where=where, hint=_HINT)
+        fault = f"the schedule {expression!r} has {len(fields)} fields, not 5"
+        raise ConfigError(fault, where=where, hint=_HINT)
     return fields
 
 
@@ -153,7 +153,7 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
     """The numbers that a field allows, ascending; ranges of names wrap around: ``nov-feb``."""
     meaning, low, high, names = _FIELDS[at]
     cycle = 7 if names is _WEEKDAYS else high - low + 1
-    found: set[int] = set()
+    numbers: set[int] = set()
     for item in field.split(","):
         match = _ITEM.fullmatch(item)
         words = [word for word in match.groups()[:2] if word] if match else [""]
@@ -166,13 +166,13 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
                 hint="numbers, names (mon, jan), ranges 1-5, steps */15, lists 1,3,5",
             )
         if any(not low <= end <= high for end in ends):
-            what = f"{item!r} is invalid {place}: a {meaning} is {low} to {high}"
-            raise ConfigError(what, where=where, hint=_HINT)
+            fault = f"{item!r} is invalid {place}: a {meaning} is {low} to {high}"
+            raise ConfigError(fault, where=where, hint=_HINT)
         first = ends[0] if ends else low
         last = ends[-1] if len(ends) == 2 or (ends and match and not match[3]) else low + cycle - 1
         length = last - first if last >= first else last - first + cycle
-        found.update((first - low + n) % cycle + low for n in range(0, length + 1, step))
-    return sorted(found)
+        numbers.update((first - low + n) % cycle + low for n in range(0, length + 1, step))
+    return sorted(numbers)
 
 
 def _goes_back(words: Sequence[str], ends: Sequence[int], names: Sequence[str]) -> bool:
