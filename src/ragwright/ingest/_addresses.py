@@ -33,7 +33,7 @@ async def resolve(host: str, port: int) -> list[str]:
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         again = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
         raise FetchError(
@@ -41,7 +41,7 @@ async def resolve(host: str, port: int) -> list[str]:
             hint="check the spelling and the network connection",
             retryable=again,
         ) from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:
@@ -111,4 +111,4 @@ def _meant(address: Address) -> list[Address]:
         return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
     inner: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
     inner += address.teredo or ()
-    return [found for found in inner if found is not None]
+    return [version for version in inner if version is not None]

@@ -22,7 +22,6 @@ from ._archive import safe_xml
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._sniff import sniff
-from ._web import made_document
 from .ocr import with_text
 
 _ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
@@ -153,7 +152,8 @@ class ArxivReader(Reader):
             metadata={key: value for key, value in metadata.items() if value},
         )
         shown = f"arxiv:{name}" if asked_version else f"arxiv:{paper.identity}"
-        yield made_document(extract, shown, f"{self.site}/abs/{name}", paper.title)
+        address = f"{self.site}/abs/{name}"
+        yield extract.document(shown, address, paper.title or extract.title or address)
         for fault in extract.faults:
             yield Failure(source, fault)
 
@@ -165,11 +165,11 @@ def _question(source: str) -> tuple[dict[str, str], str]:
     if _ID.match(text):
         return {"id_list": text, "max_results": "1"}, text
     words, _, settings = text.partition("?")
-    given = parse_qs(settings)
-    most = given.get("max", ["5"])[0]
+    values = parse_qs(settings)
+    most = values.get("max", ["5"])[0]
     if (
         not words.strip()
-        or set(given) - {"max"}
+        or set(values) - {"max"}
         or not most.isdigit()
         or not 1 <= int(most) <= _MOST
     ):

@@ -129,14 +129,14 @@ class PartChunker(ParagraphChunker):
         if not parts:
             return self.packed(document, tokens, whole)
         units = _units(tokens, whole, parts)
-        made: list[Span] = []
+        spans: list[Span] = []
         for start, end in pairwise(units):
             part = Span(start, end)
             if self.divides() and tokens.count(part) > self.options.size:
-                made += self.packed(document, tokens, part)
+                spans += self.packed(document, tokens, part)
             else:
-                made.append(part)
-        return made
+                spans.append(part)
+        return spans
 
 
 class HeadingChunker(PartChunker):
@@ -184,16 +184,16 @@ class EntryChunker(PartChunker):
         Raises:
             ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
         """
-        found, flags = self._pattern.pattern, self._pattern.flags
+        pattern, flags = self._pattern.pattern, self._pattern.flags
         seconds = self.options.pattern_seconds
         try:
             # in a worker process: a pattern that backtracks cannot be stopped in this one
-            [starts] = run_pattern(found, "starts", [document.text], seconds, flags)
+            [starts] = run_pattern(pattern, "starts", [document.text], seconds, flags)
         except WorkerEndedError as error:
             raise ChunkError(
-                f"chunk.pattern {found!r} took longer than {seconds:g} s: it backtracks"
+                f"chunk.pattern {pattern!r} took longer than {seconds:g} s: it backtracks"
                 if not error.how
-                else f"chunk.pattern {found!r} failed: {error.how}",
+                else f"chunk.pattern {pattern!r} failed: {error.how}",
                 where=document.id,
                 hint="avoid a loop within a loop, such as (a+)+; "
                 "chunk.pattern_seconds allows more time",
@@ -235,23 +235,23 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     kind = _KINDS.get(options.by)
     if kind is not None:
         return kind(options, tokenizer)
-    found = load_object(options.by, where="chunk.by")
-    if callable(found) and not isinstance(found, Chunker):
+    chunker = load_object(options.by, where="chunk.by")
+    if callable(chunker) and not isinstance(chunker, Chunker):
         try:
-            plain = not inspect.signature(found).parameters
-            found = found() if plain else found(options, tokenizer)
+            plain = not inspect.signature(chunker).parameters
+            chunker = chunker() if plain else chunker(options, tokenizer)
         except Exception as error:
             raise PluginError(
                 f"{options.by!r} cannot be made from (options, tokenizer): {error}",
                 where="chunk.by",
             ) from error
-    if not isinstance(found, Chunker) or not getattr(found, "spec", ""):
+    if not isinstance(chunker, Chunker) or not getattr(chunker, "spec", ""):
         raise PluginError(
             f"{options.by!r} is not a chunker with a spec",
             where="chunk.by",
             hint="subclass ragwright.ingest.Chunker and set spec; test it with ChunkerSuite",
         )
-    return found
+    return chunker
 
 
 def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:
@@ -272,19 +272,19 @@ def _pack(
         window: Size and overlap.
         tokens: For units longer than the size.
     """
-    made: list[Span] = []
+    spans: list[Span] = []
     first = done = 0
     last = len(units) - 1
     while done < last:
         end = bisect_right(before, before[first] + window.size, first, last + 1) - 1
         if end <= first:  # then nothing overlaps: first is done
-            made += tokens.windows(Span(units[first], units[first + 1]), window)
+            spans += tokens.windows(Span(units[first], units[first + 1]), window)
             first = done = first + 1
             continue
-        made.append(Span(units[first], units[end]))
+        spans.append(Span(units[first], units[end]))
         done = end
         first = _overlap_start(before, first, end, window) if end < last else end
-    return made
+    return spans
 
 
 def _overlap_start(before: Sequence[int], first: int, end: int, window: Window) -> int:
@@ -299,10 +299,10 @@ def _overlap_start(before: Sequence[int], first: int, end: int, window: Window) 
 
 def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
     """Spans, those without any token joined to the one in front (the first: to the next)."""
-    made: list[Span] = []
+    kept: list[Span] = []
     for span in spans:
-        if made and (tokens.count(span) == 0 or tokens.count(made[0]) == 0):
-            made[-1] = Span(made[-1].start, max(span.end, made[-1].end))
+        if kept and (tokens.count(span) == 0 or tokens.count(kept[0]) == 0):
+            kept[-1] = Span(kept[-1].start, max(span.end, kept[-1].end))
         else:
-            made.append(span)
-    return made
+            kept.append(span)
+    return kept

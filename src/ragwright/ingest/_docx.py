@@ -199,8 +199,8 @@ def _row_cells(row: Any) -> Iterator[Any]:
 
 
 def _value(element: Any, path: str, default: int) -> int:
-    found = element.find("/".join(f"{_W}{name}" for name in path.split("/")))
-    value = found.get(f"{_W}val") if found is not None else None
+    child = element.find("/".join(f"{_W}{name}" for name in path.split("/")))
+    value = child.get(f"{_W}val") if child is not None else None
     return int(value) if value and value.isdecimal() else default
 
 
@@ -252,9 +252,9 @@ class _Styles:
                 continue
             if level is None and properties.find(f"{_W}ilvl") is not None:
                 level = _value(properties, "ilvl", 0)
-            found = properties.find(f"{_W}numId")
-            if found is not None:
-                number = found.get(f"{_W}val") or ""
+            number_id = properties.find(f"{_W}numId")
+            if number_id is not None:
+                number = number_id.get(f"{_W}val") or ""
                 break
         return ("" if number == "0" else number), level
 
@@ -314,8 +314,8 @@ class _Numbering:
 
 
 def _attribute(element: Any, name: str) -> str:
-    found = element.find(f"{_W}{name}")
-    return (found.get(f"{_W}val") or "") if found is not None else ""
+    child = element.find(f"{_W}{name}")
+    return (child.get(f"{_W}val") or "") if child is not None else ""
 
 
 def _spell(count: int, form: str) -> str:
@@ -337,7 +337,7 @@ def _spell(count: int, form: str) -> str:
 
 def _notes(document: Any) -> dict[tuple[str, str], str]:
     """Foot- and endnotes by kind and id."""
-    found: dict[tuple[str, str], str] = {}
+    notes: dict[tuple[str, str], str] = {}
     for kind, single in (("footnotes", "footnote"), ("endnotes", "endnote")):
         try:
             part = document.part.part_related_by(f"{_RELATION}{kind}")
@@ -350,5 +350,5 @@ def _notes(document: Any) -> dict[tuple[str, str], str]:
             paragraphs = (paragraph_text(p).strip() for p in note.iter(f"{_W}p"))
             text = " ".join(p for p in paragraphs if p)
             if text:
-                found[kind, note.get(f"{_W}id") or ""] = text
-    return found
+                notes[kind, note.get(f"{_W}id") or ""] = text
+    return notes

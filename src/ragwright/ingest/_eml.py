@@ -65,7 +65,7 @@ def _text(part: MIMEPart) -> str:
 
 
 def _attachments(message: EmailMessage) -> list[Attachment]:
-    found: list[Attachment] = []
+    attachments: list[Attachment] = []
     for number, part in enumerate(message.iter_attachments(), 1):
         if part.get_content_type() == "message/rfc822":
             inner = part.get_payload(0) if part.is_multipart() else None
@@ -76,5 +76,5 @@ def _attachments(message: EmailMessage) -> list[Attachment]:
             content = payload if isinstance(payload, bytes) else b""
             name = part.get_filename() or f"part-{number}.{part.get_content_subtype()}"
         if content and not (part.get_content_maintype() == "image" and not part.get_filename()):
-            found.append(Attachment(name.replace("\\", "/").rpartition("/")[2], content))
-    return found
+            attachments.append(Attachment(name.replace("\\", "/").rpartition("/")[2], content))
+    return attachments

@@ -107,12 +107,12 @@ def _spine(package: ElementTree.Element, opf: str) -> list[str]:
 
 
 def _metadata(package: ElementTree.Element) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for element in package.iter():
         name = element.tag.rpartition("}")[2]
         text = (element.text or "").strip()
         if "purl.org/dc/elements" in element.tag and text:
-            found.setdefault(name, []).append(text)
+            values.setdefault(name, []).append(text)
         elif name == "meta" and element.get("property") == "dcterms:modified" and text:
-            found.setdefault("modified", []).append(text)
-    return found
+            values.setdefault("modified", []).append(text)
+    return values

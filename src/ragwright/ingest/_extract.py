@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..core import Metadata, Page, RagwrightError, Section, Span
+from ..core import Document, Metadata, Page, RagwrightError, Section, Span
 from ._normalise import normalise
 
 _MOST_PADDED = 5_000_000
@@ -40,6 +40,22 @@ class Extract:
     faults: tuple[RagwrightError, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     unread: tuple[int, ...] = ()
+
+    def document(self, identity: str, source: str, title: str) -> Document:
+        """The extract as a document."""
+        return Document(
+            id=identity,
+            source=source,
+            text=self.text,
+            title=title,
+            language=self.language,
+            created=self.created,
+            modified=self.modified,
+            media_type=self.media_type,
+            pages=self.pages,
+            sections=self.sections,
+            metadata=self.metadata,
+        )
 
 
 class TextBuilder:
@@ -115,22 +131,22 @@ class TextBuilder:
 def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:
     """Sections of (title, level, start) in order, for a text of ``length`` characters."""
     ends: list[int] = []
-    found = list(headings)
+    headings = list(headings)
     open_: list[tuple[int, int]] = []  # (level, index), levels rising
-    for index, (_, level, start) in enumerate(found):
+    for index, (_, level, start) in enumerate(headings):
         ends.append(length)
         while open_ and open_[-1][0] >= level:
             ends[open_.pop()[1]] = start
         open_.append((level, index))
     return tuple(
         Section(title, level, Span(start, end))
-        for (title, level, start), end in zip(found, ends, strict=True)
+        for (title, level, start), end in zip(headings, ends, strict=True)
     )
 
 
 def markdown_headings(text: str) -> list[tuple[str, int, int]]:
     """(title, level, position) of the ``#`` and underlined headings outside code fences."""
-    found: list[tuple[str, int, int]] = []
+    headings: list[tuple[str, int, int]] = []
     fence = ""
     before, before_at = "", 0
     at = 0
@@ -150,13 +166,13 @@ def markdown_headings(text: str) -> list[tuple[str, int, int]]:
                 closed = title.rstrip("#")
                 title = closed.strip() if closed != title and closed[-1:] in " \t" else title
                 if title:
-                    found.append((plain_inline(title), level, at))
+                    headings.append((plain_inline(title), level, at))
         elif before and _underline(bare) and indent < 4:
-            found.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
+            headings.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
         before = bare if _may_be_title(bare) and not fence else ""
         before_at = at
         at += len(line) + 1
-    return found
+    return headings
 
 
 def _underline(line: str) -> bool:

@@ -136,8 +136,8 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             raise
         finally:
             await response.aclose()
-        found = {name.lower(): value for name, value in response.headers.items()}
-        return FetchReply(str(url), status, found, body)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return FetchReply(str(url), status, headers, body)
 
     def _bound(self, request: Fetch) -> tuple[int, str]:
         """Most bytes read for a request, and the setting that raises it."""

@@ -67,14 +67,14 @@ class FileReader(Reader):
         if os.path.lexists(path):
             yield from self._below(path)
             return
-        found = False
+        empty = True
         for item in expand(path, self.options):
-            found = True
+            empty = False
             if isinstance(item, Missed):
                 yield self._missed(item)
             else:
                 yield from self._below(item)
-        if not found:
+        if empty:
             error = SourceError(
                 "no such file or folder",
                 where=printable(str(path)),
@@ -91,11 +91,11 @@ class FileReader(Reader):
         if not root.is_dir():
             yield root
             return
-        found = False
+        empty = True
         for item in walk(root, self.options):
-            found = True
+            empty = False
             yield self._missed(item) if isinstance(item, Missed) else item
-        if not found:
+        if empty:
             yield Failure(
                 self._id(root),
                 SourceError(
@@ -201,19 +201,7 @@ def documents(
     """
     extract = extract_bytes(name, data, options, scans)
     if extract.text:
-        yield Document(
-            id=name,
-            source=name,
-            text=extract.text,
-            title=extract.title,
-            language=extract.language,
-            created=extract.created,
-            modified=extract.modified,
-            media_type=extract.media_type,
-            pages=extract.pages,
-            sections=extract.sections,
-            metadata=extract.metadata,
-        )
+        yield extract.document(name, name, extract.title)
     elif not extract.faults and not extract.attachments:
         yield Failure(name, nothing_recognised(name), skipped=True)
     for fault in extract.faults:

@@ -39,8 +39,8 @@ class Grid:
 
     def rows(self, height: int) -> list[list[str]]:
         """The first ``height`` rows, gaps as empty cells."""
-        found = [
+        rows = [
             [cells.get(c, "") for c in range(max(cells, default=-1) + 1)]
             for cells in self._rows[:height]
         ]
-        return found + [[] for _ in range(height - len(found))]
+        return rows + [[] for _ in range(height - len(rows))]

@@ -138,7 +138,7 @@ _META = {
 
 
 def _head(tree: Any) -> tuple[str, dict[str, str]]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     titles: dict[str, str] = {}
     for node in tree.css("meta"):
         attributes = node.attributes
@@ -146,15 +146,15 @@ def _head(tree: Any) -> tuple[str, dict[str, str]]:
         value = (attributes.get("content") or "").strip()
         key = _META.get((name or "").lower())
         if key and value:
-            found.setdefault(key, value)
+            values.setdefault(key, value)
         if (name or "").lower() == "og:title":
             titles["og"] = value
     html = tree.css_first("html")
     if html is not None:
-        found["lang"] = html.attributes.get("lang") or html.attributes.get("xml:lang") or ""
+        values["lang"] = html.attributes.get("lang") or html.attributes.get("xml:lang") or ""
     node = tree.css_first("head > title") or tree.css_first("title")
     title = " ".join(node.text().split()) if node is not None else ""
-    return title or titles.get("og", ""), found
+    return title or titles.get("og", ""), values
 
 
 def _drop_unseen(root: Any) -> None:
@@ -194,15 +194,15 @@ def _to_markdown(root: Any) -> str:
 
 def _data_tables(root: Any) -> list[Any]:
     """Data tables, without those inside another data table."""
-    found: list[Any] = []
+    tables: list[Any] = []
     covered: set[int | None] = set()
     for node in root.css("table"):  # in document order, so an outer table comes first
         if _nearest(node, "table") in covered:
             covered.add(node.mem_id)
         elif not _is_layout(node):
             covered.add(node.mem_id)
-            found.append(node)
-    return found
+            tables.append(node)
+    return tables
 
 
 def _is_layout(table: Any) -> bool:
@@ -316,9 +316,9 @@ def _check_attributes(html: str, where: str) -> None:
             raise _refused(f"an element has more than {_ATTRIBUTES:,} attributes", where)
 
 
-def _refused(what: str, where: str) -> MalformedSourceError:
+def _refused(reason: str, where: str) -> MalformedSourceError:
     return MalformedSourceError(
-        f"the HTML is built to exhaust its parser: {what}",
+        f"the HTML is built to exhaust its parser: {reason}",
         where=where or None,
         hint="leave the page out with `exclude`, or save it from a browser",
     )

@@ -138,8 +138,7 @@ def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> 
         text_page = page.get_textpage()
         try:
             content = PageText(pdfium.raw, text_page)
-            found = tables.find(page, content, index) if tables is not None else []
-            return _blocks(content, found)
+            return _blocks(content, tables.find(page, content, index) if tables is not None else [])
         finally:
             text_page.close()
     finally:
@@ -165,17 +164,17 @@ def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
 
 def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
     """Numbers of the pages that hold pictures or drawings, but no text."""
-    found = []
+    numbers = []
     for number, blocks in enumerate(pages, 1):
         if any(block.text.strip() for block in blocks):
             continue
         page = document[number - 1]
         try:
             if next(iter(page.get_objects(max_depth=1)), None) is not None:
-                found.append(number)
+                numbers.append(number)
         finally:
             page.close()
-    return found
+    return numbers
 
 
 def _build(pages: list[list[Block]], labels: list[str]) -> TextBuilder:

@@ -50,12 +50,8 @@ class PageTables:
         if not cells:
             return []
         boxes = [content.box(at) for at in range(len(content.text))]
-        found = []
-        for table in cells:
-            made = _fill(table, content.text, boxes)
-            if made is not None:
-                found.append(made)
-        return _apart(found)
+        tables = (_fill(table, content.text, boxes) for table in cells)
+        return _apart([table for table in tables if table is not None])
 
     def _has_rules(self, page: Any) -> bool:
         """True if there are enough long thin strokes, boxes or grids for a table."""
@@ -166,11 +162,11 @@ def _is_table(rows: list[list[str]], cells: int) -> bool:
 
 def _edges(values: Sequence[float]) -> list[float]:
     """Sorted edges; those closer than two points are merged."""
-    found: list[float] = []
+    edges: list[float] = []
     for value in sorted(values):
-        if not found or value - found[-1] > _NEAR:
-            found.append(value)
-    return found
+        if not edges or value - edges[-1] > _NEAR:
+            edges.append(value)
+    return edges
 
 
 def _holds(outer: Box, box: Box) -> bool | None:
@@ -192,9 +188,9 @@ def _cell_at(cells: Sequence[Box], x: float, y: float) -> int:
 def _cell_of(cells: Sequence[Box], box: Box) -> int:
     """The cell under a character, else the nearest one, so that no character is lost."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    found = _cell_at(cells, x, y)
-    if found >= 0:
-        return found
+    index = _cell_at(cells, x, y)
+    if index >= 0:
+        return index
     return min(
         range(len(cells)),
         key=lambda i: (

@@ -115,13 +115,13 @@ class TokenMap:
         be split.
         """
         first, last = self.before(span.start), self.before(span.end)
-        made: list[Span] = []
+        windows: list[Span] = []
         start, index, done = span.start, first, first
         while True:
             end, index_end = self._end(span, index, max(done, index), last, window)
-            made.append(Span(start, end))
+            windows.append(Span(start, end))
             if end == span.end:
-                return made
+                return windows
             start, index = self._start(index, index_end, end, window.overlap)
             done = index_end
 
@@ -149,12 +149,12 @@ class TokenMap:
         low, high = int(self.reach[earliest - 1]), int(self.starts[latest])
         tail = self.text[low:high]
         view = max(0, low - _LOOK)
-        for offset, found in (
+        for offset, borders in (
             (low, paragraph_borders(tail)),
             (view, sentence_borders(self.text[view : high + _LOOK], language)),
             (low, line_borders(tail)),
         ):
-            for border in reversed(list(found)):
+            for border in reversed(list(borders)):
                 position = offset + border
                 if low < position <= high and self.free(position):
                     return position
@@ -234,10 +234,10 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     while len(text) - borders[-1] > 2 * BLOCK:
         least = borders[-1] + BLOCK
         line = _LINE.search(text, least, least + BLOCK)
-        found = line or _SPACE.search(text, least)
-        if found is None:
+        match = line or _SPACE.search(text, least)
+        if match is None:
             break
-        borders.append(found.end())
+        borders.append(match.end())
     if text:
         borders.append(len(text))
     return pairwise(borders)

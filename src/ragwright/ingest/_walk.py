@@ -52,12 +52,12 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
             continue
         if path.name.startswith(".") or matches(relative, path.name, options.exclude):
             continue
-        found = _looked_at(path, home, options)
-        if found is path and path.is_dir():
+        entry = _looked_at(path, home, options)
+        if entry is path and path.is_dir():
             if not path.is_symlink() or _is_new(_real(path), home, seen):
                 waiting += _entries(path, f"{relative}/")
         elif _wanted(relative, path, options):
-            yield found
+            yield entry
 
 
 def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
@@ -142,13 +142,13 @@ def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
 @cache
 def _system() -> frozenset[int]:
     """Device numbers of the system's virtual file systems."""
-    found = set()
+    devices = set()
     for name in _SYSTEM:
         try:
-            found.add(Path(name).stat().st_dev)
+            devices.add(Path(name).stat().st_dev)
         except OSError:
             continue
-    return frozenset(found)
+    return frozenset(devices)
 
 
 def _real(path: Path) -> Path:

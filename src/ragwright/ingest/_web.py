@@ -72,7 +72,7 @@ class WebReader(Reader):
         except RagwrightError as error:
             yield Failure(source, error)
             return
-        yield made_document(extract, address, fetched.url)
+        yield extract.document(address, fetched.url, extract.title or fetched.url)
         for fault in extract.faults:
             yield Failure(source, fault)
 
@@ -103,23 +103,6 @@ def _name(url: str, kind: str) -> str:
     suffix = _SUFFIX.get(kind, "")
     name = f"{parts.scheme}://{parts.netloc}{unquote(parts.path)}"
     return name if not suffix or path.suffix.lower() == suffix else name + suffix
-
-
-def made_document(extract: Extract, identity: str, source: str, title: str = "") -> Document:
-    """A document of extracted content; the address replaces a missing title."""
-    return Document(
-        id=identity,
-        source=source,
-        text=extract.text,
-        title=title or extract.title or source,
-        language=extract.language,
-        created=extract.created,
-        modified=extract.modified,
-        media_type=extract.media_type,
-        pages=extract.pages,
-        sections=extract.sections,
-        metadata=extract.metadata,
-    )
 
 
 def content_type(header: str) -> tuple[str, str]:

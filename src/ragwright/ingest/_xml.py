@@ -90,8 +90,8 @@ def _parse(data: bytes, where: str) -> Element:
 
 
 def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Extract:
-    found = read_plain(data, where, ".xml", options)
-    return replace(found, metadata={**found.metadata, "note": note})
+    extract = read_plain(data, where, ".xml", options)
+    return replace(extract, metadata={**extract.metadata, "note": note})
 
 
 def _document(root: Element) -> Extract:
@@ -103,7 +103,7 @@ def _document(root: Element) -> Extract:
         for words in root.itertext():
             builder.add(words, "\n")
     text, sections = builder.text(), builder.sections()
-    titles = (" ".join("".join(found.itertext()).split()) for found in root.iter("title"))
+    titles = (" ".join("".join(element.itertext()).split()) for element in root.iter("title"))
     title = next(filter(None, titles), sections[0].title if sections else "")
     stated = re.split("[-_]", root.get(_LANG, ""))[0].lower()
     return Extract(

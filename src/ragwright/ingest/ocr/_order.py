@@ -95,14 +95,14 @@ def _gaps(
 ) -> list[list[list[Sight]]]:
     """Every way to cut at a gap of at least ``least`` pixels along one axis."""
     ordered = sorted(sights, key=side)
-    found = []
+    splits = []
     end = side(ordered[0])[1]
     for at, sight in enumerate(ordered):
         start, stop = side(sight)
         if start - end >= least:
-            found.append([ordered[:at], ordered[at:]])
+            splits.append([ordered[:at], ordered[at:]])
         end = max(end, stop)
-    return found
+    return splits
 
 
 def _rows(sights: Sequence[Sight]) -> list[list[Sight]]:

@@ -27,14 +27,14 @@ class Arguments:
     secrets: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], where: str) -> Arguments:
+    def of(cls, declared: Mapping[str, Any], where: str) -> Arguments:
         """Arguments in which each ``{env: NAME}`` is the value of that environment variable.
 
         Raises:
             ConfigError: A variable is not set.
         """
         secrets: list[str] = []
-        values = {name: _filled(value, where, secrets) for name, value in given.items()}
+        values = {name: _filled(value, where, secrets) for name, value in declared.items()}
         return cls(values, tuple(secrets))
 
     def masked(self, error: BaseException | str) -> str:
@@ -57,12 +57,12 @@ def _filled(value: Any, where: str, secrets: list[str]) -> Any:
 
 
 def _of_environment(name: str, where: str, secrets: list[str]) -> str:
-    found = os.environ.get(name, "")
-    if not found:
+    value = os.environ.get(name, "")
+    if not value:
         raise ConfigError(
             f"the environment variable {name} is not set",
             where=where,
             hint=f"export {name}=…",
         )
-    secrets.append(found)
-    return found
+    secrets.append(value)
+    return value

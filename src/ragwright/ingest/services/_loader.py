@@ -82,8 +82,8 @@ class LoaderReader(Reader):
         numbers: Counter[str] = Counter()
         read = 0
         try:
-            for found in _loaded(self.loader.loader, arguments.values, call.values):
-                yield self._document(found, source, numbers)
+            for item in _loaded(self.loader.loader, arguments.values, call.values):
+                yield self._document(item, source, numbers)
                 read += 1
         except StoppedError:
             raise
@@ -92,26 +92,26 @@ class LoaderReader(Reader):
         except Exception as error:  # anything may be raised by a loader of others
             yield Failure(source, self._broken(source, secrets.masked(error), read))
 
-    def _broken(self, source: str, said: str, read: int) -> SourceError:
+    def _broken(self, source: str, reason: str, read: int) -> SourceError:
         after = f" after {counted(read, 'document')}" if read else ""
         return SourceError(
-            f"the loader {self.loader.loader} failed{after}: {said}",
+            f"the loader {self.loader.loader} failed{after}: {reason}",
             where=source,
             hint="what it returned is kept and nothing of this source is removed; check its "
             "arguments and the service, then run ingest again",
         )
 
-    def _document(self, found: Any, source: str, numbers: Counter[str]) -> Document | Failure:
-        metadata = getattr(found, "metadata", None)
+    def _document(self, item: Any, source: str, numbers: Counter[str]) -> Document | Failure:
+        metadata = getattr(item, "metadata", None)
         metadata = metadata if isinstance(metadata, Mapping) else {}
         place = self._place(metadata)
         numbers[place] += 1
         tail = f"#{numbers[place]}" if numbers[place] > 1 or not place else ""
         name = f"{source}:{place}{tail}"
-        text = _text_of(found)
+        text = _text_of(item)
         if text is None:
             error = MalformedSourceError(
-                f"the loader returned {type(found).__name__}, not a document",
+                f"the loader returned {type(item).__name__}, not a document",
                 where=name,
                 hint="a document has `page_content` or `text`, and `metadata`",
             )
@@ -155,17 +155,17 @@ class LoaderReader(Reader):
 
 def _loaded(address: str, arguments: Mapping[str, Any], call: Mapping[str, Any]) -> Iterable[Any]:
     """What a loader returns: by its lazy method where it has one of its own."""
-    made = load_object(address, where="loader")
-    if not callable(made):
+    loader = load_object(address, where="loader")
+    if not callable(loader):
         raise PluginError(
             f"{address!r} is not a loader", where="loader", hint="name a class or a function"
         )
-    made = made(**arguments)
+    loader = loader(**arguments)
     for name in _METHODS:
-        method = getattr(made, name, None)
-        if callable(method) and not _of_base(type(made), name):
+        method = getattr(loader, name, None)
+        if callable(method) and not _of_base(type(loader), name):
             return _iterable(method(**call), address)
-    return _iterable(made, address)
+    return _iterable(loader, address)
 
 
 def _of_base(kind: type, name: str) -> bool:
@@ -174,22 +174,22 @@ def _of_base(kind: type, name: str) -> bool:
     return getattr(method, "__qualname__", "").startswith("BaseReader.")
 
 
-def _iterable(found: Any, address: str) -> Iterable[Any]:
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+def _iterable(item: Any, address: str) -> Iterable[Any]:
+    if isinstance(item, str | bytes | Mapping) or not isinstance(item, Iterable):
         raise PluginError(
-            f"{address!r} returns {type(found).__name__}, not documents",
+            f"{address!r} returns {type(item).__name__}, not documents",
             where="loader",
             hint="a loader has `lazy_load`, `load` or `load_data`, or is a function that returns "
             "documents",
         )
-    return found
+    return item
 
 
-def _text_of(found: Any) -> str | None:
-    if isinstance(found, str):
-        return found
+def _text_of(item: Any) -> str | None:
+    if isinstance(item, str):
+        return item
     for name in ("page_content", "text"):
-        value = getattr(found, name, None)
+        value = getattr(item, name, None)
         if isinstance(value, str):
             return value
     return None

@@ -102,7 +102,7 @@ class RemoteReader(Reader):
         try:
             arguments = Arguments.of(self._given, source)
             system, path = self._system(source, arguments)
-            found = _listed(system, path)
+            entries = _listed(system, path)
         except RagwrightError as error:
             yield Failure(shown, error)
             return
@@ -112,8 +112,8 @@ class RemoteReader(Reader):
         rest = source.partition("::")[2]
         self._open.clear()
         total = 0
-        for name in sorted(found):
-            info = found[name]
+        for name in sorted(entries):
+            info = entries[name]
             relative = _below(name, path)
             if self._left_out(relative):
                 continue
@@ -128,7 +128,7 @@ class RemoteReader(Reader):
             else:
                 self._open[id_] = (system, name, arguments)
                 yield RemoteFile(id_, _version(info, size), size)
-        if not found:
+        if not entries:
             yield Failure(source, _nothing(source))
 
     def begin(self, source: str) -> None:
@@ -212,8 +212,8 @@ def _holds_password(source: str) -> bool:
 def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
     """Files at a path: itself, those below it, or what a pattern matches."""
     if any(mark in path for mark in "*?["):
-        found = system.glob(path, detail=True)
-        return {name: info for name, info in found.items() if info.get("type") == "file"}
+        entries = system.glob(path, detail=True)
+        return {name: info for name, info in entries.items() if info.get("type") == "file"}
     if path and system.isfile(path):
         return {path: system.info(path)}
     below: dict[str, Mapping[str, Any]] = system.find(path, detail=True)
@@ -238,14 +238,14 @@ def _version(info: Mapping[str, Any], size: int) -> str:
     return ""
 
 
-def _unreachable(where: str, said: str) -> SourceError:
+def _unreachable(where: str, reason: str) -> SourceError:
     hint = "check the address and the network"
-    if _REFUSED.search(said):
+    if _REFUSED.search(reason):
         hint = "check the credentials in the environment, or under `arguments`"
     elif where.startswith("zip://") and "::" not in where:
         hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
     return SourceError(
-        f"cannot be read: {said}", where=where, hint=f"{hint}; nothing of this source is removed"
+        f"cannot be read: {reason}", where=where, hint=f"{hint}; nothing of this source is removed"
     )
 
 

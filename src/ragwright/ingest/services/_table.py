@@ -104,14 +104,14 @@ class TableReader(Reader):
         path = self._base / Path(source).expanduser()
         if (path / "_delta_log").is_dir():
             return _delta_files(path)
-        found = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not found or not found[0].exists():
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not files or not files[0].exists():
             raise SourceError(
                 "no Parquet file found",
                 where=str(path),
                 hint="give a Parquet file, a folder of them, or the folder of a Delta table",
             )
-        return found
+        return files
 
     def _named(self, path: Path) -> str:
         return relative_id(Path(os.path.abspath(path)), self._home)  # noqa: PTH100
@@ -223,8 +223,8 @@ def _delta_files(path: Path) -> Sequence[Path]:
             where=str(path),
             hint="rewrite it without them (REORG TABLE … APPLY (PURGE)), or export it as Parquet",
         )
-    found = (unquote(urlsplit(uri).path) if uri.startswith("file:") else uri for uri in uris)
-    return sorted(Path(file) for file in found)
+    files = (unquote(urlsplit(uri).path) if uri.startswith("file:") else uri for uri in uris)
+    return sorted(Path(file) for file in files)
 
 
 def _damaged(error: Exception, where: str) -> MalformedSourceError:
