@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import EncryptedSourceError, MalformedSourceError
@@ -148,3 +149,8 @@ def safe_xml(data: bytes, where: str) -> bytes:
             f"the XML is damaged: {error}", where=where, hint="save the file again"
         ) from error
     return data
+
+
+def safe_tree(data: bytes, where: str) -> ElementTree.Element:
+    """The root of an XML document; raises as :func:`safe_xml`."""
+    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused

@@ -18,7 +18,7 @@ from ..core import (
     StoppedError,
 )
 from ._apart import extract_bytes
-from ._archive import safe_xml
+from ._archive import safe_tree
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._sniff import sniff
@@ -189,7 +189,7 @@ def _question(source: str) -> tuple[dict[str, str], str]:
 
 def _papers(feed: bytes, source: str) -> list[_Paper]:
     """Entries of a feed; those without a paper (errors, unknown ids) raise."""
-    root = ElementTree.fromstring(safe_xml(feed, source))  # noqa: S314 - entities refused
+    root = safe_tree(feed, source)
     if root.tag != f"{{{_NAMES['a']}}}feed":
         raise MalformedSourceError(
             "the reply does not come from arXiv's API",

@@ -9,8 +9,6 @@ from typing import Any
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._archive import Archive, safe_xml
 from ._extract import Extract, TextBuilder
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -38,27 +36,14 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
         ) from error
     builder = TextBuilder()
     _Walk(document, builder).body(document.element.body)
-    text = builder.text()
-    if not text:
+    if builder.empty:
         raise EmptySourceError("the Word file holds no text", where=where, hint="remove it")
     properties = document.core_properties
-    sections = builder.sections()
-    return Extract(
-        text=text,
-        title=(properties.title or "").strip() or (sections[0].title if sections else ""),
-        language=guess_language(text),
-        created=iso_date(properties.created),
-        modified=iso_date(properties.modified),
-        media_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        sections=sections,
-        metadata=clean_metadata(
-            {
-                "author": properties.author,
-                "subject": properties.subject,
-                "keywords": properties.keywords,
-                "category": properties.category,
-            }
-        ),
+    return builder.extract(
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        {key: getattr(properties, key) for key in ("author", "subject", "keywords", "category")},
+        title=(properties.title or "").strip(),
+        dates=(properties.created, properties.modified),
     )
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..core import Document, Metadata, Page, RagwrightError, Section, Span
-from ._normalise import normalise
+from ._language import guess_language
+from ._normalise import clean_metadata, iso_date, normalise
 
 _MOST_PADDED = 5_000_000
 
@@ -110,14 +112,51 @@ class TextBuilder:
         """Start the next page, slide or sheet."""
         self._waiting.append(normalise(label))
 
+    def extract(
+        self,
+        media_type: str,
+        metadata: Mapping[str, Any],
+        *,
+        title: str = "",
+        language: str = "",
+        dates: tuple[Any, Any] = ("", ""),
+    ) -> Extract:
+        """The blocks so far as an extract.
+
+        Args:
+            media_type: Type of the file.
+            metadata: Cleaned here.
+            title: Title that the file states; without one, the first heading.
+            language: Language that the file states; without one, a guess.
+            dates: When the file was created and modified, as it states them.
+        """
+        text, sections = self.text(), self.sections()
+        created, modified = map(iso_date, dates)
+        return Extract(
+            text=text,
+            title=title or (sections[0].title if sections else ""),
+            language=language or guess_language(text),
+            created=created,
+            modified=modified,
+            media_type=media_type,
+            pages=self.pages(),
+            sections=sections,
+            metadata=clean_metadata(metadata),
+        )
+
+    @property
+    def empty(self) -> bool:
+        """True if there is no text yet."""
+        return not self._length
+
     def text(self) -> str:
         """All blocks so far."""
         return "".join(self._parts)
 
     def pages(self) -> tuple[Page, ...]:
-        """Pages in order; together they cover the text exactly."""
+        """Pages in order; together they cover the text exactly, if there are any."""
         starts = [*self._pages, *((label, self._length) for label in self._waiting)]
-        ends = [*(start for _, start in starts[1:]), self._length]
+        ends = [*(start for _, start in starts[1:]), self._length][: len(starts)]
         return tuple(
             Page(number, Span(start if number > 1 else 0, end), label)
             for number, ((label, start), end) in enumerate(zip(starts, ends, strict=True), 1)

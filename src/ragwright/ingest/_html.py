@@ -9,9 +9,8 @@ from typing import Any
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
-from ._language import guess_language
 from ._main_part import keep_main_part
-from ._normalise import clean_metadata, decode, iso_date
+from ._normalise import decode
 from ._options import SourceOptions
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
@@ -112,17 +111,13 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
         except RecursionError:  # nested deeper than any real page: text without structure
             builder = TextBuilder()
             builder.add(re.sub(r"\s*\n\s*", "\n", root.text(separator="\n")))
-    text, sections = builder.text(), builder.sections()
-    lang = str(head.pop("lang", ""))[:2].lower()
-    return Extract(
-        text=text,
-        title=title or (sections[0].title if sections else ""),
-        language=lang if lang.isalpha() and len(lang) == 2 else guess_language(text),
-        created=iso_date(head.pop("created", "")),
-        modified=iso_date(head.pop("modified", "")),
-        media_type="text/html",
-        sections=sections,
-        metadata=clean_metadata(head),
+    language = head.pop("lang", "")[:2].lower()
+    return builder.extract(
+        "text/html",
+        title=title,
+        language=language if language.isalpha() and len(language) == 2 else "",
+        dates=(head.pop("created", ""), head.pop("modified", "")),
+        metadata=head,
     )
 
 

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
-from ._archive import Archive, safe_xml
+from ._archive import Archive, safe_tree
 from ._extract import Extract, TextBuilder
 from ._grid import Grid
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 Element = ElementTree.Element
@@ -45,8 +43,8 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="save a copy without the password",
         )
-    root = _parse(archive.read("content.xml"), where)
-    styles = _parse(archive.read("styles.xml"), where) if "styles.xml" in archive else None
+    root = safe_tree(archive.read("content.xml"), where)
+    styles = safe_tree(archive.read("styles.xml"), where) if "styles.xml" in archive else None
     body = root.find(f"{_OFFICE}body/{_OFFICE}text")
     if body is None:
         raise MalformedSourceError(
@@ -55,25 +53,16 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     builder = TextBuilder()
     walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
     walk.blocks(body)
-    text = builder.text()
-    if not text:
+    if builder.empty:
         raise EmptySourceError("the document holds no text", where=where, hint="remove or fill it")
-    sections = builder.sections()
     meta = _meta(archive, where)
-    return Extract(
-        text=text,
-        title=meta.pop("title", "") or (sections[0].title if sections else ""),
-        language=meta.pop("language", "")[:2].lower() or guess_language(text),
-        created=iso_date(meta.pop("created", "")),
-        modified=iso_date(meta.pop("modified", "")),
-        media_type="application/vnd.oasis.opendocument.text",
-        sections=sections,
-        metadata=clean_metadata(meta),
+    return builder.extract(
+        "application/vnd.oasis.opendocument.text",
+        title=meta.pop("title", ""),
+        language=meta.pop("language", "")[:2].lower(),
+        dates=(meta.pop("created", ""), meta.pop("modified", "")),
+        metadata=meta,
     )
-
-
-def _parse(data: bytes, where: str) -> Element:
-    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused
 
 
 class _Walk:
@@ -238,7 +227,7 @@ def _ordered(*roots: Element | None) -> set[str]:
 def _meta(archive: Archive, where: str) -> dict[str, str]:
     if "meta.xml" not in archive:
         return {}
-    root = _parse(archive.read("meta.xml"), where)
+    root = safe_tree(archive.read("meta.xml"), where)
     names = {
         f"{_DC}title": "title", f"{_DC}creator": "author", f"{_DC}date": "modified",
         f"{_DC}language": "language", f"{_DC}subject": "subject",

@@ -9,8 +9,6 @@ from typing import Any
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._archive import Archive, safe_xml
 from ._extract import Extract, TextBuilder
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -41,32 +39,17 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
     people = _people(presentation.part)
     for slide in slides:
         _slide(slide, builder, people)
-    text = builder.text()
-    if not text:
+    if builder.empty:
         raise EmptySourceError(
             "no slide holds text", where=where, hint="pictures of text need text recognition first"
         )
     properties = presentation.core_properties
-    sections = builder.sections()
     title = (properties.title or "").strip()
-    if title in ("", "PowerPoint Presentation"):
-        title = sections[0].title if sections else ""
-    return Extract(
-        text=text,
-        title=title,
-        language=guess_language(text),
-        created=iso_date(properties.created),
-        modified=iso_date(properties.modified),
-        media_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        pages=builder.pages(),
-        sections=sections,
-        metadata=clean_metadata(
-            {
-                "author": properties.author,
-                "subject": properties.subject,
-                "keywords": properties.keywords,
-            }
-        ),
+    return builder.extract(
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        {key: getattr(properties, key) for key in ("author", "subject", "keywords")},
+        title="" if title == "PowerPoint Presentation" else title,
+        dates=(properties.created, properties.modified),
     )
 
 

@@ -12,7 +12,6 @@ from ..core import MalformedSourceError, UnsupportedSourceError
 from ._archive import safe_xml
 from ._extract import Extract, TextBuilder
 from ._html import read_html
-from ._language import guess_language
 from ._normalise import decode
 from ._options import SourceOptions
 from ._plain import read_plain
@@ -102,16 +101,13 @@ def _document(root: Element) -> Extract:
         builder = TextBuilder()
         for words in root.itertext():
             builder.add(words, "\n")
-    text, sections = builder.text(), builder.sections()
     titles = (" ".join("".join(element.itertext()).split()) for element in root.iter("title"))
-    title = next(filter(None, titles), sections[0].title if sections else "")
-    stated = re.split("[-_]", root.get(_LANG, ""))[0].lower()
-    return Extract(
-        text=text,
-        title=title,
-        language=stated if re.fullmatch("[a-z]{2}", stated) else guess_language(text),
-        media_type="application/xml",
-        sections=sections,
+    language = re.split("[-_]", root.get(_LANG, ""))[0].lower()
+    return builder.extract(
+        "application/xml",
+        {},
+        title=next(filter(None, titles), ""),
+        language=language if re.fullmatch("[a-z]{2}", language) else "",
     )
 
 
