@@ -55,7 +55,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of a kind; the worker finds the kind where it is empty.
+    """A file of a known kind; if the kind is empty, the worker detects it.
 
     ``scans`` are the pages of a PDF that OCR has read; None where it may not read any.
     """
@@ -127,7 +127,7 @@ def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgres
 
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
-    """The main part of a web page; raises as :func:`extract_bytes`."""
+    """Return the main part of a web page; raises as :func:`extract_bytes`."""
     return _apart(_Page(where, html), options)
 
 

@@ -64,7 +64,7 @@ class Archive:
         return name in self.names
 
     def read(self, name: str) -> bytes:
-        """Bytes of one member.
+        """Read the bytes of one member.
 
         Raises:
             MalformedSourceError: No such member, or it is damaged.
@@ -102,7 +102,7 @@ class Archive:
                 raise self._damaged(member.filename, "its size differs from the declared one")
 
     def _unpacked(self, member: zipfile.ZipInfo) -> int:
-        """Size of a member by its stream, counted to just past its declared size."""
+        """Count the bytes of a member's stream, to just past its declared size."""
         at = member.header_offset
         name, extra = struct.unpack("<HH", self._data[at + 26 : at + 30])
         start = at + 30 + name + extra
@@ -126,7 +126,7 @@ class Archive:
 
 
 def safe_xml(data: bytes, where: str) -> bytes:
-    """The same bytes, checked to be XML without entity declarations.
+    """Check that bytes are XML without entity declarations, and return them.
 
     Raises:
         MalformedSourceError: Not well formed, or declares entities (a bomb, or a way to
@@ -152,5 +152,5 @@ def safe_xml(data: bytes, where: str) -> bytes:
 
 
 def safe_tree(data: bytes, where: str) -> ElementTree.Element:
-    """The root of an XML document; raises as :func:`safe_xml`."""
+    """Parse an XML document to its root; raises as :func:`safe_xml`."""
     return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused

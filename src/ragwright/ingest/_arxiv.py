@@ -82,7 +82,7 @@ class ArxivReader(Reader):
         return source.lower().startswith("arxiv:") or bool(_PAGE.match(source.strip()))
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """The papers, each read only when asked for."""
+        """Read the papers, each only when the caller gets to it."""
         try:
             query, identity = _question(source.strip())
             feed = fetch(f"{self.api}?{urlencode(query)}").body
@@ -159,7 +159,7 @@ class ArxivReader(Reader):
 
 
 def _question(source: str) -> tuple[dict[str, str], str]:
-    """Parameters for the API, and the id where one was named."""
+    """Return the API's parameters, and the id if the source names one."""
     page = _PAGE.match(source)
     text = page[1].removesuffix(".pdf").strip("/") if page else source.partition(":")[2].strip()
     if _ID.match(text):
@@ -188,7 +188,7 @@ def _question(source: str) -> tuple[dict[str, str], str]:
 
 
 def _papers(feed: bytes, source: str) -> list[_Paper]:
-    """Entries of a feed; those without a paper (errors, unknown ids) raise."""
+    """Parse the entries of a feed; those without a paper (errors, unknown ids) raise."""
     root = safe_tree(feed, source)
     if root.tag != f"{{{_NAMES['a']}}}feed":
         raise MalformedSourceError(
@@ -229,7 +229,7 @@ def _text(element: ElementTree.Element, path: str) -> str:
 
 
 def _explained(error: RagwrightError, source: str) -> RagwrightError:
-    """The error for a refused query: arXiv answers 400 to an impossible id."""
+    """Return the error for a refused query: arXiv answers 400 to an impossible id."""
     if isinstance(error, FetchError) and error.status == 400:
         return SourceError(
             "arXiv cannot read this id or query", where=source, hint="check its spelling"

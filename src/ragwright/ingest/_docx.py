@@ -19,7 +19,7 @@ _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Word file; merged table cells are repeated in every place they cover.
+    """Read a Word file; merged table cells are repeated in every place they cover.
 
     Raises:
         EmptySourceError: No text.
@@ -91,7 +91,7 @@ class _Walk:
         return self._numbers.marker(number, level, self._styles.of(paragraph))
 
     def grid(self, table: Any) -> list[list[str]]:
-        """Cells of a table; merged ones repeated, rows that start late padded."""
+        """Return the cells of a table; merged ones are repeated, rows that start late padded."""
         rows: list[list[str]] = []
         for row in table.iter(f"{_W}tr"):
             if _nearest_table(row) is not table:
@@ -123,7 +123,7 @@ class _Walk:
 
 
 def blocks(container: Any) -> Iterator[Any]:
-    """Paragraphs and tables of a body, cell or text box in order, content controls opened."""
+    """Yield the paragraphs and tables of a body, cell or text box in order."""
     for child in container:
         if child.tag in (f"{_W}p", f"{_W}tbl"):
             yield child
@@ -132,7 +132,7 @@ def blocks(container: Any) -> Iterator[Any]:
 
 
 def paragraph_text(paragraph: Any) -> str:
-    """Present text of a paragraph: with insertions, without deletions and text boxes."""
+    """Return a paragraph's text with insertions, without deletions and text boxes."""
     parts: list[str] = []
     _runs(paragraph, parts)
     return "".join(parts)
@@ -154,7 +154,7 @@ def _runs(element: Any, parts: list[str]) -> None:
 
 
 def text_boxes(paragraph: Any) -> list[Any]:
-    """Text boxes anchored in a paragraph, each once although Word stores them twice."""
+    """Find the text boxes anchored in a paragraph; each once, although Word stores them twice."""
     return [
         box
         for box in paragraph.iter(f"{_W}txbxContent")
@@ -214,7 +214,7 @@ class _Styles:
             name = (based.get(f"{_W}val") or "") if based is not None else ""
 
     def heading(self, paragraph: Any) -> int:
-        """Level from 1, 0 where the paragraph is no heading."""
+        """Return the level from 1; 0 if the paragraph is not a heading."""
         level = _value(paragraph, "pPr/outlineLvl", 9)
         for style in self._chain(paragraph):
             if level < 9:
@@ -229,7 +229,7 @@ class _Styles:
         return level + 1 if level < 9 else 0
 
     def numbering(self, paragraph: Any) -> tuple[str, int | None]:
-        """List and level of a paragraph, from itself or its style; ``""`` without a list."""
+        """Return a paragraph's list and level, from itself or its style; ``""`` without a list."""
         number, level = "", None
         for element in (paragraph, *self._chain(paragraph)):
             properties = element.find(f"{_W}pPr/{_W}numPr")
@@ -274,7 +274,7 @@ class _Numbering:
             }
 
     def marker(self, number: str, level: int | None, style: str) -> tuple[str, int]:
-        """Mark of the next item (``-``, ``1.``, ``2.b``) and its depth; ``""`` without a list."""
+        """Return the next item's mark (``-``, ``1.``, ``2.b``) and depth; ``""`` without a list."""
         if number not in self._abstract:
             return "", 0
         abstract = self._abstract[number]
@@ -321,7 +321,7 @@ def _spell(count: int, form: str) -> str:
 
 
 def _notes(document: Any) -> dict[tuple[str, str], str]:
-    """Foot- and endnotes by kind and id."""
+    """Return footnotes and endnotes by kind and id."""
     notes: dict[tuple[str, str], str] = {}
     for kind, single in (("footnotes", "footnote"), ("endnotes", "endnote")):
         try:

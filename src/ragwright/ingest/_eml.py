@@ -15,7 +15,7 @@ from ._options import SourceOptions
 
 
 def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A mail; the plain part is preferred to the HTML part.
+    """Read a mail; the plain part is preferred to the HTML part.
 
     ``text`` may be empty where the mail only carries attachments.
 

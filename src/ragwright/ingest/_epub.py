@@ -23,7 +23,7 @@ _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
 
 def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A book; each document of the spine is a section, its headings deeper ones.
+    """Read a book; each document of the spine is a section, its headings deeper ones.
 
     Raises:
         EmptySourceError: No text.
@@ -83,7 +83,7 @@ def _package_path(archive: Archive, where: str) -> str:
 
 
 def _spine(package: ElementTree.Element, opf: str) -> list[str]:
-    """Paths of the book's documents in reading order."""
+    """Return the paths of the book's documents in reading order."""
     folder = posixpath.dirname(opf)
     manifest = {
         item.get("id"): posixpath.normpath(posixpath.join(folder, unquote(item.get("href") or "")))

@@ -44,7 +44,7 @@ class Extract:
     unread: tuple[int, ...] = ()
 
     def document(self, identity: str, source: str, title: str) -> Document:
-        """The extract as a document."""
+        """Return the extract as a document."""
         return Document(
             id=identity,
             source=source,
@@ -74,7 +74,7 @@ class TextBuilder:
         self._headings: list[tuple[str, int, int]] = []
 
     def add(self, text: str, separator: str = "\n\n") -> Span | None:
-        """Append a block; None where it holds nothing but white space."""
+        """Append a block; returns None if it is only white space."""
         block = normalise(text).strip("\n").rstrip()
         if not block.strip():
             return None
@@ -121,7 +121,7 @@ class TextBuilder:
         language: str = "",
         dates: tuple[Any, Any] = ("", ""),
     ) -> Extract:
-        """The blocks so far as an extract.
+        """Return the blocks so far as an extract.
 
         Args:
             media_type: Type of the file.
@@ -150,11 +150,11 @@ class TextBuilder:
         return not self._length
 
     def text(self) -> str:
-        """All blocks so far."""
+        """Return all blocks so far."""
         return "".join(self._parts)
 
     def pages(self) -> tuple[Page, ...]:
-        """Pages in order; together they cover the text exactly, if there are any."""
+        """Return the pages in order; together they cover the text exactly."""
         starts = [*self._pages, *((label, self._length) for label in self._waiting)]
         ends = [*(start for _, start in starts[1:]), self._length][: len(starts)]
         return tuple(
@@ -163,12 +163,12 @@ class TextBuilder:
         )
 
     def sections(self) -> tuple[Section, ...]:
-        """Headings in order, each up to the next of its level or above."""
+        """Return the headings' sections, each up to the next of its level or above."""
         return sections_of(self._headings, self._length)
 
 
 def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:
-    """Sections of (title, level, start) in order, for a text of ``length`` characters."""
+    """Make sections of (title, level, start), for a text of ``length`` characters."""
     ends: list[int] = []
     headings = list(headings)
     open_: list[tuple[int, int]] = []  # (level, index), levels rising
@@ -184,7 +184,7 @@ def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[
 
 
 def markdown_headings(text: str) -> list[tuple[str, int, int]]:
-    """(title, level, position) of the ``#`` and underlined headings outside code fences."""
+    """Find (title, level, position) of the ``#`` and underlined headings outside code fences."""
     headings: list[tuple[str, int, int]] = []
     fence = ""
     before, before_at = "", 0
@@ -223,7 +223,7 @@ def _may_be_title(line: str) -> bool:
 
 
 def plain_inline(text: str) -> str:
-    """A heading without Markdown's inline marks: emphasis, code, links."""
+    """Remove Markdown's inline marks from a heading: emphasis, code, links."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", text)
     text = re.sub(r"(?<!\w)([*_])(\S.*?)\1(?!\w)", r"\2", text)
@@ -231,7 +231,7 @@ def plain_inline(text: str) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table, padded to the widest row; empty where no cell holds text.
+    """Write rows as a Markdown table, padded to the widest row; empty if no cell holds text.
 
     The first row is the header. Line breaks inside a cell become spaces, bars are escaped.
     """
@@ -247,13 +247,13 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def table_cell(text: str) -> str:
-    """One cell: a single line, bars escaped."""
+    """Return a cell's text on a single line, with bars escaped."""
     line = " ".join(text.split())
     return line.replace("|", "\\|") if "|" in line else line
 
 
 def merged(*parts: Mapping[str, object]) -> dict[str, object]:
-    """Later mappings win, except with empty values."""
+    """Merge mappings; later ones win, except with empty values."""
     result: dict[str, object] = {}
     for part in parts:
         result.update({k: v for k, v in part.items() if v not in (None, "", ())})

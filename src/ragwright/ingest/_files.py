@@ -57,11 +57,11 @@ class FileReader(Reader):
         return not _SCHEME.match(source) or self._path(source).exists()
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents of a path in sorted order; what cannot be read becomes a Failure."""
+        """Read the documents of a path in sorted order; what cannot be read becomes a Failure."""
         return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[Path | Failure]:
-        """Files of a path, folder or pattern, in sorted order."""
+        """List the files of a path, folder or pattern, in sorted order."""
         self._missing.clear()
         path = self._path(source)
         if os.path.lexists(path):
@@ -114,11 +114,11 @@ class FileReader(Reader):
         )
 
     def begin(self, source: str) -> None:
-        """Name missing packages in full again: who listed the files shortens the messages."""
+        """Report missing packages in full again: the process that lists files shortens messages."""
         self._missing.clear()
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of one file: itself, and what it holds (attachments of an e-mail)."""
+        """Read the documents of one file: itself, and its attachments if it is an e-mail."""
         assert isinstance(path, Path)
         name = self._id(path)
         try:
@@ -137,7 +137,7 @@ class FileReader(Reader):
             yield Failure(name, unreadable(error, name))
 
     def _id(self, path: Path, *, printed: bool = True) -> str:
-        """Path relative to the home, however the source was written; with ``/``."""
+        """Return the path from the home with ``/``, however the source was written."""
         whole = Path(os.path.abspath(path))  # noqa: PTH100
         name = relative_id(whole, self._home)
         if self._stored is not None:
@@ -148,12 +148,12 @@ class FileReader(Reader):
         return printable(name) if printed else name
 
     def _names_another(self, name: str) -> bool:
-        """True where a relative id is that of a file in the home."""
+        """Return True if a relative id is that of a file in the home."""
         return not Path(name).is_absolute() and os.path.lexists(self._home / name)
 
 
 def shortened(failure: Failure, missing: dict[str, str]) -> Failure:
-    """The failure; a short one if the same package was missing before.
+    """Shorten a failure if the same package was missing before.
 
     Args:
         failure: Of one file.
@@ -170,7 +170,7 @@ def shortened(failure: Failure, missing: dict[str, str]) -> Failure:
 
 
 def relative_id(whole: Path, home: Path) -> str:
-    """Id of a file: its path from the home; absolute where they have no folder in common."""
+    """Return a file's id: its path from the home; absolute if they share no folder."""
     try:
         shared = Path(os.path.commonpath([whole, home]))
     except ValueError:  # other drives
@@ -187,7 +187,7 @@ def documents(
     scans: ScanProgress | None = None,
     depth: int = 0,
 ) -> Iterator[Document | Failure]:
-    """Documents in the bytes of one file: the file, then its attachments.
+    """Read the documents in the bytes of one file: the file, then its attachments.
 
     Args:
         name: Id and address; its suffix is a hint to the format.

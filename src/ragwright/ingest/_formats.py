@@ -84,12 +84,12 @@ def parse_file(
 
 
 def suffix_of(name: str) -> str:
-    """Suffix of a file, or of an attachment, in lower case."""
+    """Return the suffix of a file, or of an attachment, in lower case."""
     return Path(name.rpartition("#")[2] or name).suffix.lower()
 
 
 def choose(name: str, data: bytes, options: SourceOptions) -> str:
-    """The reader of a file, by content first.
+    """Choose the reader of a file, by content first.
 
     Raises:
         EncryptedSourceError: An Office file locked by a password.
@@ -132,12 +132,12 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
 
 
 def _page_or_source(suffix: str) -> str:
-    """HTML content under another name: source code stays source, the rest is a page."""
+    """Choose the reader of HTML under another name: source code stays source."""
     return "text" if suffix in CODE and suffix != ".xml" else "html"
 
 
 def _xml_or_source(suffix: str) -> str:
-    """XML under another name, likewise."""
+    """Choose the reader of XML under another name, likewise."""
     return "text" if suffix in CODE and suffix != ".xml" else "xml"
 
 

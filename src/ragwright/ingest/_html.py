@@ -42,7 +42,7 @@ _CLOSED_BY_OTHERS = frozenset({"p", "li", "dd", "dt", "option", "td", "th", "tr"
 
 
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A local HTML file as a whole, or its main text where the option ``main_text`` says so.
+    """Read a local HTML file, or only its main text if the option ``main_text`` is on.
 
     Raises:
         EmptySourceError: The page shows no text.
@@ -53,7 +53,7 @@ def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
 
 
 def readable(html: str, where: str, *, main_only: bool) -> Extract:
-    """As :func:`parse_html`; the whole page where no main part holds any text.
+    """Parse as :func:`parse_html`; the whole page if the main part has no text.
 
     Raises:
         EmptySourceError: The page shows no text.
@@ -71,7 +71,7 @@ def readable(html: str, where: str, *, main_only: bool) -> Extract:
 
 
 def decode_html(data: bytes, where: str, encoding: str = "") -> str:
-    """Text of an HTML file: ``encoding``, a byte order mark, the page's own charset, a guess."""
+    """Decode a page by ``encoding``, its byte order mark, its own charset, or a guess."""
     declared = _CHARSET.search(data[:4096])
     if (
         not encoding
@@ -86,7 +86,7 @@ def decode_html(data: bytes, where: str, encoding: str = "") -> str:
 
 
 def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
-    """A page as Markdown, with title, language, dates, sections and metadata.
+    """Parse a page to Markdown, with title, language, dates, sections and metadata.
 
     Headings, lists, code and tables are kept; links and emphasis become text.
 
@@ -188,7 +188,7 @@ def _to_markdown(root: Any) -> str:
 
 
 def _data_tables(root: Any) -> list[Any]:
-    """Data tables, without those inside another data table."""
+    """Find data tables, without those inside another data table."""
     tables: list[Any] = []
     covered: set[int | None] = set()
     for node in root.css("table"):  # in document order, so an outer table comes first
@@ -201,7 +201,7 @@ def _data_tables(root: Any) -> list[Any]:
 
 
 def _is_layout(table: Any) -> bool:
-    """A table that arranges a page rather than data: by role, by headings, by one cell."""
+    """Return True if a table arranges a page: by its role, headings, or single cell."""
     if (table.attributes.get("role") or "") in ("presentation", "none"):
         return True
     if table.css_first("td h1, td h2, td h3, td article, td main") is not None:
@@ -221,7 +221,7 @@ def _unwrap_layout(root: Any) -> None:
 
 
 def _table(table: Any) -> str:
-    """Markdown of a table, caption first; a merged cell is repeated in every place it covers."""
+    """Write a table as Markdown, caption first; merged cells are repeated."""
     grid = Grid()
     row = -1
     for tr in table.css("tr"):
@@ -253,7 +253,7 @@ def _extent(cell: Any, name: str) -> int:
 
 
 def cell_text(node: Any) -> str:
-    """Text of a table cell on one line: blocks parted by a space, list items marked."""
+    """Return a table cell's text on one line, with list items marked."""
     parts: list[str] = []
     _collect(node, parts)
     return " ".join("".join(parts).split())

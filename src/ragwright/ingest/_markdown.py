@@ -30,7 +30,7 @@ _MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
 
 
 def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Markdown file; it is refused if its front matter cannot be read completely.
+    """Read a Markdown file; refused if its front matter cannot be read completely.
 
     Raises:
         MalformedSourceError: The front matter cannot be read completely.
@@ -65,7 +65,7 @@ def _date(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
-    """Fields of the front matter as metadata, and the text below it.
+    """Return the fields of the front matter as metadata, and the text below it.
 
     A hard filter may use any of them: a document whose fields were dropped would pass a filter
     that excludes it, so front matter is read completely or the file is refused.
@@ -102,7 +102,7 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
 
 
 def _flat(value: Any) -> Any:
-    """A nested table or list as a list of all its values, so that filters match each of them."""
+    """Flatten a nested table or list, so that filters match each of its values."""
     if isinstance(value, dict):
         return _leaves(value)
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
@@ -119,7 +119,7 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _fault(key: str, value: Any) -> str:
-    """What is wrong with a value; empty if metadata can hold it as it is."""
+    """Return the fault of a value; empty if metadata can hold it as it is."""
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         return "is not a finite number"

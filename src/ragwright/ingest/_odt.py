@@ -27,7 +27,7 @@ _REPEAT_LIMIT = 1000
 
 
 def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """An OpenDocument text; tracked deletions and comments are left out.
+    """Read an OpenDocument text; tracked deletions and comments are left out.
 
     Raises:
         EmptySourceError: No text.
@@ -100,7 +100,7 @@ class _Walk:
             self.blocks(frame)
 
     def items(self, parent: Element, depth: int, style: str) -> Iterator[str]:
-        """Lines of a list, nested ones indented; numbered where the style numbers."""
+        """Yield the lines of a list; nested ones are indented, numbered ones have numbers."""
         style = parent.get(f"{_TEXT}style-name") or style
         number = 0
         for item in parent:
@@ -121,7 +121,7 @@ class _Walk:
                         yield f"{'    ' * (depth + 1)}{text}"
 
     def grid(self, table: Element) -> list[list[str]]:
-        """Cells of a table; merged ones are repeated in every place they cover."""
+        """Return the cells of a table; merged ones are repeated in every place they cover."""
         grid = Grid()
         height = 0
         for row, line in enumerate(_rows(table)):
@@ -152,7 +152,7 @@ class _Walk:
 
 
 def inline(element: Element) -> str:
-    """Text of a paragraph with spaces, tabs, breaks and notes in brackets; without frames."""
+    """Return a paragraph's text with notes in brackets, without frames."""
     parts: list[str] = []
     _inline(element, parts)
     return "".join(parts)
@@ -178,7 +178,7 @@ def _inline(element: Element, parts: list[str]) -> None:
 
 
 def frames(paragraph: Element) -> list[Element]:
-    """Text boxes anchored in a paragraph."""
+    """Find the text boxes anchored in a paragraph."""
     return [e for e in paragraph.iter() if e.tag.rpartition("}")[2] == "text-box"]
 
 
@@ -198,7 +198,7 @@ def _count(cell: Element, name: str) -> int:
 
 
 def _titles(*roots: Element | None) -> dict[str, int]:
-    """Paragraph styles that make titles and headings, with their level."""
+    """Return the paragraph styles that make titles and headings, with their level."""
     levels = {"Title": 1, "Subtitle": 2}
     for root in roots:
         for style in root.iter(f"{_STYLE}style") if root is not None else ():
@@ -213,7 +213,7 @@ def _titles(*roots: Element | None) -> dict[str, int]:
 
 
 def _ordered(*roots: Element | None) -> set[str]:
-    """``style/level`` of the list levels that count."""
+    """Return ``style/level`` of the list levels that are numbered."""
     return {
         f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
         for root in roots

@@ -234,7 +234,7 @@ class ChunkOptions:
         self.entry_pattern()
 
     def entry_pattern(self) -> re.Pattern[str]:
-        """The compiled pattern; ``^`` and ``$`` match at every line.
+        """Compile the pattern; ``^`` and ``$`` match at every line.
 
         Raises:
             ConfigError: Not a regular expression.

@@ -27,7 +27,7 @@ def read_pdf(
     options: SourceOptions,
     scans: Mapping[int, ScannedPage] | None = None,
 ) -> Extract:
-    """A PDF file with its pages; sections are lines set larger than the running text.
+    """Read a PDF file with its pages; sections are lines set larger than the running text.
 
     PDFium must not be entered by two threads at once: a worker process reads one file at a time.
 
@@ -84,7 +84,7 @@ def read_pdf(
 
 
 def _title(meta: Mapping[str, str]) -> str:
-    """The title in the file's properties, unless a program set it."""
+    """Return the title in the file's properties, unless a program set it."""
     title = meta.get("Title", "").strip()
     return "" if _NO_TITLE.match(title) else title
 
@@ -132,7 +132,7 @@ def _label(document: Any, index: int) -> str:
 
 
 def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> list[Block]:
-    """Blocks of one page in reading order."""
+    """Return the blocks of one page in reading order."""
     page = document[index]
     try:
         text_page = page.get_textpage()
@@ -163,7 +163,7 @@ def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
 
 
 def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
-    """Numbers of the pages that hold pictures or drawings, but no text."""
+    """Find the pages that hold pictures or drawings, but no text."""
     numbers = []
     for number, blocks in enumerate(pages, 1):
         if any(block.text.strip() for block in blocks):

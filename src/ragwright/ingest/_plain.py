@@ -23,7 +23,7 @@ CODE = {
 
 
 def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """Text unchanged; form feeds separate pages. Linear in the size, whatever the line lengths.
+    """Read text unchanged; form feeds separate pages. Linear in the size.
 
     Raises:
         EmptySourceError: Nothing but white space.

@@ -17,7 +17,7 @@ _BODIES = frozenset({2, 7})  # body, object
 
 
 def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A presentation; each slide is a page labelled with its title.
+    """Read a presentation; each slide is a page labelled with its title.
 
     Raises:
         EmptySourceError: No text on any slide.
@@ -87,7 +87,7 @@ def _is_furniture(shape: Any) -> bool:
 
 
 def _frame(shape: Any) -> str:
-    """Paragraphs of a shape; bullets and numbers as Markdown list items."""
+    """Return the paragraphs of a shape; bullets and numbers become Markdown list items."""
     paragraphs = [p for p in shape.text_frame.paragraphs if p.text.strip()]
     body = shape.is_placeholder and int(shape.placeholder_format.type or 0) in _BODIES
     lines: list[str] = []
@@ -130,7 +130,7 @@ def _grid(table: Any) -> list[list[str]]:
 
 
 def _chart(chart: Any) -> list[list[str]]:
-    """The numbers behind a chart: categories down, series across."""
+    """Return the numbers behind a chart: categories down, series across."""
     title = chart.chart_title.text_frame.text if chart.has_title else ""
     series = [s for plot in chart.plots for s in plot.series]
     categories = [str(c) for c in chart.plots[0].categories] if len(chart.plots) else []
@@ -142,7 +142,7 @@ def _chart(chart: Any) -> list[list[str]]:
 
 
 def _people(part: Any) -> dict[str, str]:
-    """Names of comment authors by id."""
+    """Return the names of comment authors by id."""
     return {
         element.get("id") or "": f"{element.get('name')}"
         for root in _related(part, ("/commentAuthors", "/authors"))
@@ -159,7 +159,7 @@ def _related(part: Any, endings: tuple[str, ...]) -> Iterator[Any]:
 
 
 def _comments(part: Any, people: dict[str, str]) -> Iterator[str]:
-    """Comments and replies in order, each with author and time."""
+    """Yield comments and replies in order, each with author and time."""
     for root in _related(part, ("/comments",)):
         for element in root.iter():
             if _local(element) not in ("cm", "reply"):

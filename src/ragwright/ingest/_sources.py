@@ -44,7 +44,7 @@ def default_readers(
     arguments: Mapping[str, Any] | None = None,
     scans: ScanProgress | None = None,
 ) -> tuple[Reader, ...]:
-    """The built-in readers, in the order in which they are tried.
+    """Create the built-in readers, in the order in which they are tried.
 
     Args:
         options: What to read and within which limits.
@@ -65,7 +65,7 @@ def default_readers(
 
 
 def load_reader(address: str) -> Reader:
-    """The custom reader at ``module:object``: a `Reader`, or a callable that returns one.
+    """Load the custom reader at ``module:object``: a `Reader`, or a callable that returns one.
 
     Raises:
         PluginError: It cannot be loaded, or is not a reader.
@@ -84,7 +84,7 @@ def load_reader(address: str) -> Reader:
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
-    """The first reader that accepts a source.
+    """Return the first reader that accepts a source.
 
     Raises:
         UnsupportedSourceError: None accepts it; the error lists the known forms.
@@ -103,7 +103,7 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
 
 
 def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | None:
-    """The files of a source as its reader names them; None where it is not made of files."""
+    """List the files of a source; None if it is not made of files."""
     try:
         files = reader.files(source)
     except StoppedError:
@@ -116,7 +116,7 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
 
 
 def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterator[T | Failure]:
-    """The documents of a reader; an error becomes a failure, so other sources are still read."""
+    """Read a reader's documents; an error becomes a failure, so other sources are still read."""
     try:
         yield from items
     except StoppedError:

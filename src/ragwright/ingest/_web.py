@@ -62,7 +62,7 @@ class WebReader(Reader):
         return source.strip().lower().startswith(("http://", "https://"))
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """The document at an address, or why there is none."""
+        """Read the document at an address, or say why there is none."""
         address = source.strip().partition("#")[0]
         try:
             fetched = fetch(address)
@@ -78,7 +78,7 @@ class WebReader(Reader):
 
 
 def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
-    """Text and structure of a fetched page.
+    """Extract text and structure of a fetched page.
 
     Raises:
         EmptySourceError: Nothing to read on the page.
@@ -97,7 +97,7 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
 
 
 def _name(url: str, kind: str) -> str:
-    """An address as a file name whose suffix is the one of its media type."""
+    """Return an address as a file name with the suffix of its media type."""
     parts = urlsplit(url)
     path = PurePosixPath(unquote(parts.path))
     suffix = _SUFFIX.get(kind, "")
@@ -106,7 +106,7 @@ def _name(url: str, kind: str) -> str:
 
 
 def content_type(header: str) -> tuple[str, str]:
-    """Media type and charset of a Content-Type header, in lower case; empty if missing."""
+    """Parse media type and charset of a Content-Type header, in lower case; empty if missing."""
     message = Message()
     message["Content-Type"] = header or "unknown/unknown"
     kind = message.get_content_type() if "/" in header else ""
@@ -114,7 +114,7 @@ def content_type(header: str) -> tuple[str, str]:
 
 
 def page_text(body: bytes, charset: str, where: str, encoding: str = "") -> str:
-    """Text of an HTML page: the setting, the header's charset, the page's own, a guess.
+    """Decode a page by the setting, the header's charset, its own, or a guess.
 
     A header that states a one-byte charset is used only for bytes that are not UTF-8: servers state
     one by default.

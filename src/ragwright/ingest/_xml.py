@@ -33,7 +33,7 @@ _LINES = frozenset({"l", "line", "castItem"})
 
 
 def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """An XML file: its text with sections where a division begins with a ``head`` or ``title``.
+    """Read an XML file; divisions that begin with a ``head`` or ``title`` become sections.
 
     XHTML is read as the page it is. What is not well formed, or holds its text in attributes
     only, is read as plain text, with a ``note`` in the metadata that says so.
@@ -67,7 +67,7 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
 
 
 def _parse(data: bytes, where: str) -> Element:
-    """Root of the tree, names without their namespaces.
+    """Parse to the root of the tree, with names without namespaces.
 
     Raises:
         MalformedSourceError: Entities are declared; or not well formed, with the parser's
@@ -120,7 +120,7 @@ class _Walk:
         self._depth = 0
 
     def block(self, element: Element) -> None:
-        """An element that begins on a line of its own."""
+        """Add an element that begins on a line of its own."""
         if _LEFT_OUT.fullmatch(element.tag):
             return
         if element.tag == "table" and self._table(element):
@@ -172,14 +172,14 @@ class _Walk:
 
 
 def _runs(element: Element) -> bool:
-    """True for running text: by name, by text between the children, or without children."""
+    """Return True for running text: by name, by text between children, or without children."""
     if element.tag in _RUNNING or not len(element):
         return True
     return bool((element.text or "").strip() or any((c.tail or "").strip() for c in element))
 
 
 def _speaker(element: Element) -> str:
-    """Who speaks, with a colon, so that the name is no part of the speech below it."""
+    """Return the speaker's name with a colon, to keep it apart from the speech below it."""
     text = inline(element).rstrip(" .,:")
     return f"{text}:"
 
@@ -189,7 +189,7 @@ def _bracketed(text: str) -> str:
 
 
 def inline(element: Element) -> str:
-    """Running text of an element on one line; notes and stage directions in parentheses."""
+    """Return an element's text on one line; notes and stage directions in parentheses."""
     parts = [element.text or ""]
     for child in element:
         text = "" if _LEFT_OUT.fullmatch(child.tag) else inline(child)

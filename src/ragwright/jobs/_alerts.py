@@ -60,7 +60,7 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
 
 
 def _body(drift: MeasureDrift, report: DriftReport, project: str) -> str:
-    """Subject, an empty line, and the text of a notice."""
+    """Write a notice: subject, empty line, text."""
     reference, current = drift.reference, drift.current
     lines = [
         f"ragwright: {drift.measure} is worse ({project})",

@@ -79,7 +79,7 @@ class Jobs:
         self.planned: Mapping[str, ProjectJob] = load_settings(self._project.file).jobs
 
     def job(self, name: str) -> ProjectJob:
-        """The job of a name, checked.
+        """Find a job by its name, and check it.
 
         Raises:
             JobError: There is none; with the nearest name.
@@ -128,7 +128,7 @@ class Jobs:
         )
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
-        """Runs, newest first; of every job by default.
+        """List runs, newest first; of every job by default.
 
         Raises:
             JobError: The job is unknown, also in the history.
@@ -143,7 +143,7 @@ class Jobs:
         return runs
 
     def listed(self) -> list[ListedJob]:
-        """Every job, with its next run and the result of its last one.
+        """List every job, with its next run and the result of its last one.
 
         Raises:
             JobError: There are none.
@@ -178,7 +178,7 @@ class Jobs:
         return [self._notices.send(address, text) for address in addresses]
 
     def server(self, say: Callable[[str], None]) -> tuple[JobServer, FileLock]:
-        """The scheduler of the project, and the lock that makes it the only one.
+        """Create the project's scheduler, and the lock that makes it the only one.
 
         Raises:
             JobError: No job has a schedule, or another process serves them.
@@ -208,7 +208,7 @@ class Jobs:
         return JobServer(runner, self.reloaded, say), lock
 
     def reloaded(self) -> Mapping[str, ProjectJob] | None:
-        """The jobs if the project file has changed since it was last read, else None.
+        """Read the jobs again if the project file has changed since it was last read, else None.
 
         Raises:
             ConfigError: The file is wrong now; it is not read again until it changes.
@@ -254,7 +254,7 @@ class Jobs:
 def job_faults(
     job: ProjectJob, check_line: CheckLine | None, notices: Notices
 ) -> Iterator[ConfigError]:
-    """Faults of a job beyond its YAML: schedule, command lines, addresses.
+    """Find the faults of a job beyond its YAML: schedule, command lines, addresses.
 
     An address with a variable that is not set is left to ``doctor`` and to the sending.
 
@@ -288,7 +288,7 @@ def job_faults(
 def job_findings(
     jobs: Mapping[str, ProjectJob], check_line: CheckLine | None
 ) -> Iterator[JobFinding]:
-    """Findings of `doctor` on jobs: faults, next runs, notices that would not arrive.
+    """Check jobs for `doctor`: faults, next runs, notices that would not arrive.
 
     Nothing is sent; a connection to the host of an e-mail or web address is opened and closed.
     """

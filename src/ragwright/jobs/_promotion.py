@@ -1,4 +1,4 @@
-"""Promotion: the configuration of a run is served from now on, if the run passes its gate."""
+"""Promotion: serve the configuration of a run if the run passes its gate."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def promote_back(project: Project, reason: str, by: str = "") -> Change:
 
 
 def _reproducible(project: Project, run: str) -> Configuration:
-    """The configuration of a run that ended and whose files are unchanged."""
+    """Return the configuration of a run that ended and whose files are unchanged."""
     state = project.runs.get(run).state
     if state != "complete":
         raise ConfigError(
@@ -215,7 +215,7 @@ def _reproducible(project: Project, run: str) -> Configuration:
 def _baseline(
     project: Project, promoting: Promoting, now: Change | None
 ) -> tuple[Evaluation | None, tuple[str, ...]]:
-    """The baseline of the run: the named one, else the run of the served configuration."""
+    """Return the baseline: the named one, else the run of the served configuration."""
     if promoting.baseline:
         if Path(promoting.baseline).is_file():
             return read_results(promoting.baseline, seed=promoting.gating.seed), ()
@@ -238,7 +238,7 @@ def _results(project: Project, run: str) -> Evaluation:
 
 
 def _rules(rules: Sequence[str], baseline: Evaluation | None, promoting: Promoting) -> list[str]:
-    """The rules, with a not-worse rule for measures without a baseline rule."""
+    """Return the rules; without a baseline rule, each measure gets a not-worse rule."""
     wanted = list(rules)
     if baseline is not None and not any("baseline" in rule.lower() for rule in wanted):
         wanted += [_not_worse(summary.measure) for summary in baseline.summaries]
@@ -258,7 +258,7 @@ def _not_worse(measure: str) -> str:
 
 
 def _notes(evaluation: Evaluation, baseline: Evaluation | None) -> tuple[str, ...]:
-    """Notes on what a gate does not check."""
+    """Return notes on what a gate does not check."""
     manifest = evaluation.manifest
     notes = []
     if "retrieve" in manifest and "answer" not in manifest:

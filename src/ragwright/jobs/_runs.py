@@ -45,11 +45,11 @@ class Clock:
     """Time and waiting; replaceable in tests."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return time.time()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for the duration or the event; True if the event was set."""
+        """Wait for the duration or the event; returns True if the event was set."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     def sleep(self, seconds: float) -> None:
@@ -116,16 +116,16 @@ class JobRunner:
         self._erasures = Erasures(project.data / "work" / "erasures")
 
     def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
-        """The job's lock, None if it is already running (see :meth:`taken_by`)."""
+        """Take the job's lock; None if it is already running (see :meth:`taken_by`)."""
         lock = self._lock(job.name, trigger)
         return lock if lock.acquire() else None
 
     def scheduler_lock(self) -> FileLock:
-        """The lock that allows only one scheduler per project; not taken yet."""
+        """Return the lock that allows only one scheduler per project; not taken yet."""
         return self._lock(".serve", "job serve")
 
     def taken_by(self, job: ProjectJob) -> str:
-        """The process that runs a job and since when, as a sentence; empty if none does."""
+        """Return which process runs a job and since when, as a sentence; empty if none does."""
         held = self._lock(job.name).holder()
         if held is None:
             return ""
@@ -139,7 +139,7 @@ class JobRunner:
         )
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
-        """The history, newest first; a run without an end whose lock is free was interrupted."""
+        """List runs, newest first; a run without an end whose lock is free was interrupted."""
         return [self._seen(run) for run in self.history.runs(job, limit)]
 
     def settle(self, job: ProjectJob) -> list[JobRun]:
@@ -227,7 +227,7 @@ class JobRunner:
         start: RunStart,
         around: tuple[RunListener, threading.Event],
     ) -> tuple[JobState, str]:
-        """All steps that flags allow; a retry starts from the failed step."""
+        """Run all steps that flags allow; a retry starts from the failed step."""
         options = job.options
         listener, stop = around
         deadline = None if options.timeout is None else time.monotonic() + options.timeout
@@ -336,7 +336,7 @@ _STOPPED = "stopped by hand"
 
 
 def owed(job: ProjectJob, state: JobState) -> list[str]:
-    """The addresses, in display form, for a run with this result."""
+    """Return the addresses, in display form, for a run with this result."""
     return [shown_address(address) for address in _addresses(job, state)]
 
 
@@ -348,12 +348,12 @@ def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
 
 
 def told_time(at: float, timezone: str) -> str:
-    """A moment in a time zone, as text."""
+    """Write a moment in a time zone as text."""
     return datetime.fromtimestamp(at, ZoneInfo(timezone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
 
 
 def next_run(job: ProjectJob, now: float) -> float | None:
-    """When a job is due next, None if it has no schedule."""
+    """Return when a job is due next; None if it has no schedule."""
     options = job.options
     if not options.schedule:
         return None
@@ -361,7 +361,7 @@ def next_run(job: ProjectJob, now: float) -> float | None:
 
 
 def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float) -> NoticeText:
-    """The notice of a run."""
+    """Write the notice of a run."""
     root = project.root.resolve()
     lines = [f"job      {job.name}", f"project  {root.name} ({root})", *run_lines(run)]
     if (due := next_run(job, now)) is not None:
@@ -371,7 +371,7 @@ def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float
 
 
 def run_lines(run: JobRun) -> list[str]:
-    """A run as text: result, times, steps, last lines of a failed step."""
+    """Write a run as text: result, times, steps, last lines of a failed step."""
     lines = [
         f"result   {_ended(run)}",
         f"trigger  {run.start.trigger}",
@@ -391,7 +391,7 @@ def run_lines(run: JobRun) -> list[str]:
 
 
 def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
-    """The state of a run after a step that did not succeed, and why."""
+    """Return the state of a run after a step that did not succeed, and why."""
     name = f"step {number} ({step.run})"
     if end.state == "stopped":
         return "stopped", f"{_STOPPED} in {name}"
@@ -405,7 +405,7 @@ def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
 
 
 def _again(end: StepEnd) -> bool:
-    """True if a retry may help: not after a stop, a result, or a wrong command line."""
+    """Return True if a retry may help: not after a stop, a result, or a wrong command line."""
     return end.state != "stopped" and end.code not in (*FINAL, _USAGE)
 
 

@@ -76,7 +76,7 @@ class Schedule:
             raise ConfigError(fault, where=where, hint=_HINT)
 
     def next(self, after: float) -> float:
-        """The first time after another."""
+        """Return the first time after another."""
         if len(self._hours) == 24:
             return self._next_elapsed(after)
         # times increase with wall-clock times here, so earlier wall-clock times are over
@@ -84,7 +84,7 @@ class Schedule:
         return next(at for at in map(self._moment, walls) if at > after)
 
     def latest(self, after: float, until: float) -> float | None:
-        """The last time after ``after`` and not after ``until``, None if there is none."""
+        """Return the last time after ``after`` and up to ``until``; None if there is none."""
         width = 3600.0
         while True:  # with growing steps, to avoid walking through a year of minutes
             start = max(after, until - width)
@@ -97,11 +97,11 @@ class Schedule:
             width *= 4
 
     def local(self, at: float) -> datetime:
-        """A moment in the schedule's time zone."""
+        """Convert a moment to the schedule's time zone."""
         return datetime.fromtimestamp(at, self._zone)
 
     def _walls(self, start: datetime) -> Iterator[datetime]:
-        """The wall-clock times that match the expression, from one on."""
+        """Yield the wall-clock times from ``start`` on that match the expression."""
         midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
         for days in range(_HORIZON):
             day = midnight + timedelta(days=days)
@@ -118,7 +118,7 @@ class Schedule:
         return by_month or by_week if self._either else by_month and by_week
 
     def _moment(self, wall: datetime) -> float:
-        """The first time with a wall-clock time, or the end of the gap around it."""
+        """Return the first time with a wall-clock time, or the end of the gap around it."""
         first, second = (wall.replace(tzinfo=self._zone, fold=f).timestamp() for f in (0, 1))
         if self.local(first).replace(tzinfo=None) == wall:
             return first
@@ -150,7 +150,7 @@ def _fields(expression: str, where: str) -> list[str]:
 
 
 def _values(field: str, at: int, place: str, where: str) -> list[int]:
-    """The numbers that a field allows, ascending; ranges of names wrap around: ``nov-feb``."""
+    """Return the numbers of a field, ascending; ranges of names wrap around: ``nov-feb``."""
     meaning, low, high, names = _FIELDS[at]
     cycle = 7 if names is _WEEKDAYS else high - low + 1
     numbers: set[int] = set()
@@ -176,12 +176,12 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
 
 
 def _goes_back(words: Sequence[str], ends: Sequence[int], names: Sequence[str]) -> bool:
-    """True if a range has equal ends, or wraps around in a field without names."""
+    """Return True if a range has equal ends, or wraps around in a field without names."""
     return len(ends) == 2 and (words[0] == words[1] or (ends[0] > ends[1] and not names))
 
 
 def _number(text: str, names: Sequence[str]) -> int:
-    """A number or the number of a name; -1 if neither."""
+    """Return a number or the number of a name; -1 if neither."""
     if text in names:
         return names.index(text)
     return int(text) if text.isdigit() else -1

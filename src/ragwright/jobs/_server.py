@@ -83,7 +83,7 @@ class JobServer:
         self._read: Mapping[str, ProjectJob] | None = None
 
     def signal(self) -> None:
-        """End after the running jobs; called again, end them too. Safe in a signal handler."""
+        """Stop after the running jobs; called again, stop them too. Safe in a signal handler."""
         self._signals += 1  # so it must not take a lock
 
     def serve(self) -> None:

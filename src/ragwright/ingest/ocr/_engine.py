@@ -70,7 +70,7 @@ class Engine:
         self._nothing: type[Exception] = main.RapidOCRError
 
     def read(self, pixels: Pixels) -> list[Sight]:
-        """Lines of a picture, in no order; a page that lies on its side is turned first."""
+        """Read the lines of a picture, in no order; a page on its side is turned first."""
         pixels = _framed(pixels)
         boxes, cuts = self._detect(pixels)
         if _on_its_side(boxes):
@@ -95,7 +95,7 @@ class Engine:
         ]
 
     def _detect(self, pixels: Pixels) -> tuple[list[NDArray[np.float64]], list[Pixels]]:
-        """Corners of every line, clockwise from the top left, and its pixels."""
+        """Detect every line: its corners, clockwise from the top left, and its pixels."""
         try:
             cuts, detected = self._ocr.detect_and_crop(pixels, {})
         except self._nothing:
@@ -103,7 +103,7 @@ class Engine:
         return [np.asarray(box, dtype=np.float64) for box in detected.boxes], list(cuts)
 
     def _upside_down(self, cuts: Sequence[Pixels]) -> bool:
-        """True if most of the text is on its head: the longer a line, the more it counts."""
+        """Return True if most of the text is upside down; longer lines count more."""
         labels = self._ocr.cls_and_rotate(cuts)[1].cls_res
         votes = (
             cut.shape[1] * float(score) * (1 if label == "180" else -1)
@@ -118,7 +118,7 @@ def _framed(pixels: Pixels) -> Pixels:
 
 
 def _on_its_side(boxes: Sequence[NDArray[np.float64]]) -> bool:
-    """True if the lines that are clearly longer than high run up or down."""
+    """Return True if the lines that are clearly longer than high run up or down."""
     total = 0.0
     for box in boxes:
         width = float(np.linalg.norm(box[1] - box[0]))
@@ -131,7 +131,7 @@ def _on_its_side(boxes: Sequence[NDArray[np.float64]]) -> bool:
 
 
 def _angle(boxes: Sequence[NDArray[np.float64]]) -> float:
-    """By how much the page is askew, in radians: the median over its longer lines."""
+    """Return the page's skew in radians: the median over its longer lines."""
     sides = [box[1] - box[0] for box in boxes]
     longest = max(float(np.linalg.norm(side)) for side in sides)
     angles = [np.arctan2(s[1], s[0]) for s in sides if np.linalg.norm(s) > 0.4 * longest]
@@ -139,7 +139,7 @@ def _angle(boxes: Sequence[NDArray[np.float64]]) -> float:
 
 
 def _extent(box: NDArray[np.float64], angle: float) -> tuple[float, float, float, float]:
-    """Left, top, right, bottom of a box on the page set straight."""
+    """Return a box's left, top, right, bottom after the page is set straight."""
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     corners = box @ turn
     left, top = corners.min(axis=0)

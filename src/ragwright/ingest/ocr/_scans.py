@@ -70,14 +70,14 @@ class ScanProgress:
     unread: int = 0
 
     def add(self, other: ScanProgress) -> None:
-        """Count what another process has read too."""
+        """Add the counters of another process."""
         self.pages += other.pages
         self.seconds += other.seconds
         self.files += other.files
         self.unread += other.unread
 
     def taken(self) -> ScanProgress:
-        """The counters so far, which start again at 0."""
+        """Return the counters so far, and set them to 0."""
         counters = replace(self, current="")
         self.pages = self.files = self.unread = 0
         self.seconds = 0.0
@@ -111,7 +111,7 @@ class _Budget:
         return self._left
 
     def take(self, seconds: float) -> None:
-        """Count what a page has taken."""
+        """Subtract the seconds that a page took."""
         with self._lock:
             self._left -= seconds
 
@@ -124,7 +124,7 @@ def recognise(
     progress: ScanProgress,
     pages: Sequence[int] = (),
 ) -> dict[int, ScannedPage]:
-    """Recognised pages by number; without ``pages`` every page of the file.
+    """Recognise pages, by number; without ``pages`` every page of the file.
 
     A page that cannot be read has a fault, and the others are read all the same.
 
@@ -162,7 +162,7 @@ def _collect(
     progress: ScanProgress,
     scans: dict[int, ScannedPage],
 ) -> None:
-    """Recognise pages side by side; add them to ``found`` in order."""
+    """Recognise pages side by side; adds them to ``scans`` in order."""
     before = time.monotonic()
     for sheet, scan in zip(sheets, pool.map(read, sheets), strict=True):
         scans[sheet.page] = scan

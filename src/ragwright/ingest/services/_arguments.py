@@ -28,7 +28,7 @@ class Arguments:
 
     @classmethod
     def of(cls, declared: Mapping[str, Any], where: str) -> Arguments:
-        """Arguments in which each ``{env: NAME}`` is the value of that environment variable.
+        """Replace each ``{env: NAME}`` in arguments by the value of that environment variable.
 
         Raises:
             ConfigError: A variable is not set.
@@ -38,7 +38,7 @@ class Arguments:
         return cls(values, tuple(secrets))
 
     def masked(self, error: BaseException | str) -> str:
-        """A message without the secrets; of an exception also its type."""
+        """Remove the secrets from a message; an exception's type is added."""
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         for secret in self.secrets:
             if len(secret) >= _SHORTEST:

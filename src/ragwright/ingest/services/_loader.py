@@ -63,11 +63,11 @@ class LoaderReader(Reader):
         self._home = Path(os.path.abspath(home or Path.cwd()))  # noqa: PTH100
 
     def accepts(self, source: str) -> bool:
-        """True: the loader was named for this source."""
+        """Return True: the loader was named for this source."""
         return True
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents as the loader yields them.
+        """Read documents as the loader yields them.
 
         A loader that fails in the middle is a Failure of the whole source: what it yielded is
         kept, and nothing of the source counts as gone.
@@ -141,7 +141,7 @@ class LoaderReader(Reader):
         )
 
     def _place(self, metadata: Mapping[str, Any]) -> str:
-        """What the metadata call the document's source; a local path from the home."""
+        """Return the document's source by its metadata; a local path is relative to the home."""
         for key in _PLACES:
             value = metadata.get(key)
             if not isinstance(value, str | int | Path) or not str(value).strip():
@@ -154,7 +154,7 @@ class LoaderReader(Reader):
 
 
 def _loaded(address: str, arguments: Mapping[str, Any], call: Mapping[str, Any]) -> Iterable[Any]:
-    """What a loader returns: by its lazy method where it has one of its own."""
+    """Call a loader, by its lazy method if it has one of its own."""
     loader = load_object(address, where="loader")
     if not callable(loader):
         raise PluginError(
@@ -169,7 +169,7 @@ def _loaded(address: str, arguments: Mapping[str, Any], call: Mapping[str, Any])
 
 
 def _of_base(kind: type, name: str) -> bool:
-    """True for a method that only LlamaIndex' base class has: it calls what is not there."""
+    """Return True for a method of LlamaIndex' base class, which the loader does not implement."""
     method = getattr(kind, name, None)
     return getattr(method, "__qualname__", "").startswith("BaseReader.")
 
