@@ -73,7 +73,7 @@ class Archive:
             return self._zip.read(name)
         except KeyError as error:
             raise MalformedSourceError(
-                f"the archive holds no {name!r}",
+                f"the archive contains no {name!r}",
                 where=self.where,
                 hint="the file is incomplete; save it again",
             ) from error

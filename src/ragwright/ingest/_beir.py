@@ -60,7 +60,7 @@ class BeirReader(Reader):
             yield path
             return
         error = UnsupportedSourceError(
-            "the folder holds no corpus.jsonl or corpus.jsonl.gz",
+            "the folder contains no corpus.jsonl or corpus.jsonl.gz",
             where=str(folder),
             hint="give the folder to which a BEIR data set was unpacked",
         )
@@ -74,7 +74,7 @@ class BeirReader(Reader):
         first = list(islice(records, _SAMPLE))
         if not first:
             error = EmptySourceError(
-                "the corpus holds no document",
+                "the corpus contains no document",
                 where=str(path),
                 hint="write write one object per line, or download the data set again",
             )

@@ -37,7 +37,7 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
     builder = TextBuilder()
     _Walk(document, builder).body(document.element.body)
     if builder.empty:
-        raise EmptySourceError("the Word file holds no text", where=where, hint="remove it")
+        raise EmptySourceError("the Word file contains no text", where=where, hint="remove it")
     properties = document.core_properties
     return builder.extract(
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",

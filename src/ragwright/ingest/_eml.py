@@ -35,7 +35,7 @@ def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
             text, sections = extract.text, extract.sections
     attachments = tuple(_attachments(message))
     if not text.strip() and not attachments:
-        raise EmptySourceError("the mail holds no text", where=where, hint="remove it")
+        raise EmptySourceError("the mail contains no text", where=where, hint="remove it")
     headers = {name: _header(message, name) for name in ("from", "to", "cc", "date", "message-id")}
     return Extract(
         text=text if text.strip() else "",

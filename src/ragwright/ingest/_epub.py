@@ -43,8 +43,11 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
                 builder.heading(chapter.title, 2)
             builder.markdown(chapter.text)
     if builder.empty:
-        raise EmptySourceError("the book holds no text", where=where, hint="pictures of pages need "
-                               "text recognition first")  # fmt: skip
+        raise EmptySourceError(
+            "the book contains no text",
+            where=where,
+            hint="pictures of pages need text recognition first",
+        )
     meta = _metadata(package)
     first = {name: values[0] for name, values in meta.items()}
     return builder.extract(

@@ -231,7 +231,7 @@ def plain_inline(text: str) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Write rows as a Markdown table, padded to the widest row; empty if no cell holds text.
+    """Write rows as a Markdown table, padded to the widest row; empty if no cell contains text.
 
     The first row is the header. Line breaks inside a cell become spaces, bars are escaped.
     """

@@ -35,14 +35,16 @@ def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
     Raises:
         MalformedSourceError: The front matter cannot be read completely.
         EmptySourceError: Nothing but front matter and white space.
-        UnsupportedSourceError: The bytes are no text.
+        UnsupportedSourceError: The bytes are not text.
     """
     raw, encoding = decode(data, where, options.encoding)
     text = normalise(raw)
     front, text = _front_matter(text, where)
     if not text.strip():
         raise EmptySourceError(
-            "the file holds no text below its front matter", where=where, hint="remove or fill it"
+            "the file contains no text below its front matter",
+            where=where,
+            hint="remove or fill it",
         )
     metadata = clean_metadata({"encoding": "" if encoding == "utf-8" else encoding, **front})
     headings = markdown_headings(text)
@@ -126,7 +128,7 @@ def _fault(key: str, value: Any) -> str:
     if any(isinstance(item, int) and abs(item) >= _LARGEST for item in items):
         return "is a number of more than 64 bits"
     if key.lower() in ("title", "lang", "language") and isinstance(value, list):
-        return "holds a list"
+        return "is a list"
     return ""
 
 
@@ -159,5 +161,5 @@ def _unreadable(error: ConfigError, front: str, where: str, before: int) -> Malf
     return MalformedSourceError(
         named + error.what,
         where=f"{where}:{line + before}",
-        hint=error.hint or "quote values that hold a colon or begin with a sign",
+        hint=error.hint or "quote values that contain a colon or begin with a sign",
     )

@@ -76,7 +76,7 @@ def decode(data: bytes, where: str, encoding: str = "") -> tuple[str, str]:
         raise UnsupportedSourceError(
             "the file is neither text nor a known document format",
             where=where,
-            hint="leave it out with `exclude`, or convert it to a format that holds text",
+            hint="leave it out with `exclude`, or convert it to a format with text",
         )
     try:
         return data.decode("utf-8"), "utf-8"

@@ -54,7 +54,9 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
     walk.blocks(body)
     if builder.empty:
-        raise EmptySourceError("the document holds no text", where=where, hint="remove or fill it")
+        raise EmptySourceError(
+            "the document contains no text", where=where, hint="remove or fill it"
+        )
     meta = _meta(archive, where)
     return builder.extract(
         "application/vnd.oasis.opendocument.text",

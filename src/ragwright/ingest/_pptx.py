@@ -41,7 +41,9 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
         _slide(slide, builder, people)
     if builder.empty:
         raise EmptySourceError(
-            "no slide holds text", where=where, hint="pictures of text need text recognition first"
+            "no slide contains text",
+            where=where,
+            hint="pictures of text need text recognition first",
         )
     properties = presentation.core_properties
     title = (properties.title or "").strip()

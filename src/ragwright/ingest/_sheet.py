@@ -65,7 +65,7 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         ) from error
     text = builder.text()
     if not text:
-        raise EmptySourceError("no cell holds a value", where=where, hint="remove or fill it")
+        raise EmptySourceError("no cell contains a value", where=where, hint="remove or fill it")
     return Extract(
         text=text,
         language=guess_language(text),

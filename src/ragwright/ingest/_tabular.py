@@ -28,7 +28,7 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
 
     Raises:
         EmptySourceError: No cell holds text.
-        UnsupportedSourceError: The bytes are no text.
+        UnsupportedSourceError: The bytes are not text.
     """
     raw, encoding = decode(data, where, options.encoding)
     raw = normalise(raw)
@@ -53,7 +53,7 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
             if line.strip()
         )
     if not table.filled:
-        raise EmptySourceError("no cell holds text", where=where, hint="remove or fill the file")
+        raise EmptySourceError("no cell contains text", where=where, hint="remove or fill the file")
     text = "\n".join(table.lines)
     return Extract(
         text=text,

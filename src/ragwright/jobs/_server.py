@@ -1,8 +1,8 @@
 """The scheduler: starts jobs when they are due, and once, late, after missed times.
 
-What was done is read from the history, never remembered: after a late start, a suspended machine or
-a change of the clock it asks the same question: which is the last scheduled time without a run, and
-how long ago is it?
+It reads from the history what has run, and keeps no state of its own. After a late start, a
+suspended machine or a change of the clock it looks for the last scheduled time without a run, and
+for how long ago that was.
 """
 
 from __future__ import annotations

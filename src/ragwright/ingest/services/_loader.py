@@ -42,7 +42,7 @@ class LoaderReader(Reader):
 
     A document's id is the source's name and what its metadata call its source (or url, or file
     path), with a number where several documents have the same one (pages). So documents are
-    recognised at the next ingest; one whose text and metadata are as they were costs nothing.
+    recognised at the next ingest; one with unchanged text and metadata costs nothing.
 
     Args:
         loader: What to load, ``package.module:Class``, and its arguments.
@@ -126,7 +126,7 @@ class LoaderReader(Reader):
             return Failure(name, too_long)
         text = normalise(text)
         if not text.strip():
-            empty = UnsupportedSourceError("the document holds no text", where=name)
+            empty = UnsupportedSourceError("the document contains no text", where=name)
             return Failure(name, empty, skipped=True)
         kept = {key: value for key, value in metadata.items() if key not in _VOLATILE}
         return Document(

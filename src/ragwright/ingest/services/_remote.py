@@ -186,7 +186,7 @@ class RemoteReader(Reader):
         scheme = source.partition("://")[0]
         if _holds_password(source):
             raise ConfigError(
-                "an address must not hold a password",
+                "an address must not contain a password",
                 where=f"{scheme}://…",
                 hint="write it under `arguments`, as {env: NAME}",
             )
