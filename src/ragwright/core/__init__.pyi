@@ -93,7 +93,6 @@ from ._notebook import (
     shortened as shortened,
 )
 from ._options import option as option
-from ._pattern_worker import serve_requests as serve_requests
 from ._patterns import late_pattern as late_pattern
 from ._people import current_user as current_user
 from ._plain import plain as plain
@@ -151,6 +150,7 @@ from ._workers import (
     WorkerEndedError as WorkerEndedError,
     ask_worker as ask_worker,
     run_pattern as run_pattern,
+    serve_requests as serve_requests,
     workers as workers,
 )
 from ._yaml import (

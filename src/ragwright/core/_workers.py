@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal, TypeAlias
 
+from ._pattern_worker import serve_requests as serve_requests
+
 PatternToken: TypeAlias = str | int
 """A literal, or the number of a group."""
 

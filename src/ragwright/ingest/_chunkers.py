@@ -235,23 +235,23 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     kind = _KINDS.get(options.by)
     if kind is not None:
         return kind(options, tokenizer)
-    chunker = load_object(options.by, where="chunk.by")
-    if callable(chunker) and not isinstance(chunker, Chunker):
+    found = load_object(options.by, where="chunk.by")
+    if callable(found) and not isinstance(found, Chunker):
         try:
-            plain = not inspect.signature(chunker).parameters
-            chunker = chunker() if plain else chunker(options, tokenizer)
+            plain = not inspect.signature(found).parameters
+            found = found() if plain else found(options, tokenizer)
         except Exception as error:
             raise PluginError(
                 f"{options.by!r} cannot be made from (options, tokenizer): {error}",
                 where="chunk.by",
             ) from error
-    if not isinstance(chunker, Chunker) or not getattr(chunker, "spec", ""):
+    if not isinstance(found, Chunker) or not getattr(found, "spec", ""):
         raise PluginError(
             f"{options.by!r} is not a chunker with a spec",
             where="chunk.by",
             hint="subclass ragwright.ingest.Chunker and set spec; test it with ChunkerSuite",
         )
-    return chunker
+    return found
 
 
 def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:

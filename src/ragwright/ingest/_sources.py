@@ -44,7 +44,7 @@ def default_readers(
     arguments: Mapping[str, Any] | None = None,
     scans: ScanProgress | None = None,
 ) -> tuple[Reader, ...]:
-    """Create the built-in readers, in the order in which they are tried.
+    """The built-in readers, in the order in which they are tried.
 
     Args:
         options: What to read and within which limits.
@@ -65,22 +65,22 @@ def default_readers(
 
 
 def load_reader(address: str) -> Reader:
-    """Load the custom reader at ``module:object``: a `Reader`, or a callable that returns one.
+    """The custom reader at ``module:object``: a `Reader`, or a callable that returns one.
 
     Raises:
         PluginError: It cannot be loaded, or is not a reader.
     """
-    reader = load_object(address, where="reader")
-    if callable(reader) and not isinstance(reader, Reader):
+    found = load_object(address, where="reader")
+    if callable(found) and not isinstance(found, Reader):
         try:
-            reader = reader()
+            found = found()
         except Exception as error:
             raise PluginError(f"{address!r} cannot be made: {error}", where="reader") from error
-    if not isinstance(reader, Reader):
+    if not isinstance(found, Reader):
         raise PluginError(
             f"{address!r} is not a reader", where="reader", hint="subclass ragwright.ingest.Reader"
         )
-    return reader
+    return found
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
