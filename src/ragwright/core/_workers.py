@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import mmap
-import os
 import pickle
 import selectors
 import signal
@@ -16,19 +15,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
+
+from ._pattern_worker import serve_requests as serve_requests
 
 PatternToken: TypeAlias = str | int
 """A literal, or the number of a group."""
 
 _PATTERN_WORKER = (
-    # isolated, without site-packages: quick, and a user's __main__ does not run again
+    # isolated, without site-packages: it starts fast, and a user's __main__ does not run again
     *("-I", "-S"),
     str(Path(__file__).with_name("_pattern_worker.py")),
 )
 _PATIENCE = 60.0
-"""Seconds without progress, beyond the limit, after which a worker counts as hung: its own limit
-counts processor time, which a swapping machine does not give it."""
+"""Seconds without progress, beyond the limit, after which a worker counts as hung. Its own limit
+counts processor time, of which a machine that swaps gives it little."""
 
 
 class WorkerEndedError(Exception):
@@ -36,7 +37,7 @@ class WorkerEndedError(Exception):
 
     Attributes:
         step: Position of the text it was working on; 0 if the work has no steps.
-        how: What ended it; empty for the time limit.
+        how: Why it ended; empty for the time limit.
     """
 
     def __init__(self, step: int, how: str = "") -> None:
@@ -71,8 +72,8 @@ def run_pattern(
     if not texts:
         return []
     request = (find, flags, tokens, seconds, list(texts))
-    found: list[Any] = ask_worker(_PATTERN_WORKER, request, seconds)
-    return found
+    results: list[Any] = ask_worker(_PATTERN_WORKER, request, seconds)
+    return results
 
 
 def ask_worker(
@@ -116,24 +117,6 @@ def workers() -> Iterator[None]:
         _POOL.close()
 
 
-def serve_requests(answer: Callable[[Any], object]) -> None:
-    """Run as a worker: answer requests from standard input until there are no more.
-
-    A request is eight bytes of length and a pickle, an answer likewise on standard output; other
-    output of the process is discarded.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started it
-    answers = os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a device
-        os.dup2(nowhere.fileno(), 1)
-    requests: BinaryIO = sys.stdin.buffer
-    while head := requests.read(8):
-        told = requests.read(int.from_bytes(head, "big"))
-        made = pickle.dumps(answer(pickle.loads(told)))  # noqa: S301 - of whoever started it
-        answers.write(len(made).to_bytes(8, "big") + made)
-        answers.flush()
-
-
 @dataclass(slots=True)
 class _Worker:
     """One process; ``step`` is a file of eight bytes in which it notes where it is."""
@@ -156,18 +139,18 @@ class _Worker:
             return cls(process, mmap.mmap(file.fileno(), 8))
 
     def ask(self, request: object, seconds: float) -> Any:
-        asked, answers = self.process.stdin, self.process.stdout
-        assert asked is not None
+        requests, answers = self.process.stdin, self.process.stdout
+        assert requests is not None
         assert answers is not None
-        told = pickle.dumps(request)
+        pickled = pickle.dumps(request)
         self.step[:8] = bytes(8)
         try:
-            asked.write(len(told).to_bytes(8, "big"))
-            asked.write(told)
-            asked.flush()
+            requests.write(len(pickled).to_bytes(8, "big"))
+            requests.write(pickled)
+            requests.flush()
         except BrokenPipeError:
             raise self._ended() from None
-        del told
+        del pickled
         self._await(answers, seconds)
         head = answers.read(8)
         if len(head) < 8:

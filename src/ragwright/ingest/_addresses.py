@@ -26,14 +26,14 @@ _LOCAL_TRANSLATED = ipaddress.IPv6Network("64:ff9b:1::/48")
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Addresses of a host by the system's resolver, in its order, each once.
+    """Resolve a host with the system's resolver; each address once, in its order.
 
     Raises:
         FetchError: No such host; retryable if the resolver itself failed.
     """
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         again = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
         raise FetchError(
@@ -41,11 +41,11 @@ async def resolve(host: str, port: int) -> list[str]:
             hint="check the spelling and the network connection",
             retryable=again,
         ) from error
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
+    return list(dict.fromkeys(str(entry[4][0]) for entry in entries))
 
 
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks written as CIDR blocks or single addresses.
+    """Parse networks written as CIDR blocks or single addresses.
 
     Raises:
         ConfigError: A text is neither.
@@ -59,7 +59,7 @@ def networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def refusal(text: str, opened: Iterable[Network] = ()) -> str:
-    """Why an address may not be fetched, empty if it may.
+    """Return why an address may not be fetched; empty if it may.
 
     Refused are private, shared, loopback, link-local, multicast, reserved and unspecified
     addresses and the metadata services of clouds, also where an IPv6 address wraps one of
@@ -104,11 +104,11 @@ def check_addresses(host: str, addresses: Iterable[str], opened: Iterable[Networ
 
 
 def _meant(address: Address) -> list[Address]:
-    """An address and the IPv4 addresses embedded in it."""
+    """Return an address and the IPv4 addresses embedded in it."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     if address in _TRANSLATED:
         return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
     inner: list[Address | None] = [address, address.ipv4_mapped, address.sixtofour]
     inner += address.teredo or ()
-    return [found for found in inner if found is not None]
+    return [version for version in inner if version is not None]

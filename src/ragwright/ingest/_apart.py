@@ -55,7 +55,7 @@ class _Page:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file of a kind; the worker finds the kind where it is empty.
+    """A file of a known kind; if the kind is empty, the worker detects it.
 
     ``scans`` are the pages of a PDF that OCR has read; None where it may not read any.
     """
@@ -127,7 +127,7 @@ def _image(name: str, data: bytes, options: SourceOptions, progress: ScanProgres
 
 
 def main_part(html: str, where: str, options: SourceOptions) -> Extract:
-    """The main part of a web page; raises as :func:`extract_bytes`."""
+    """Return the main part of a web page; raises as :func:`extract_bytes`."""
     return _apart(_Page(where, html), options)
 
 
@@ -151,10 +151,10 @@ def _apart(task: _Task, options: SourceOptions) -> Extract:
             where=task.where,
             hint="if you trust the file, raise `max_seconds`",
         ) from error
-    found = answer[0]
-    if isinstance(found, RagwrightError):
-        raise found
-    return found
+    result = answer[0]
+    if isinstance(result, RagwrightError):
+        raise result
+    return result
 
 
 def serve() -> None:
@@ -165,19 +165,19 @@ def serve() -> None:
     def answer(request: tuple[_Task, SourceOptions]) -> _Answer:
         task, options = request
         room = options.max_memory + 3 * len(task.html if isinstance(task, _Page) else task.data)
-        found: Extract | RagwrightError
+        result: Extract | RagwrightError
         try:
             with bounded_work(before and before + room, options.max_seconds):
-                found = _read(task, options)
+                result = _read(task, options)
         except RagwrightError as error:
-            found = error
+            result = error
         except MemoryError:
-            found = UnsupportedSourceError(
+            result = UnsupportedSourceError(
                 f"reading it takes more than `max_memory` ({options.max_memory:,} bytes)",
                 where=task.where,
                 hint="if you trust the file, raise `max_memory`",
             )
-        return found, address_space() > before + _SPENT
+        return result, address_space() > before + _SPENT
 
     serve_requests(answer)
 

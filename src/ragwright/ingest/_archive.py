@@ -6,6 +6,7 @@ import io
 import struct
 import zipfile
 import zlib
+from xml.etree import ElementTree
 from xml.parsers import expat
 
 from ..core import EncryptedSourceError, MalformedSourceError
@@ -63,7 +64,7 @@ class Archive:
         return name in self.names
 
     def read(self, name: str) -> bytes:
-        """Bytes of one member.
+        """Read the bytes of one member.
 
         Raises:
             MalformedSourceError: No such member, or it is damaged.
@@ -72,7 +73,7 @@ class Archive:
             return self._zip.read(name)
         except KeyError as error:
             raise MalformedSourceError(
-                f"the archive holds no {name!r}",
+                f"the archive contains no {name!r}",
                 where=self.where,
                 hint="the file is incomplete; save it again",
             ) from error
@@ -101,7 +102,7 @@ class Archive:
                 raise self._damaged(member.filename, "its size differs from the declared one")
 
     def _unpacked(self, member: zipfile.ZipInfo) -> int:
-        """Size of a member by its stream, counted to just past its declared size."""
+        """Count the bytes of a member's stream, to just past its declared size."""
         at = member.header_offset
         name, extra = struct.unpack("<HH", self._data[at + 26 : at + 30])
         start = at + 30 + name + extra
@@ -125,7 +126,7 @@ class Archive:
 
 
 def safe_xml(data: bytes, where: str) -> bytes:
-    """The same bytes, checked to be XML without entity declarations.
+    """Check that bytes are XML without entity declarations, and return them.
 
     Raises:
         MalformedSourceError: Not well formed, or declares entities (a bomb, or a way to
@@ -148,3 +149,8 @@ def safe_xml(data: bytes, where: str) -> bytes:
             f"the XML is damaged: {error}", where=where, hint="save the file again"
         ) from error
     return data
+
+
+def safe_tree(data: bytes, where: str) -> ElementTree.Element:
+    """Parse an XML document to its root; raises as :func:`safe_xml`."""
+    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused

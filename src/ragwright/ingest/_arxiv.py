@@ -18,11 +18,10 @@ from ..core import (
     StoppedError,
 )
 from ._apart import extract_bytes
-from ._archive import safe_xml
+from ._archive import safe_tree
 from ._options import SourceOptions
 from ._seams import Failure, FetchBytes, Reader
 from ._sniff import sniff
-from ._web import made_document
 from .ocr import with_text
 
 _ID = re.compile(r"^(\d{4}\.\d{4,5}|[a-z-]+(?:\.[A-Z]{2})?/\d{7})(v\d+)?$")
@@ -83,7 +82,7 @@ class ArxivReader(Reader):
         return source.lower().startswith("arxiv:") or bool(_PAGE.match(source.strip()))
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """The papers, each read only when asked for."""
+        """Read the papers, each only when the caller gets to it."""
         try:
             query, identity = _question(source.strip())
             feed = fetch(f"{self.api}?{urlencode(query)}").body
@@ -153,23 +152,24 @@ class ArxivReader(Reader):
             metadata={key: value for key, value in metadata.items() if value},
         )
         shown = f"arxiv:{name}" if asked_version else f"arxiv:{paper.identity}"
-        yield made_document(extract, shown, f"{self.site}/abs/{name}", paper.title)
+        address = f"{self.site}/abs/{name}"
+        yield extract.document(shown, address, paper.title or extract.title or address)
         for fault in extract.faults:
             yield Failure(source, fault)
 
 
 def _question(source: str) -> tuple[dict[str, str], str]:
-    """Parameters for the API, and the id where one was named."""
+    """Return the API's parameters, and the id if the source names one."""
     page = _PAGE.match(source)
     text = page[1].removesuffix(".pdf").strip("/") if page else source.partition(":")[2].strip()
     if _ID.match(text):
         return {"id_list": text, "max_results": "1"}, text
     words, _, settings = text.partition("?")
-    given = parse_qs(settings)
-    most = given.get("max", ["5"])[0]
+    values = parse_qs(settings)
+    most = values.get("max", ["5"])[0]
     if (
         not words.strip()
-        or set(given) - {"max"}
+        or set(values) - {"max"}
         or not most.isdigit()
         or not 1 <= int(most) <= _MOST
     ):
@@ -188,8 +188,8 @@ def _question(source: str) -> tuple[dict[str, str], str]:
 
 
 def _papers(feed: bytes, source: str) -> list[_Paper]:
-    """Entries of a feed; those without a paper (errors, unknown ids) raise."""
-    root = ElementTree.fromstring(safe_xml(feed, source))  # noqa: S314 - entities refused
+    """Parse the entries of a feed; those without a paper (errors, unknown ids) raise."""
+    root = safe_tree(feed, source)
     if root.tag != f"{{{_NAMES['a']}}}feed":
         raise MalformedSourceError(
             "the reply does not come from arXiv's API",
@@ -229,7 +229,7 @@ def _text(element: ElementTree.Element, path: str) -> str:
 
 
 def _explained(error: RagwrightError, source: str) -> RagwrightError:
-    """The error for a refused query: arXiv answers 400 to an impossible id."""
+    """Return the error for a refused query: arXiv answers 400 to an impossible id."""
     if isinstance(error, FetchError) and error.status == 400:
         return SourceError(
             "arXiv cannot read this id or query", where=source, hint="check its spelling"

@@ -47,11 +47,11 @@ class BeirReader(Reader):
         return source.lower().startswith("beir:")
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents in the order of the file."""
+        """Read documents in the order of the file."""
         return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[Path | Failure]:
-        """The corpus file of the folder."""
+        """Return the corpus file of the folder."""
         folder = self.base / Path(source.partition(":")[2]).expanduser()
         path = next(
             (p for p in (folder / "corpus.jsonl", folder / "corpus.jsonl.gz") if p.is_file()), None
@@ -60,21 +60,21 @@ class BeirReader(Reader):
             yield path
             return
         error = UnsupportedSourceError(
-            "the folder holds no corpus.jsonl or corpus.jsonl.gz",
+            "the folder contains no corpus.jsonl or corpus.jsonl.gz",
             where=str(folder),
             hint="give the folder to which a BEIR data set was unpacked",
         )
         yield Failure(source, error)
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of a corpus file, in its order."""
+        """Read the documents of a corpus file, in its order."""
         assert isinstance(path, Path)
         source = f"beir:{path.parent}"
         records = self._records(path, source)
         first = list(islice(records, _SAMPLE))
         if not first:
             error = EmptySourceError(
-                "the corpus holds no document",
+                "the corpus contains no document",
                 where=str(path),
                 hint="write write one object per line, or download the data set again",
             )
@@ -101,7 +101,7 @@ class BeirReader(Reader):
                 yield _document(fields, f"{path}:{number}", language)
 
     def _records(self, path: Path, source: str) -> Iterator[tuple[int, dict[str, Any]] | Failure]:
-        """(line number, checked fields) of each line, or its failure."""
+        """Yield (line number, checked fields) for each line, or its failure."""
         number = 0
         try:
             with _opened(path) as file:
@@ -130,7 +130,7 @@ def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
 
 
 def _fields(line: bytes, where: str) -> dict[str, Any]:
-    """Checked fields of a line: id, title, text, metadata.
+    """Check a line and return its fields: id, title, text, metadata.
 
     Raises:
         MalformedSourceError: The line is not a JSON object with an id and texts.

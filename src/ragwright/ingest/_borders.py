@@ -11,15 +11,15 @@ _PARAGRAPH = re.compile(r"\n(?:[^\S\n]*\n)+")
 
 
 def paragraph_borders(text: str) -> Iterator[int]:
-    """Positions behind runs of blank lines, ascending; indentation belongs to the next line."""
+    """Find the ends of runs of blank lines, ascending; indentation belongs to the next line."""
     return (match.end() for match in _PARAGRAPH.finditer(text))
 
 
 def line_borders(text: str) -> Iterator[int]:
-    """Positions behind line breaks, ascending."""
+    """Find the ends of line breaks, ascending."""
     return (at + 1 for at, character in enumerate(text) if character == "\n")
 
 
 def sentence_borders(text: str, language: str) -> Iterator[int]:
-    """Positions where a sentence other than the first begins, ascending."""
+    """Find where sentences other than the first begin, ascending."""
     return (span.start for span in sentence_spans(text, language)[1:])

@@ -47,15 +47,15 @@ class TokenChunker(Chunker):
         self.spec = f"{options.by}({values}) in {tokenizer.name or 'tokens'}"
 
     def cut(self, document: Document) -> list[Span]:
-        """Spans of a document; see the class."""
+        """Cut a document into spans; see the class."""
         return self._spans(document, TokenMap.of(document.text, self.tokenizer))
 
     def count(self, text: str) -> int:
-        """Tokens of a piece, counted out of its context."""
+        """Count the tokens of a piece, out of its context."""
         return self.tokenizer.count(text)
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
-        """Chunks of a document; tokens are counted in the document, in one pass."""
+        """Cut a document into chunks; tokens are counted in the document, in one pass."""
         tokens = TokenMap.of(document.text, self.tokenizer)
         spans = self._spans(document, tokens)
         return make_chunks(document, spans, map(tokens.count, spans))
@@ -66,11 +66,11 @@ class TokenChunker(Chunker):
         return _without_hollow(self.pieces(document, tokens), tokens)
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """Spans that cover a text that is not empty."""
+        """Cut a text that is not empty into spans that cover it."""
         return tokens.windows(Span(0, len(document.text)), self.window(document))
 
     def window(self, document: Document) -> Window:
-        """Measures of the windows for a document."""
+        """Return the sizes of the windows for a document."""
         options = self.options
         return Window(options.size, options.overlap, options.slack, document.language)
 
@@ -80,14 +80,14 @@ class UnitChunker(TokenChunker):
 
     @abstractmethod
     def borders(self, text: str, language: str) -> Iterable[int]:
-        """Characters at which a unit other than the first begins."""
+        """Find the characters at which units other than the first begin."""
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """Packed units of the whole text."""
+        """Pack the units of the whole text."""
         return self.packed(document, tokens, Span(0, len(document.text)))
 
     def packed(self, document: Document, tokens: TokenMap, span: Span) -> list[Span]:
-        """Packed units of a part of the text whose ends split no token."""
+        """Pack the units of a part of the text; its ends must split no token."""
         part = document.text[span.start : span.end]
         inner = (span.start + at for at in self.borders(part, document.language))
         units = _units(tokens, span, inner)
@@ -99,7 +99,7 @@ class ParagraphChunker(UnitChunker):
     """Packs paragraphs: runs of lines between blank lines."""
 
     def borders(self, text: str, language: str) -> Iterable[int]:
-        """Characters behind blank lines."""
+        """Find the ends of blank lines."""
         return paragraph_borders(text)
 
 
@@ -107,7 +107,7 @@ class SentenceChunker(UnitChunker):
     """Packs sentences; a blank line ends one as well."""
 
     def borders(self, text: str, language: str) -> Iterable[int]:
-        """First characters of sentences and of paragraphs."""
+        """Find the first characters of sentences and of paragraphs."""
         return [*paragraph_borders(text), *sentence_borders(text, language)]
 
 
@@ -116,27 +116,27 @@ class PartChunker(ParagraphChunker):
 
     @abstractmethod
     def parts(self, document: Document) -> list[int]:
-        """Positions at which the document's parts begin."""
+        """Find the positions at which the document's parts begin."""
 
     def divides(self) -> bool:
-        """True where a part longer than the size is cut."""
+        """Return True if a part longer than the size is cut."""
         return self.options.subdivide
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """The parts, whole or as packed paragraphs."""
+        """Return the parts, whole or cut into packed paragraphs."""
         whole = Span(0, len(document.text))
         parts = self.parts(document)
         if not parts:
             return self.packed(document, tokens, whole)
         units = _units(tokens, whole, parts)
-        made: list[Span] = []
+        spans: list[Span] = []
         for start, end in pairwise(units):
             part = Span(start, end)
             if self.divides() and tokens.count(part) > self.options.size:
-                made += self.packed(document, tokens, part)
+                spans += self.packed(document, tokens, part)
             else:
-                made.append(part)
-        return made
+                spans.append(part)
+        return spans
 
 
 class HeadingChunker(PartChunker):
@@ -146,11 +146,11 @@ class HeadingChunker(PartChunker):
     """
 
     def divides(self) -> bool:
-        """Always true: sections can have any length."""
+        """Return True: sections can have any length."""
         return True
 
     def parts(self, document: Document) -> list[int]:
-        """Starts of the sections, except those that directly follow a heading."""
+        """Find the starts of sections, except those that directly follow a heading."""
         starts = sorted({section.span.start for section in document.sections})
         return [
             start
@@ -165,7 +165,7 @@ class PageChunker(PartChunker):
     reads = ("subdivide", "size", "overlap", "slack")
 
     def parts(self, document: Document) -> list[int]:
-        """Starts of the pages."""
+        """Find the starts of pages."""
         return [page.span.start for page in document.pages]
 
 
@@ -179,21 +179,21 @@ class EntryChunker(PartChunker):
         self._pattern = options.entry_pattern()
 
     def parts(self, document: Document) -> list[int]:
-        """Starts of the matches.
+        """Find the starts of matches.
 
         Raises:
             ChunkError: The pattern took longer than `chunk.pattern_seconds` on this document.
         """
-        found, flags = self._pattern.pattern, self._pattern.flags
+        pattern, flags = self._pattern.pattern, self._pattern.flags
         seconds = self.options.pattern_seconds
         try:
             # in a worker process: a pattern that backtracks cannot be stopped in this one
-            [starts] = run_pattern(found, "starts", [document.text], seconds, flags)
+            [starts] = run_pattern(pattern, "starts", [document.text], seconds, flags)
         except WorkerEndedError as error:
             raise ChunkError(
-                f"chunk.pattern {found!r} took longer than {seconds:g} s: it backtracks"
+                f"chunk.pattern {pattern!r} took longer than {seconds:g} s: it backtracks"
                 if not error.how
-                else f"chunk.pattern {found!r} failed: {error.how}",
+                else f"chunk.pattern {pattern!r} failed: {error.how}",
                 where=document.id,
                 hint="avoid a loop within a loop, such as (a+)+; "
                 "chunk.pattern_seconds allows more time",
@@ -207,7 +207,7 @@ class WholeChunker(TokenChunker):
     reads = ()
 
     def pieces(self, document: Document, tokens: TokenMap) -> list[Span]:
-        """The whole text."""
+        """Return the whole text as one span."""
         return [Span(0, len(document.text))]
 
 
@@ -223,7 +223,7 @@ _KINDS: dict[str, Callable[[ChunkOptions, Tokenizer], Chunker]] = {
 
 
 def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
-    """The chunker that a project's settings ask for.
+    """Create the chunker that a project's settings name.
 
     Args:
         options: Settings of the section ``chunk``.
@@ -255,7 +255,7 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
 
 
 def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:
-    """Ends of a span and the borders in it that split no token, ascending."""
+    """Return the ends of a span and the borders in it that split no token, ascending."""
     positions = np.fromiter(inner, np.int64)
     inside = positions[(positions > span.start) & (positions < span.end)]
     return [span.start, *tokens.free_of(inside).tolist(), span.end]
@@ -264,7 +264,7 @@ def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:
 def _pack(
     units: Sequence[int], before: Sequence[int], window: Window, tokens: TokenMap
 ) -> list[Span]:
-    """Greedy packing of units.
+    """Pack units greedily.
 
     Args:
         units: Borders; unit ``i`` is ``units[i]`` to ``units[i + 1]``.
@@ -272,23 +272,23 @@ def _pack(
         window: Size and overlap.
         tokens: For units longer than the size.
     """
-    made: list[Span] = []
+    spans: list[Span] = []
     first = done = 0
     last = len(units) - 1
     while done < last:
         end = bisect_right(before, before[first] + window.size, first, last + 1) - 1
         if end <= first:  # then nothing overlaps: first is done
-            made += tokens.windows(Span(units[first], units[first + 1]), window)
+            spans += tokens.windows(Span(units[first], units[first + 1]), window)
             first = done = first + 1
             continue
-        made.append(Span(units[first], units[end]))
+        spans.append(Span(units[first], units[end]))
         done = end
         first = _overlap_start(before, first, end, window) if end < last else end
-    return made
+    return spans
 
 
 def _overlap_start(before: Sequence[int], first: int, end: int, window: Window) -> int:
-    """First unit of the next chunk: units that overlap, and room for at least one new one."""
+    """Find the first unit of the next chunk: some overlap, and room for at least one new unit."""
     start = end
     room = window.size - (before[end + 1] - before[end])
     most = min(window.overlap, room)
@@ -298,11 +298,11 @@ def _overlap_start(before: Sequence[int], first: int, end: int, window: Window) 
 
 
 def _without_hollow(spans: list[Span], tokens: TokenMap) -> list[Span]:
-    """Spans, those without any token joined to the one in front (the first: to the next)."""
-    made: list[Span] = []
+    """Join each span without tokens to the span before it (the first: to the next)."""
+    kept: list[Span] = []
     for span in spans:
-        if made and (tokens.count(span) == 0 or tokens.count(made[0]) == 0):
-            made[-1] = Span(made[-1].start, max(span.end, made[-1].end))
+        if kept and (tokens.count(span) == 0 or tokens.count(kept[0]) == 0):
+            kept[-1] = Span(kept[-1].start, max(span.end, kept[-1].end))
         else:
-            made.append(span)
-    return made
+            kept.append(span)
+    return kept

@@ -1,4 +1,4 @@
-"""From spans to chunks: checks the contract of every chunker."""
+"""Makes chunks of spans, and checks that every chunker keeps its contract."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def check_spans(document: Document, spans: Sequence[Span]) -> None:
 
 
 def first_character(text: str, start: int) -> int:
-    """Position in the document of a piece's first character that is not white space."""
+    """Find a piece's first character that is not white space; a position in the document."""
     return start + len(text) - len(text.lstrip()) if text.strip() else start
 
 
 def make_chunks(
     document: Document, spans: Sequence[Span], tokens: Iterable[int]
 ) -> tuple[Chunk, ...]:
-    """Chunks of a document with their pages and the headings of their first character.
+    """Make chunks with their pages and the headings of their first character.
 
     A chunk that opens with headings alone takes those of the last of them: of
     ``# Pump`` and then ``## Seal``, both.
@@ -104,7 +104,7 @@ def _places(document: Document, spans: Sequence[Span]) -> Iterator[_Place]:
 
 
 def _pages(document: Document, positions: Sequence[int]) -> Iterator[int | None]:
-    """`Document.page_at` for many positions, by bisection: long documents have many of both."""
+    """Do `Document.page_at` for many positions, by bisection."""
     starts = [page.span.start for page in document.pages]
     for position in positions:
         at = bisect_right(starts, position) - 1
@@ -118,7 +118,7 @@ def _pages(document: Document, positions: Sequence[int]) -> Iterator[int | None]
 def _further_pages(
     document: Document, spans: Sequence[Span], anchors: Sequence[int]
 ) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Positions and numbers of the pages that begin after each chunk's first text."""
+    """Return positions and numbers of the pages that begin after each chunk's first text."""
     pages = [page for page in document.pages if page.span.length]
     starts = [page.span.start for page in pages]
     for span, anchor in zip(spans, anchors, strict=True):
@@ -129,7 +129,7 @@ def _further_pages(
 def _headings(
     document: Document, spans: Sequence[Span], anchors: Sequence[int]
 ) -> Iterator[tuple[str, ...]]:
-    """Titles of the sections that hold each chunk's first text, in one sweep."""
+    """Return the titles of the sections that hold each chunk's first text, in one sweep."""
     sections = sorted(document.sections, key=lambda s: s.span.start)
     starts = [section.span.start for section in sections]
     active: list[Section] = []
@@ -144,7 +144,7 @@ def _headings(
 
 
 def _below_headings(text: str, starts: Sequence[int], position: int, end: int) -> int:
-    """Start of the last of the headings that follow each other at once from a position on."""
+    """Find the last of the headings that directly follow each other from a position on."""
     at = bisect_right(starts, position) - 1
     if at < 0 or starts[at] != position:
         return position

@@ -9,8 +9,6 @@ from typing import Any
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._archive import Archive, safe_xml
 from ._extract import Extract, TextBuilder
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -21,7 +19,7 @@ _RELATION = "http://schemas.openxmlformats.org/officeDocument/2006/relationships
 
 
 def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Word file; merged table cells are repeated in every place they cover.
+    """Read a Word file; merged table cells are repeated in every place they cover.
 
     Raises:
         EmptySourceError: No text.
@@ -38,27 +36,14 @@ def read_docx(data: bytes, where: str, options: SourceOptions) -> Extract:
         ) from error
     builder = TextBuilder()
     _Walk(document, builder).body(document.element.body)
-    text = builder.text()
-    if not text:
-        raise EmptySourceError("the Word file holds no text", where=where, hint="remove it")
+    if builder.empty:
+        raise EmptySourceError("the Word file contains no text", where=where, hint="remove it")
     properties = document.core_properties
-    sections = builder.sections()
-    return Extract(
-        text=text,
-        title=(properties.title or "").strip() or (sections[0].title if sections else ""),
-        language=guess_language(text),
-        created=iso_date(properties.created),
-        modified=iso_date(properties.modified),
-        media_type="application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        sections=sections,
-        metadata=clean_metadata(
-            {
-                "author": properties.author,
-                "subject": properties.subject,
-                "keywords": properties.keywords,
-                "category": properties.category,
-            }
-        ),
+    return builder.extract(
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        {key: getattr(properties, key) for key in ("author", "subject", "keywords", "category")},
+        title=(properties.title or "").strip(),
+        dates=(properties.created, properties.modified),
     )
 
 
@@ -106,7 +91,7 @@ class _Walk:
         return self._numbers.marker(number, level, self._styles.of(paragraph))
 
     def grid(self, table: Any) -> list[list[str]]:
-        """Cells of a table; merged ones repeated, rows that start late padded."""
+        """Return the cells of a table; merged ones are repeated, rows that start late padded."""
         rows: list[list[str]] = []
         for row in table.iter(f"{_W}tr"):
             if _nearest_table(row) is not table:
@@ -138,7 +123,7 @@ class _Walk:
 
 
 def blocks(container: Any) -> Iterator[Any]:
-    """Paragraphs and tables of a body, cell or text box in order, content controls opened."""
+    """Yield the paragraphs and tables of a body, cell or text box in order."""
     for child in container:
         if child.tag in (f"{_W}p", f"{_W}tbl"):
             yield child
@@ -147,7 +132,7 @@ def blocks(container: Any) -> Iterator[Any]:
 
 
 def paragraph_text(paragraph: Any) -> str:
-    """Present text of a paragraph: with insertions, without deletions and text boxes."""
+    """Return a paragraph's text with insertions, without deletions and text boxes."""
     parts: list[str] = []
     _runs(paragraph, parts)
     return "".join(parts)
@@ -169,7 +154,7 @@ def _runs(element: Any, parts: list[str]) -> None:
 
 
 def text_boxes(paragraph: Any) -> list[Any]:
-    """Text boxes anchored in a paragraph, each once although Word stores them twice."""
+    """Find the text boxes anchored in a paragraph; each once, although Word stores them twice."""
     return [
         box
         for box in paragraph.iter(f"{_W}txbxContent")
@@ -199,8 +184,8 @@ def _row_cells(row: Any) -> Iterator[Any]:
 
 
 def _value(element: Any, path: str, default: int) -> int:
-    found = element.find("/".join(f"{_W}{name}" for name in path.split("/")))
-    value = found.get(f"{_W}val") if found is not None else None
+    child = element.find("/".join(f"{_W}{name}" for name in path.split("/")))
+    value = child.get(f"{_W}val") if child is not None else None
     return int(value) if value and value.isdecimal() else default
 
 
@@ -229,7 +214,7 @@ class _Styles:
             name = (based.get(f"{_W}val") or "") if based is not None else ""
 
     def heading(self, paragraph: Any) -> int:
-        """Level from 1, 0 where the paragraph is no heading."""
+        """Return the level from 1; 0 if the paragraph is not a heading."""
         level = _value(paragraph, "pPr/outlineLvl", 9)
         for style in self._chain(paragraph):
             if level < 9:
@@ -244,7 +229,7 @@ class _Styles:
         return level + 1 if level < 9 else 0
 
     def numbering(self, paragraph: Any) -> tuple[str, int | None]:
-        """List and level of a paragraph, from itself or its style; ``""`` without a list."""
+        """Return a paragraph's list and level, from itself or its style; ``""`` without a list."""
         number, level = "", None
         for element in (paragraph, *self._chain(paragraph)):
             properties = element.find(f"{_W}pPr/{_W}numPr")
@@ -252,9 +237,9 @@ class _Styles:
                 continue
             if level is None and properties.find(f"{_W}ilvl") is not None:
                 level = _value(properties, "ilvl", 0)
-            found = properties.find(f"{_W}numId")
-            if found is not None:
-                number = found.get(f"{_W}val") or ""
+            number_id = properties.find(f"{_W}numId")
+            if number_id is not None:
+                number = number_id.get(f"{_W}val") or ""
                 break
         return ("" if number == "0" else number), level
 
@@ -289,7 +274,7 @@ class _Numbering:
             }
 
     def marker(self, number: str, level: int | None, style: str) -> tuple[str, int]:
-        """Mark of the next item (``-``, ``1.``, ``2.b``) and its depth; ``""`` without a list."""
+        """Return the next item's mark (``-``, ``1.``, ``2.b``) and depth; ``""`` without a list."""
         if number not in self._abstract:
             return "", 0
         abstract = self._abstract[number]
@@ -314,8 +299,8 @@ class _Numbering:
 
 
 def _attribute(element: Any, name: str) -> str:
-    found = element.find(f"{_W}{name}")
-    return (found.get(f"{_W}val") or "") if found is not None else ""
+    child = element.find(f"{_W}{name}")
+    return (child.get(f"{_W}val") or "") if child is not None else ""
 
 
 def _spell(count: int, form: str) -> str:
@@ -336,8 +321,8 @@ def _spell(count: int, form: str) -> str:
 
 
 def _notes(document: Any) -> dict[tuple[str, str], str]:
-    """Foot- and endnotes by kind and id."""
-    found: dict[tuple[str, str], str] = {}
+    """Return footnotes and endnotes by kind and id."""
+    notes: dict[tuple[str, str], str] = {}
     for kind, single in (("footnotes", "footnote"), ("endnotes", "endnote")):
         try:
             part = document.part.part_related_by(f"{_RELATION}{kind}")
@@ -350,5 +335,5 @@ def _notes(document: Any) -> dict[tuple[str, str], str]:
             paragraphs = (paragraph_text(p).strip() for p in note.iter(f"{_W}p"))
             text = " ".join(p for p in paragraphs if p)
             if text:
-                found[kind, note.get(f"{_W}id") or ""] = text
-    return found
+                notes[kind, note.get(f"{_W}id") or ""] = text
+    return notes

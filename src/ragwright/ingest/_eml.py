@@ -15,7 +15,7 @@ from ._options import SourceOptions
 
 
 def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A mail; the plain part is preferred to the HTML part.
+    """Read a mail; the plain part is preferred to the HTML part.
 
     ``text`` may be empty where the mail only carries attachments.
 
@@ -35,7 +35,7 @@ def read_eml(data: bytes, where: str, options: SourceOptions) -> Extract:
             text, sections = extract.text, extract.sections
     attachments = tuple(_attachments(message))
     if not text.strip() and not attachments:
-        raise EmptySourceError("the mail holds no text", where=where, hint="remove it")
+        raise EmptySourceError("the mail contains no text", where=where, hint="remove it")
     headers = {name: _header(message, name) for name in ("from", "to", "cc", "date", "message-id")}
     return Extract(
         text=text if text.strip() else "",
@@ -65,7 +65,7 @@ def _text(part: MIMEPart) -> str:
 
 
 def _attachments(message: EmailMessage) -> list[Attachment]:
-    found: list[Attachment] = []
+    attachments: list[Attachment] = []
     for number, part in enumerate(message.iter_attachments(), 1):
         if part.get_content_type() == "message/rfc822":
             inner = part.get_payload(0) if part.is_multipart() else None
@@ -76,5 +76,5 @@ def _attachments(message: EmailMessage) -> list[Attachment]:
             content = payload if isinstance(payload, bytes) else b""
             name = part.get_filename() or f"part-{number}.{part.get_content_subtype()}"
         if content and not (part.get_content_maintype() == "image" and not part.get_filename()):
-            found.append(Attachment(name.replace("\\", "/").rpartition("/")[2], content))
-    return found
+            attachments.append(Attachment(name.replace("\\", "/").rpartition("/")[2], content))
+    return attachments

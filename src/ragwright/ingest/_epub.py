@@ -8,11 +8,9 @@ from urllib.parse import unquote
 from xml.etree import ElementTree
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
-from ._archive import Archive, safe_xml
+from ._archive import Archive, safe_tree
 from ._extract import Extract, TextBuilder
 from ._html import decode_html, parse_html
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 _CONTAINER = "META-INF/container.xml"
@@ -25,7 +23,7 @@ _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml")
 
 
 def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A book; each document of the spine is a section, its headings deeper ones.
+    """Read a book; each document of the spine is a section, its headings deeper ones.
 
     Raises:
         EmptySourceError: No text.
@@ -35,7 +33,7 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
     archive = Archive(data, where, options)
     _refuse_locked(archive, where)
     opf = _package_path(archive, where)
-    package = _parse(archive.read(opf), where)
+    package = safe_tree(archive.read(opf), where)
     builder = TextBuilder()
     for path in _spine(package, opf):
         if path in archive:
@@ -44,39 +42,33 @@ def read_epub(data: bytes, where: str, options: SourceOptions) -> Extract:
             if chapter.text and not chapter.sections and chapter.title:
                 builder.heading(chapter.title, 2)
             builder.markdown(chapter.text)
-    text = builder.text()
-    if not text:
-        raise EmptySourceError("the book holds no text", where=where, hint="pictures of pages need "
-                               "text recognition first")  # fmt: skip
+    if builder.empty:
+        raise EmptySourceError(
+            "the book contains no text",
+            where=where,
+            hint="pictures of pages need text recognition first",
+        )
     meta = _metadata(package)
-    return Extract(
-        text=text,
-        title=" ".join(meta.get("title", [""])[0].split()),
-        language=meta.get("language", [""])[0][:2].lower() or guess_language(text),
-        created=iso_date(meta.get("date", [""])[0]),
-        modified=iso_date(meta.get("modified", [""])[0]),
-        media_type="application/epub+zip",
-        sections=builder.sections(),
-        metadata=clean_metadata(
-            {
-                "author": meta.get("creator", []),
-                "publisher": meta.get("publisher", [""])[0],
-                "topics": meta.get("subject", []),
-                "description": meta.get("description", [""])[0],
-            }
-        ),
+    first = {name: values[0] for name, values in meta.items()}
+    return builder.extract(
+        "application/epub+zip",
+        {
+            "author": meta.get("creator"),
+            "publisher": first.get("publisher"),
+            "topics": meta.get("subject"),
+            "description": first.get("description"),
+        },
+        title=" ".join(first.get("title", "").split()),
+        language=first.get("language", "")[:2].lower(),
+        dates=(first.get("date"), first.get("modified")),
     )
-
-
-def _parse(data: bytes, where: str) -> ElementTree.Element:
-    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused
 
 
 def _refuse_locked(archive: Archive, where: str) -> None:
     name = "META-INF/encryption.xml"
     if name not in archive:
         return
-    for element in _parse(archive.read(name), where).iter():
+    for element in safe_tree(archive.read(name), where).iter():
         algorithm = element.get("Algorithm") or ""
         if element.tag.endswith("}EncryptionMethod") and algorithm not in _FONTS:
             raise EncryptedSourceError(
@@ -87,14 +79,14 @@ def _refuse_locked(archive: Archive, where: str) -> None:
 
 
 def _package_path(archive: Archive, where: str) -> str:
-    for element in _parse(archive.read(_CONTAINER), where).iter():
+    for element in safe_tree(archive.read(_CONTAINER), where).iter():
         if element.tag.endswith("}rootfile") and element.get("full-path"):
             return unquote(element.get("full-path") or "")
     raise MalformedSourceError("the book names no package file", where=where, hint="save it again")
 
 
 def _spine(package: ElementTree.Element, opf: str) -> list[str]:
-    """Paths of the book's documents in reading order."""
+    """Return the paths of the book's documents in reading order."""
     folder = posixpath.dirname(opf)
     manifest = {
         item.get("id"): posixpath.normpath(posixpath.join(folder, unquote(item.get("href") or "")))
@@ -107,12 +99,12 @@ def _spine(package: ElementTree.Element, opf: str) -> list[str]:
 
 
 def _metadata(package: ElementTree.Element) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for element in package.iter():
         name = element.tag.rpartition("}")[2]
         text = (element.text or "").strip()
         if "purl.org/dc/elements" in element.tag and text:
-            found.setdefault(name, []).append(text)
+            values.setdefault(name, []).append(text)
         elif name == "meta" and element.get("property") == "dcterms:modified" and text:
-            found.setdefault("modified", []).append(text)
-    return found
+            values.setdefault("modified", []).append(text)
+    return values

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..core import Metadata, Page, RagwrightError, Section, Span
-from ._normalise import normalise
+from ..core import Document, Metadata, Page, RagwrightError, Section, Span
+from ._language import guess_language
+from ._normalise import clean_metadata, iso_date, normalise
 
 _MOST_PADDED = 5_000_000
 
@@ -41,6 +43,22 @@ class Extract:
     attachments: tuple[Attachment, ...] = ()
     unread: tuple[int, ...] = ()
 
+    def document(self, identity: str, source: str, title: str) -> Document:
+        """Return the extract as a document."""
+        return Document(
+            id=identity,
+            source=source,
+            text=self.text,
+            title=title,
+            language=self.language,
+            created=self.created,
+            modified=self.modified,
+            media_type=self.media_type,
+            pages=self.pages,
+            sections=self.sections,
+            metadata=self.metadata,
+        )
+
 
 class TextBuilder:
     """Collects blocks in reading order; pages and sections keep their exact spans.
@@ -56,7 +74,7 @@ class TextBuilder:
         self._headings: list[tuple[str, int, int]] = []
 
     def add(self, text: str, separator: str = "\n\n") -> Span | None:
-        """Append a block; None where it holds nothing but white space."""
+        """Append a block; returns None if it is only white space."""
         block = normalise(text).strip("\n").rstrip()
         if not block.strip():
             return None
@@ -94,43 +112,80 @@ class TextBuilder:
         """Start the next page, slide or sheet."""
         self._waiting.append(normalise(label))
 
+    def extract(
+        self,
+        media_type: str,
+        metadata: Mapping[str, Any],
+        *,
+        title: str = "",
+        language: str = "",
+        dates: tuple[Any, Any] = ("", ""),
+    ) -> Extract:
+        """Return the blocks so far as an extract.
+
+        Args:
+            media_type: Type of the file.
+            metadata: Cleaned here.
+            title: Title that the file states; without one, the first heading.
+            language: Language that the file states; without one, a guess.
+            dates: When the file was created and modified, as it states them.
+        """
+        text, sections = self.text(), self.sections()
+        created, modified = map(iso_date, dates)
+        return Extract(
+            text=text,
+            title=title or (sections[0].title if sections else ""),
+            language=language or guess_language(text),
+            created=created,
+            modified=modified,
+            media_type=media_type,
+            pages=self.pages(),
+            sections=sections,
+            metadata=clean_metadata(metadata),
+        )
+
+    @property
+    def empty(self) -> bool:
+        """True if there is no text yet."""
+        return not self._length
+
     def text(self) -> str:
-        """All blocks so far."""
+        """Return all blocks so far."""
         return "".join(self._parts)
 
     def pages(self) -> tuple[Page, ...]:
-        """Pages in order; together they cover the text exactly."""
+        """Return the pages in order; together they cover the text exactly."""
         starts = [*self._pages, *((label, self._length) for label in self._waiting)]
-        ends = [*(start for _, start in starts[1:]), self._length]
+        ends = [*(start for _, start in starts[1:]), self._length][: len(starts)]
         return tuple(
             Page(number, Span(start if number > 1 else 0, end), label)
             for number, ((label, start), end) in enumerate(zip(starts, ends, strict=True), 1)
         )
 
     def sections(self) -> tuple[Section, ...]:
-        """Headings in order, each up to the next of its level or above."""
+        """Return the headings' sections, each up to the next of its level or above."""
         return sections_of(self._headings, self._length)
 
 
 def sections_of(headings: Iterable[tuple[str, int, int]], length: int) -> tuple[Section, ...]:
-    """Sections of (title, level, start) in order, for a text of ``length`` characters."""
+    """Make sections of (title, level, start), for a text of ``length`` characters."""
     ends: list[int] = []
-    found = list(headings)
+    headings = list(headings)
     open_: list[tuple[int, int]] = []  # (level, index), levels rising
-    for index, (_, level, start) in enumerate(found):
+    for index, (_, level, start) in enumerate(headings):
         ends.append(length)
         while open_ and open_[-1][0] >= level:
             ends[open_.pop()[1]] = start
         open_.append((level, index))
     return tuple(
         Section(title, level, Span(start, end))
-        for (title, level, start), end in zip(found, ends, strict=True)
+        for (title, level, start), end in zip(headings, ends, strict=True)
     )
 
 
 def markdown_headings(text: str) -> list[tuple[str, int, int]]:
-    """(title, level, position) of the ``#`` and underlined headings outside code fences."""
-    found: list[tuple[str, int, int]] = []
+    """Find (title, level, position) of the ``#`` and underlined headings outside code fences."""
+    headings: list[tuple[str, int, int]] = []
     fence = ""
     before, before_at = "", 0
     at = 0
@@ -150,13 +205,13 @@ def markdown_headings(text: str) -> list[tuple[str, int, int]]:
                 closed = title.rstrip("#")
                 title = closed.strip() if closed != title and closed[-1:] in " \t" else title
                 if title:
-                    found.append((plain_inline(title), level, at))
+                    headings.append((plain_inline(title), level, at))
         elif before and _underline(bare) and indent < 4:
-            found.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
+            headings.append((plain_inline(before), 1 if bare[0] == "=" else 2, before_at))
         before = bare if _may_be_title(bare) and not fence else ""
         before_at = at
         at += len(line) + 1
-    return found
+    return headings
 
 
 def _underline(line: str) -> bool:
@@ -168,7 +223,7 @@ def _may_be_title(line: str) -> bool:
 
 
 def plain_inline(text: str) -> str:
-    """A heading without Markdown's inline marks: emphasis, code, links."""
+    """Remove Markdown's inline marks from a heading: emphasis, code, links."""
     text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"(\*\*|__|`)(.+?)\1", r"\2", text)
     text = re.sub(r"(?<!\w)([*_])(\S.*?)\1(?!\w)", r"\2", text)
@@ -176,7 +231,7 @@ def plain_inline(text: str) -> str:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as a Markdown table, padded to the widest row; empty where no cell holds text.
+    """Write rows as a Markdown table, padded to the widest row; empty if no cell contains text.
 
     The first row is the header. Line breaks inside a cell become spaces, bars are escaped.
     """
@@ -192,13 +247,13 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def table_cell(text: str) -> str:
-    """One cell: a single line, bars escaped."""
+    """Return a cell's text on a single line, with bars escaped."""
     line = " ".join(text.split())
     return line.replace("|", "\\|") if "|" in line else line
 
 
 def merged(*parts: Mapping[str, object]) -> dict[str, object]:
-    """Later mappings win, except with empty values."""
+    """Merge mappings; later ones win, except with empty values."""
     result: dict[str, object] = {}
     for part in parts:
         result.update({k: v for k, v in part.items() if v not in (None, "", ())})

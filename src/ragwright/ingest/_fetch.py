@@ -46,7 +46,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
         self._transport: httpx2.AsyncHTTPTransport | None = None
 
     def lane(self, request: Fetch) -> str:
-        """The host: hosts do not slow each other down."""
+        """Return the host: hosts do not slow each other down."""
         import httpx2
 
         try:
@@ -55,7 +55,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             return "fetch"
 
     def limit(self, lane: str) -> int | None:
-        """Fetches from one host side by side."""
+        """Return how many fetches from one host may run side by side."""
         return self.options.per_host
 
     async def send(self, request: Fetch, on_delta: OnDelta | None = None) -> FetchReply:
@@ -109,7 +109,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     async def _hop(
         self, url: httpx2.URL, headers: dict[str, str], request: Fetch
     ) -> FetchReply | str:
-        """The reply of one address, or its redirect target."""
+        """Return the reply of one address, or its redirect target."""
         port = url.port or (443 if url.scheme == "https" else 80)
         host = url.raw_host.decode("ascii")
         try:
@@ -136,11 +136,11 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
             raise
         finally:
             await response.aclose()
-        found = {name.lower(): value for name, value in response.headers.items()}
-        return FetchReply(str(url), status, found, body)
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return FetchReply(str(url), status, headers, body)
 
     def _bound(self, request: Fetch) -> tuple[int, str]:
-        """Most bytes read for a request, and the setting that raises it."""
+        """Return the most bytes to read for a request, and the setting that raises it."""
         # The request cannot say "unset", so its default means that.
         if request.max_bytes != _UNSET:
             return request.max_bytes, "the request's own `max_bytes`"
@@ -149,7 +149,7 @@ class FetchHandler(SendHandler[Fetch, FetchReply]):
     async def _connect(
         self, url: httpx2.URL, targets: list[str], headers: dict[str, str]
     ) -> httpx2.Response:
-        """Response headers from the first of the addresses that takes the connection."""
+        """Return response headers from the first address that takes the connection."""
         import httpx2
 
         transport = self._open()
@@ -206,7 +206,7 @@ def _own_name() -> str:
 
 
 def checked_url(text: str, base: str = "") -> httpx2.URL:
-    """An address without fragment, that names a host over http or https and no user.
+    """Check that an address names a host over http or https and no user; returns no fragment.
 
     Args:
         text: Address, relative to ``base`` where there is one.
@@ -239,7 +239,7 @@ def checked_url(text: str, base: str = "") -> httpx2.URL:
 
 
 async def _body(response: httpx2.Response, most: int, key: str) -> bytes:
-    """The decoded body; reading stops where it grows past ``most`` bytes."""
+    """Read the decoded body; stops if it grows past ``most`` bytes."""
     import httpx2
 
     stated = response.headers.get("content-length", "")

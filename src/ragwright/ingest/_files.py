@@ -61,24 +61,24 @@ class FileReader(Reader):
         return not _SCHEME.match(source) or self._path(source).exists()
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents of a path in sorted order; what cannot be read becomes a Failure."""
+        """Read the documents of a path in sorted order; what cannot be read becomes a Failure."""
         return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[Path | Failure]:
-        """Files of a path, folder or pattern, in sorted order."""
+        """List the files of a path, folder or pattern, in sorted order."""
         self._missing.clear()
         path = self._path(source)
         if os.path.lexists(path):
             yield from self._below(path)
             return
-        found = False
+        empty = True
         for item in expand(path, self.options):
-            found = True
+            empty = False
             if isinstance(item, Missed):
                 yield self._missed(item)
             else:
                 yield from self._below(item)
-        if not found:
+        if empty:
             error = SourceError(
                 "no such file or folder",
                 where=printable(str(path)),
@@ -95,11 +95,11 @@ class FileReader(Reader):
         if not root.is_dir():
             yield root
             return
-        found = False
+        empty = True
         for item in walk(root, self.options):
-            found = True
+            empty = False
             yield self._missed(item) if isinstance(item, Missed) else item
-        if not found:
+        if empty:
             yield Failure(
                 self._id(root),
                 SourceError(
@@ -118,11 +118,11 @@ class FileReader(Reader):
         )
 
     def begin(self, source: str) -> None:
-        """Name missing packages in full again: who listed the files shortens the messages."""
+        """Report missing packages in full again: the process that lists files shortens messages."""
         self._missing.clear()
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of one file: itself, and what it holds (attachments of an e-mail)."""
+        """Read the documents of one file: itself, and its attachments if it is an e-mail."""
         assert isinstance(path, Path)
         name = self._id(path)
         try:
@@ -145,7 +145,7 @@ class FileReader(Reader):
             yield Failure(name, unreadable(error, name))
 
     def _id(self, path: Path, *, printed: bool = True) -> str:
-        """Path relative to the home, however the source was written; with ``/``."""
+        """Return the path from the home with ``/``, however the source was written."""
         whole = Path(os.path.abspath(path))  # noqa: PTH100
         name = relative_id(whole, self._home)
         if self._stored is not None:
@@ -156,7 +156,7 @@ class FileReader(Reader):
         return printable(name) if printed else name
 
     def _names_another(self, name: str) -> bool:
-        """True where a relative id is that of a file in the home."""
+        """Return True if a relative id is that of a file in the home."""
         return not Path(name).is_absolute() and os.path.lexists(self._home / name)
 
 
@@ -184,7 +184,7 @@ def _renamed(text: str, path: Path, name: str) -> str:
 
 
 def shortened(failure: Failure, missing: dict[str, str]) -> Failure:
-    """The failure; a short one if the same package was missing before.
+    """Shorten a failure if the same package was missing before.
 
     Args:
         failure: Of one file.
@@ -201,7 +201,7 @@ def shortened(failure: Failure, missing: dict[str, str]) -> Failure:
 
 
 def relative_id(whole: Path, home: Path) -> str:
-    """Id of a file: its path from the home; absolute where they have no folder in common."""
+    """Return a file's id: its path from the home; absolute if they share no folder."""
     try:
         shared = Path(os.path.commonpath([whole, home]))
     except ValueError:  # other drives
@@ -218,7 +218,7 @@ def documents(
     scans: ScanProgress | None = None,
     depth: int = 0,
 ) -> Iterator[Document | Failure]:
-    """Documents in the bytes of one file: the file, then its attachments.
+    """Read the documents in the bytes of one file: the file, then its attachments.
 
     Args:
         name: Id and address; its suffix is a hint to the format.
@@ -232,19 +232,7 @@ def documents(
     """
     extract = extract_bytes(name, data, options, scans)
     if extract.text:
-        yield Document(
-            id=name,
-            source=name,
-            text=extract.text,
-            title=extract.title,
-            language=extract.language,
-            created=extract.created,
-            modified=extract.modified,
-            media_type=extract.media_type,
-            pages=extract.pages,
-            sections=extract.sections,
-            metadata=extract.metadata,
-        )
+        yield extract.document(name, name, extract.title)
     elif not extract.faults and not extract.attachments:
         yield Failure(name, nothing_recognised(name), skipped=True)
     for fault in extract.faults:

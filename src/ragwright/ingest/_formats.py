@@ -77,19 +77,19 @@ def parse_file(
             where=name,
             hint="open it in its own program and save it again",
         ) from error
-    said = SUFFIXES.get(suffix, "")
-    if said and said != kind:
+    named = SUFFIXES.get(suffix, "")
+    if named and named != kind:
         return replace(extract, metadata={**extract.metadata, "detected_format": kind})
     return extract
 
 
 def suffix_of(name: str) -> str:
-    """Suffix of a file, or of an attachment, in lower case."""
+    """Return the suffix of a file, or of an attachment, in lower case."""
     return Path(name.rpartition("#")[2] or name).suffix.lower()
 
 
 def choose(name: str, data: bytes, options: SourceOptions) -> str:
-    """The reader of a file, by content first.
+    """Choose the reader of a file, by content first.
 
     Raises:
         EncryptedSourceError: An Office file locked by a password.
@@ -97,53 +97,53 @@ def choose(name: str, data: bytes, options: SourceOptions) -> str:
         UnsupportedSourceError: No reader knows the content, and the name shows none.
     """
     suffix = suffix_of(name)
-    said = SUFFIXES.get(suffix, "")
+    named = SUFFIXES.get(suffix, "")
     if not data:
         return "text"  # this reader reports that the file is empty
-    found = sniff(data)
-    if found == "locked":
+    detected = sniff(data)
+    if detected == "locked":
         raise EncryptedSourceError(
             "the Office file is protected by a password",
             where=name,
             hint="save a copy without the password",
         )
-    if found == "text":
-        if said in BINARY:
-            raise _disagree(name, said, NAMES["text"])
-        return said or "text"
-    if found == "html":
-        return said if said in ("markdown", "csv", "eml") else _page_or_source(suffix)
-    if found == "xml":
-        return said if said in ("html", "markdown", "csv", "eml") else _xml_or_source(suffix)
-    if found in NAMES:
-        return found
-    if found == "" and options.encoding and said not in BINARY:
-        return said or "text"  # the setting overrides detection
-    if said and (found or said != "text"):
-        raise _disagree(name, said, found or "binary data of no known kind")
+    if detected == "text":
+        if named in BINARY:
+            raise _disagree(name, named, NAMES["text"])
+        return named or "text"
+    if detected == "html":
+        return named if named in ("markdown", "csv", "eml") else _page_or_source(suffix)
+    if detected == "xml":
+        return named if named in ("html", "markdown", "csv", "eml") else _xml_or_source(suffix)
+    if detected in NAMES:
+        return detected
+    if detected == "" and options.encoding and named not in BINARY:
+        return named or "text"  # the setting overrides detection
+    if named and (detected or named != "text"):
+        raise _disagree(name, named, detected or "binary data of no known kind")
     hint = "leave it out with `exclude`, or convert it to a format with text"
-    if found == "a zip archive":
+    if detected == "a zip archive":
         hint = f"to read the files in it, name the source zip://::{name}"
     raise UnsupportedSourceError(
-        f"no reader for this file: it is {found or 'binary data of no known kind'}",
+        f"no reader for this file: it is {detected or 'binary data of no known kind'}",
         where=name,
         hint=hint,
     )
 
 
 def _page_or_source(suffix: str) -> str:
-    """HTML content under another name: source code stays source, the rest is a page."""
+    """Choose the reader of HTML under another name: source code stays source."""
     return "text" if suffix in CODE and suffix != ".xml" else "html"
 
 
 def _xml_or_source(suffix: str) -> str:
-    """XML under another name, likewise."""
+    """Choose the reader of XML under another name, likewise."""
     return "text" if suffix in CODE and suffix != ".xml" else "xml"
 
 
-def _disagree(name: str, said: str, found: str) -> MalformedSourceError:
+def _disagree(name: str, named: str, detected: str) -> MalformedSourceError:
     return MalformedSourceError(
-        f"the name says {NAMES[said]}, but the content is {found}",
+        f"the name says {NAMES[named]}, but the content is {detected}",
         where=name,
         hint="the file is damaged or has the wrong suffix: download it again or rename it",
     )

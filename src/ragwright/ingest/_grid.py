@@ -17,7 +17,7 @@ class Grid:
         self._spread = 0
 
     def free(self, row: int, column: int) -> int:
-        """First column from ``column`` on that no earlier cell covers."""
+        """Find the first column from ``column`` on that no earlier cell covers."""
         if row < len(self._rows):
             while column in self._rows[row]:
                 column += 1
@@ -38,9 +38,9 @@ class Grid:
                 cells.setdefault(place, text)
 
     def rows(self, height: int) -> list[list[str]]:
-        """The first ``height`` rows, gaps as empty cells."""
-        found = [
+        """Return the first ``height`` rows, with empty cells in gaps."""
+        rows = [
             [cells.get(c, "") for c in range(max(cells, default=-1) + 1)]
             for cells in self._rows[:height]
         ]
-        return found + [[] for _ in range(height - len(found))]
+        return rows + [[] for _ in range(height - len(rows))]

@@ -9,9 +9,8 @@ from typing import Any
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._extract import Extract, TextBuilder, markdown_table
 from ._grid import Grid
-from ._language import guess_language
 from ._main_part import keep_main_part
-from ._normalise import clean_metadata, decode, iso_date
+from ._normalise import decode
 from ._options import SourceOptions
 
 _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]+)""", re.I)
@@ -43,7 +42,7 @@ _CLOSED_BY_OTHERS = frozenset({"p", "li", "dd", "dt", "option", "td", "th", "tr"
 
 
 def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A local HTML file as a whole, or its main text where the option ``main_text`` says so.
+    """Read a local HTML file, or only its main text if the option ``main_text`` is on.
 
     Raises:
         EmptySourceError: The page shows no text.
@@ -54,7 +53,7 @@ def read_html(data: bytes, where: str, options: SourceOptions) -> Extract:
 
 
 def readable(html: str, where: str, *, main_only: bool) -> Extract:
-    """As :func:`parse_html`; the whole page where no main part holds any text.
+    """Parse as :func:`parse_html`; the whole page if the main part has no text.
 
     Raises:
         EmptySourceError: The page shows no text.
@@ -72,7 +71,7 @@ def readable(html: str, where: str, *, main_only: bool) -> Extract:
 
 
 def decode_html(data: bytes, where: str, encoding: str = "") -> str:
-    """Text of an HTML file: ``encoding``, a byte order mark, the page's own charset, a guess."""
+    """Decode a page by ``encoding``, its byte order mark, its own charset, or a guess."""
     declared = _CHARSET.search(data[:4096])
     if (
         not encoding
@@ -87,7 +86,7 @@ def decode_html(data: bytes, where: str, encoding: str = "") -> str:
 
 
 def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
-    """A page as Markdown, with title, language, dates, sections and metadata.
+    """Parse a page to Markdown, with title, language, dates, sections and metadata.
 
     Headings, lists, code and tables are kept; links and emphasis become text.
 
@@ -112,17 +111,13 @@ def parse_html(html: str, *, main_only: bool, where: str = "") -> Extract:
         except RecursionError:  # nested deeper than any real page: text without structure
             builder = TextBuilder()
             builder.add(re.sub(r"\s*\n\s*", "\n", root.text(separator="\n")))
-    text, sections = builder.text(), builder.sections()
-    lang = str(head.pop("lang", ""))[:2].lower()
-    return Extract(
-        text=text,
-        title=title or (sections[0].title if sections else ""),
-        language=lang if lang.isalpha() and len(lang) == 2 else guess_language(text),
-        created=iso_date(head.pop("created", "")),
-        modified=iso_date(head.pop("modified", "")),
-        media_type="text/html",
-        sections=sections,
-        metadata=clean_metadata(head),
+    language = head.pop("lang", "")[:2].lower()
+    return builder.extract(
+        "text/html",
+        title=title,
+        language=language if language.isalpha() and len(language) == 2 else "",
+        dates=(head.pop("created", ""), head.pop("modified", "")),
+        metadata=head,
     )
 
 
@@ -138,7 +133,7 @@ _META = {
 
 
 def _head(tree: Any) -> tuple[str, dict[str, str]]:
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     titles: dict[str, str] = {}
     for node in tree.css("meta"):
         attributes = node.attributes
@@ -146,15 +141,15 @@ def _head(tree: Any) -> tuple[str, dict[str, str]]:
         value = (attributes.get("content") or "").strip()
         key = _META.get((name or "").lower())
         if key and value:
-            found.setdefault(key, value)
+            values.setdefault(key, value)
         if (name or "").lower() == "og:title":
             titles["og"] = value
     html = tree.css_first("html")
     if html is not None:
-        found["lang"] = html.attributes.get("lang") or html.attributes.get("xml:lang") or ""
+        values["lang"] = html.attributes.get("lang") or html.attributes.get("xml:lang") or ""
     node = tree.css_first("head > title") or tree.css_first("title")
     title = " ".join(node.text().split()) if node is not None else ""
-    return title or titles.get("og", ""), found
+    return title or titles.get("og", ""), values
 
 
 def _drop_unseen(root: Any) -> None:
@@ -193,20 +188,20 @@ def _to_markdown(root: Any) -> str:
 
 
 def _data_tables(root: Any) -> list[Any]:
-    """Data tables, without those inside another data table."""
-    found: list[Any] = []
+    """Find data tables, without those inside another data table."""
+    tables: list[Any] = []
     covered: set[int | None] = set()
     for node in root.css("table"):  # in document order, so an outer table comes first
         if _nearest(node, "table") in covered:
             covered.add(node.mem_id)
         elif not _is_layout(node):
             covered.add(node.mem_id)
-            found.append(node)
-    return found
+            tables.append(node)
+    return tables
 
 
 def _is_layout(table: Any) -> bool:
-    """A table that arranges a page rather than data: by role, by headings, by one cell."""
+    """Return True if a table arranges a page: by its role, headings, or single cell."""
     if (table.attributes.get("role") or "") in ("presentation", "none"):
         return True
     if table.css_first("td h1, td h2, td h3, td article, td main") is not None:
@@ -226,7 +221,7 @@ def _unwrap_layout(root: Any) -> None:
 
 
 def _table(table: Any) -> str:
-    """Markdown of a table, caption first; a merged cell is repeated in every place it covers."""
+    """Write a table as Markdown, caption first; merged cells are repeated."""
     grid = Grid()
     row = -1
     for tr in table.css("tr"):
@@ -258,7 +253,7 @@ def _extent(cell: Any, name: str) -> int:
 
 
 def cell_text(node: Any) -> str:
-    """Text of a table cell on one line: blocks parted by a space, list items marked."""
+    """Return a table cell's text on one line, with list items marked."""
     parts: list[str] = []
     _collect(node, parts)
     return " ".join("".join(parts).split())
@@ -316,9 +311,9 @@ def _check_attributes(html: str, where: str) -> None:
             raise _refused(f"an element has more than {_ATTRIBUTES:,} attributes", where)
 
 
-def _refused(what: str, where: str) -> MalformedSourceError:
+def _refused(reason: str, where: str) -> MalformedSourceError:
     return MalformedSourceError(
-        f"the HTML is built to exhaust its parser: {what}",
+        f"the HTML is built to exhaust its parser: {reason}",
         where=where or None,
         hint="leave the page out with `exclude`, or save it from a browser",
     )

@@ -60,7 +60,7 @@ _MARGIN = 1.5
 
 
 def guess_language(text: str) -> str:
-    """ISO 639-1 code of a text, empty if unsure.
+    """Guess the ISO 639-1 code of a text; empty if unsure.
 
     Scripts decide for zh, ja, ko, ru, ar, el and he; commonest words for en, fr, de, es, it,
     pt and nl. Looks at up to three pieces of 4,000 characters, so its time does not grow

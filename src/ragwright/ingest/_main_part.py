@@ -23,7 +23,7 @@ _NAMED_SHARE = 0.5
 
 
 def keep_main_part(root: Any) -> Any:
-    """The element of a parsed page that holds its text, without boilerplate.
+    """Return the element of a parsed page that holds its text, without boilerplate.
 
     Goes by the page's own marks first (``main``, ``article``, roles, tell-tale class names),
     then by text density: a block most of whose characters are links is navigation. A block
@@ -48,7 +48,7 @@ def keep_main_part(root: Any) -> Any:
 
 
 def _scope(root: Any) -> Any:
-    """``main`` or the one ``article``, where it holds a good part of the text."""
+    """Return ``main`` or the only ``article``, if it holds a good part of the text."""
     total = max(1, _size(root))
     for selector in ("main", "[role=main]", "article"):
         nodes = root.css(selector)
@@ -71,5 +71,5 @@ def _drop_link_blocks(scope: Any) -> None:
 
 
 def _size(node: Any) -> int:
-    """Characters shown, white space apart."""
+    """Count the characters shown, without white space."""
     return len("".join((node.text() or "").split()))

@@ -30,19 +30,21 @@ _MODIFIED = ("modified", "updated", "lastmod", "last_modified", "ms_date")
 
 
 def read_markdown(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A Markdown file; it is refused if its front matter cannot be read completely.
+    """Read a Markdown file; refused if its front matter cannot be read completely.
 
     Raises:
         MalformedSourceError: The front matter cannot be read completely.
         EmptySourceError: Nothing but front matter and white space.
-        UnsupportedSourceError: The bytes are no text.
+        UnsupportedSourceError: The bytes are not text.
     """
     raw, encoding = decode(data, where, options.encoding)
     text = normalise(raw)
     front, text = _front_matter(text, where)
     if not text.strip():
         raise EmptySourceError(
-            "the file holds no text below its front matter", where=where, hint="remove or fill it"
+            "the file contains no text below its front matter",
+            where=where,
+            hint="remove or fill it",
         )
     metadata = clean_metadata({"encoding": "" if encoding == "utf-8" else encoding, **front})
     headings = markdown_headings(text)
@@ -65,7 +67,7 @@ def _date(metadata: dict[str, Any], names: tuple[str, ...]) -> str:
 
 
 def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
-    """Fields of the front matter as metadata, and the text below it.
+    """Return the fields of the front matter as metadata, and the text below it.
 
     A hard filter may use any of them: a document whose fields were dropped would pass a filter
     that excludes it, so front matter is read completely or the file is refused.
@@ -102,7 +104,7 @@ def _front_matter(text: str, where: str) -> tuple[dict[str, MetaValue], str]:
 
 
 def _flat(value: Any) -> Any:
-    """A nested table or list as a list of all its values, so that filters match each of them."""
+    """Flatten a nested table or list, so that filters match each of its values."""
     if isinstance(value, dict):
         return _leaves(value)
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
@@ -119,14 +121,14 @@ def _leaves(value: Any) -> list[Any]:
 
 
 def _fault(key: str, value: Any) -> str:
-    """What is wrong with a value; empty if metadata can hold it as it is."""
+    """Return the fault of a value; empty if metadata can hold it as it is."""
     items = value if isinstance(value, list) else [value]
     if any(isinstance(item, float) and not math.isfinite(item) for item in items):
         return "is not a finite number"
     if any(isinstance(item, int) and abs(item) >= _LARGEST for item in items):
         return "is a number of more than 64 bits"
     if key.lower() in ("title", "lang", "language") and isinstance(value, list):
-        return "holds a list"
+        return "is a list"
     return ""
 
 
@@ -159,5 +161,5 @@ def _unreadable(error: ConfigError, front: str, where: str, before: int) -> Malf
     return MalformedSourceError(
         named + error.what,
         where=f"{where}:{line + before}",
-        hint=error.hint or "quote values that hold a colon or begin with a sign",
+        hint=error.hint or "quote values that contain a colon or begin with a sign",
     )

@@ -29,7 +29,7 @@ _MARKS = (
 
 
 def normalise(text: str) -> str:
-    r"""Text in the form of ``Document.text``; doing it twice changes nothing.
+    r"""Return text in the form of ``Document.text``; doing it twice changes nothing.
 
     Line ends become ``\n`` (also form feeds and Unicode's line and paragraph separators),
     control characters, byte order marks, soft hyphens and directional marks are removed (they are
@@ -43,7 +43,7 @@ def normalise(text: str) -> str:
 
 
 def is_binary(data: bytes) -> bool:
-    """True if bytes are not text in any common encoding: zeros, or many control bytes."""
+    """Return True if bytes are not text in any common encoding: zeros, or many controls."""
     if data.startswith(tuple(mark for mark, _ in _MARKS)) or _wide(data):
         return False
     controls = len(data) - len(data.translate(None, _CONTROL_BYTES))
@@ -51,7 +51,7 @@ def is_binary(data: bytes) -> bool:
 
 
 def decode(data: bytes, where: str, encoding: str = "") -> tuple[str, str]:
-    """Text of a file and the name of the encoding it was read in.
+    """Decode a file; returns the text and the name of its encoding.
 
     Without ``encoding``: a byte order mark decides, then UTF-8, then UTF-16 by its zeros;
     a file that is mostly right UTF-8 keeps its good characters and gets U+FFFD for the bad
@@ -76,7 +76,7 @@ def decode(data: bytes, where: str, encoding: str = "") -> tuple[str, str]:
         raise UnsupportedSourceError(
             "the file is neither text nor a known document format",
             where=where,
-            hint="leave it out with `exclude`, or convert it to a format that holds text",
+            hint="leave it out with `exclude`, or convert it to a format with text",
         )
     try:
         return data.decode("utf-8"), "utf-8"
@@ -85,7 +85,7 @@ def decode(data: bytes, where: str, encoding: str = "") -> tuple[str, str]:
 
 
 def _salvage(data: bytes) -> tuple[str, str]:
-    """A file that is not quite UTF-8: repaired where most of it is, else a one-byte encoding."""
+    """Decode a file that is not quite UTF-8: repaired if most of it is, else one-byte."""
     repaired = data.decode("utf-8", "replace")
     bad = repaired.count("\ufffd")
     good = len(repaired) - sum(map(len, re.findall(r"[\x00-\x7f]+", repaired))) - bad
@@ -113,7 +113,7 @@ def _decode_as(data: bytes, where: str, encoding: str) -> str:
 
 
 def _wide(data: bytes) -> str:
-    """UTF-16 without a byte order mark, detected by zeros in every second byte."""
+    """Detect UTF-16 without a byte order mark, by zeros in every second byte."""
     sample = data[:4096]
     sample = sample[: len(sample) // 2 * 2]
     if len(sample) < 8:
@@ -127,7 +127,7 @@ def _wide(data: bytes) -> str:
 
 
 def clean_metadata(values: Mapping[str, Any]) -> dict[str, MetaValue]:
-    """Metadata as filters can use it: scalars and tuples of strings, nothing empty.
+    """Reduce metadata to what filters can use: scalars and tuples of strings, none empty.
 
     Names become ``lower_case``; dates ISO 8601; nested tables are left out.
     """
@@ -144,7 +144,7 @@ _PDF_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-]\d\
 
 
 def iso_date(value: Any) -> str:
-    """ISO 8601 of a date as documents write it, empty where it cannot be read.
+    """Convert a date as documents write it to ISO 8601; empty if it cannot be read.
 
     Knows date objects, ISO 8601, PDF (``D:20240131…``) and mail (RFC 5322) spellings.
     """

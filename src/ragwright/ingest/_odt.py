@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 
 from ..core import EmptySourceError, EncryptedSourceError, MalformedSourceError
-from ._archive import Archive, safe_xml
+from ._archive import Archive, safe_tree
 from ._extract import Extract, TextBuilder
 from ._grid import Grid
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 Element = ElementTree.Element
@@ -29,7 +27,7 @@ _REPEAT_LIMIT = 1000
 
 
 def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """An OpenDocument text; tracked deletions and comments are left out.
+    """Read an OpenDocument text; tracked deletions and comments are left out.
 
     Raises:
         EmptySourceError: No text.
@@ -45,8 +43,8 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
             where=where,
             hint="save a copy without the password",
         )
-    root = _parse(archive.read("content.xml"), where)
-    styles = _parse(archive.read("styles.xml"), where) if "styles.xml" in archive else None
+    root = safe_tree(archive.read("content.xml"), where)
+    styles = safe_tree(archive.read("styles.xml"), where) if "styles.xml" in archive else None
     body = root.find(f"{_OFFICE}body/{_OFFICE}text")
     if body is None:
         raise MalformedSourceError(
@@ -55,25 +53,18 @@ def read_odt(data: bytes, where: str, options: SourceOptions) -> Extract:
     builder = TextBuilder()
     walk = _Walk(builder, _titles(root, styles), _ordered(root, styles))
     walk.blocks(body)
-    text = builder.text()
-    if not text:
-        raise EmptySourceError("the document holds no text", where=where, hint="remove or fill it")
-    sections = builder.sections()
+    if builder.empty:
+        raise EmptySourceError(
+            "the document contains no text", where=where, hint="remove or fill it"
+        )
     meta = _meta(archive, where)
-    return Extract(
-        text=text,
-        title=meta.pop("title", "") or (sections[0].title if sections else ""),
-        language=meta.pop("language", "")[:2].lower() or guess_language(text),
-        created=iso_date(meta.pop("created", "")),
-        modified=iso_date(meta.pop("modified", "")),
-        media_type="application/vnd.oasis.opendocument.text",
-        sections=sections,
-        metadata=clean_metadata(meta),
+    return builder.extract(
+        "application/vnd.oasis.opendocument.text",
+        title=meta.pop("title", ""),
+        language=meta.pop("language", "")[:2].lower(),
+        dates=(meta.pop("created", ""), meta.pop("modified", "")),
+        metadata=meta,
     )
-
-
-def _parse(data: bytes, where: str) -> Element:
-    return ElementTree.fromstring(safe_xml(data, where))  # noqa: S314 - entities refused
 
 
 class _Walk:
@@ -111,7 +102,7 @@ class _Walk:
             self.blocks(frame)
 
     def items(self, parent: Element, depth: int, style: str) -> Iterator[str]:
-        """Lines of a list, nested ones indented; numbered where the style numbers."""
+        """Yield the lines of a list; nested ones are indented, numbered ones have numbers."""
         style = parent.get(f"{_TEXT}style-name") or style
         number = 0
         for item in parent:
@@ -132,7 +123,7 @@ class _Walk:
                         yield f"{'    ' * (depth + 1)}{text}"
 
     def grid(self, table: Element) -> list[list[str]]:
-        """Cells of a table; merged ones are repeated in every place they cover."""
+        """Return the cells of a table; merged ones are repeated in every place they cover."""
         grid = Grid()
         height = 0
         for row, line in enumerate(_rows(table)):
@@ -163,7 +154,7 @@ class _Walk:
 
 
 def inline(element: Element) -> str:
-    """Text of a paragraph with spaces, tabs, breaks and notes in brackets; without frames."""
+    """Return a paragraph's text with notes in brackets, without frames."""
     parts: list[str] = []
     _inline(element, parts)
     return "".join(parts)
@@ -189,7 +180,7 @@ def _inline(element: Element, parts: list[str]) -> None:
 
 
 def frames(paragraph: Element) -> list[Element]:
-    """Text boxes anchored in a paragraph."""
+    """Find the text boxes anchored in a paragraph."""
     return [e for e in paragraph.iter() if e.tag.rpartition("}")[2] == "text-box"]
 
 
@@ -209,7 +200,7 @@ def _count(cell: Element, name: str) -> int:
 
 
 def _titles(*roots: Element | None) -> dict[str, int]:
-    """Paragraph styles that make titles and headings, with their level."""
+    """Return the paragraph styles that make titles and headings, with their level."""
     levels = {"Title": 1, "Subtitle": 2}
     for root in roots:
         for style in root.iter(f"{_STYLE}style") if root is not None else ():
@@ -224,7 +215,7 @@ def _titles(*roots: Element | None) -> dict[str, int]:
 
 
 def _ordered(*roots: Element | None) -> set[str]:
-    """``style/level`` of the list levels that count."""
+    """Return ``style/level`` of the list levels that are numbered."""
     return {
         f"{style.get(f'{_STYLE}name')}/{level.get(f'{_TEXT}level')}"
         for root in roots
@@ -238,7 +229,7 @@ def _ordered(*roots: Element | None) -> set[str]:
 def _meta(archive: Archive, where: str) -> dict[str, str]:
     if "meta.xml" not in archive:
         return {}
-    root = _parse(archive.read("meta.xml"), where)
+    root = safe_tree(archive.read("meta.xml"), where)
     names = {
         f"{_DC}title": "title", f"{_DC}creator": "author", f"{_DC}date": "modified",
         f"{_DC}language": "language", f"{_DC}subject": "subject",

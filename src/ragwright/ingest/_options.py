@@ -100,12 +100,12 @@ class SourceOptions:
         """Check that every document can be filtered by the fields of the source.
 
         Raises:
-            ConfigError: A value of ``metadata`` is none for filters.
+            ConfigError: Filters cannot use a value of ``metadata``.
         """
         for name, value in self.metadata.items():
             if meta_value(value) in (None, "", ()):
                 raise ConfigError(
-                    f"metadata.{name}: {value!r} is no value that filters can use",
+                    f"metadata.{name}: {value!r} is not a value that filters can use",
                     hint="give a text, a number, true, false, a date, or a list of texts",
                 )
 
@@ -235,7 +235,7 @@ class ChunkOptions:
         self.entry_pattern()
 
     def entry_pattern(self) -> re.Pattern[str]:
-        """The compiled pattern; ``^`` and ``$`` match at every line.
+        """Compile the pattern; ``^`` and ``$`` match at every line.
 
         Raises:
             ConfigError: Not a regular expression.

@@ -27,7 +27,7 @@ def read_pdf(
     options: SourceOptions,
     scans: Mapping[int, ScannedPage] | None = None,
 ) -> Extract:
-    """A PDF file with its pages; sections are lines set larger than the running text.
+    """Read a PDF file with its pages; sections are lines set larger than the running text.
 
     PDFium must not be entered by two threads at once: a worker process reads one file at a time.
 
@@ -84,7 +84,7 @@ def read_pdf(
 
 
 def _title(meta: Mapping[str, str]) -> str:
-    """The title in the file's properties, unless a program set it."""
+    """Return the title in the file's properties, unless a program set it."""
     title = meta.get("Title", "").strip()
     return "" if _NO_TITLE.match(title) else title
 
@@ -132,14 +132,13 @@ def _label(document: Any, index: int) -> str:
 
 
 def _page(pdfium: Any, document: Any, index: int, tables: PageTables | None) -> list[Block]:
-    """Blocks of one page in reading order."""
+    """Return the blocks of one page in reading order."""
     page = document[index]
     try:
         text_page = page.get_textpage()
         try:
             content = PageText(pdfium.raw, text_page)
-            found = tables.find(page, content, index) if tables is not None else []
-            return _blocks(content, found)
+            return _blocks(content, tables.find(page, content, index) if tables is not None else [])
         finally:
             text_page.close()
     finally:
@@ -164,18 +163,18 @@ def _blocks(content: PageText, tables: Sequence[PageTable]) -> list[Block]:
 
 
 def _empty_pages(document: Any, pages: list[list[Block]]) -> list[int]:
-    """Numbers of the pages that hold pictures or drawings, but no text."""
-    found = []
+    """Find the pages that hold pictures or drawings, but no text."""
+    numbers = []
     for number, blocks in enumerate(pages, 1):
         if any(block.text.strip() for block in blocks):
             continue
         page = document[number - 1]
         try:
             if next(iter(page.get_objects(max_depth=1)), None) is not None:
-                found.append(number)
+                numbers.append(number)
         finally:
             page.close()
-    return found
+    return numbers
 
 
 def _build(pages: list[list[Block]], labels: list[str]) -> TextBuilder:

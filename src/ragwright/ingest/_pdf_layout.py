@@ -73,7 +73,7 @@ class Block:
 
 
 def paragraphs(lines: Sequence[Line]) -> list[Block]:
-    """Lines joined to paragraphs: a gap, a new column, another size or a bullet separates them."""
+    """Join lines to paragraphs; a gap, new column, other size or bullet separates them."""
     blocks: list[Block] = []
     group: list[Line] = []
     pitch = _pitch(lines)
@@ -88,7 +88,7 @@ def paragraphs(lines: Sequence[Line]) -> list[Block]:
 
 
 def _pitch(lines: Sequence[Line]) -> float:
-    """The most common distance between the baselines of neighbouring lines."""
+    """Return the most common distance between the baselines of neighbouring lines."""
     steps = Counter(
         round(a.bottom - b.bottom) for a, b in itertools.pairwise(lines)
         if 0 < a.bottom - b.bottom < 4 * max(a.size, 1)
@@ -110,7 +110,7 @@ def _parts(before: Line, line: Line, pitch: float) -> bool:
 
 
 def _join(group: Sequence[Line], page: Sequence[Line]) -> Block:
-    """One block; a line runs on where the next one's first word had no room on it."""
+    """Join lines to a block; a line runs on if the next one's first word had no room on it."""
     right = max(line.right for line in group)
     left = min(line.left for line in group)
     inner, outer = left, right
@@ -145,7 +145,7 @@ def _runs_on(before: Line, line: Line, left: float, right: float) -> bool:
 
 
 def place(blocks: Sequence[Block], at: int, table: Block) -> int:
-    """Index where a table belongs among blocks that may have been drawn before or after it."""
+    """Find the index of a table among blocks that may have been drawn before or after it."""
     while at > 0 and _over(table, blocks[at - 1]):
         at -= 1
     while at < len(blocks) and _over(blocks[at], table):
@@ -154,7 +154,7 @@ def place(blocks: Sequence[Block], at: int, table: Block) -> int:
 
 
 def _over(upper: Block, lower: Block) -> bool:
-    """True if one block is above another in the same column."""
+    """Return True if one block is above another in the same column."""
     left, bottom, right, _ = upper.box
     other_left, _, other_right, other_top = lower.box
     same_column = min(right, other_right) > max(left, other_left)
@@ -162,7 +162,7 @@ def _over(upper: Block, lower: Block) -> bool:
 
 
 def body_size(pages: Sequence[Sequence[Block]]) -> float:
-    """Letter height of the running text: the one that most characters have."""
+    """Return the letter height that most characters have."""
     sizes: Counter[float] = Counter()
     for blocks in pages:
         for block in blocks:

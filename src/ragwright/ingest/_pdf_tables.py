@@ -43,22 +43,18 @@ class PageTables:
             self._plumber.close()
 
     def find(self, page: Any, content: PageText, index: int) -> list[PageTable]:
-        """Tables of a page, none on pages without rules and on turned pages."""
+        """Find the tables of a page; none on pages without rules and on turned pages."""
         if page.get_rotation() or not self._has_rules(page):
             return []
         cells = self._cells(page, index)
         if not cells:
             return []
         boxes = [content.box(at) for at in range(len(content.text))]
-        found = []
-        for table in cells:
-            made = _fill(table, content.text, boxes)
-            if made is not None:
-                found.append(made)
-        return _apart(found)
+        tables = (_fill(table, content.text, boxes) for table in cells)
+        return _apart([table for table in tables if table is not None])
 
     def _has_rules(self, page: Any) -> bool:
-        """True if there are enough long thin strokes, boxes or grids for a table."""
+        """Return True if there are enough long thin strokes, boxes or grids for a table."""
         across = down = boxes = 0
         for item in page.get_objects(filter=[self._raw.FPDF_PAGEOBJ_PATH], max_depth=5):
             left, bottom, right, top = item.get_bounds()
@@ -74,7 +70,7 @@ class PageTables:
         return (across >= 2 and down >= 1) or boxes >= 4
 
     def _cells(self, page: Any, index: int) -> list[list[Box]]:
-        """Cell boxes of each table, in PDFium's coordinates."""
+        """Return the cell boxes of each table, in PDFium's coordinates."""
         if self._plumber is None:
             plumber = require("pdfplumber", "docs", "tables in PDF files")
             self._plumber = plumber.open(io.BytesIO(self._data))
@@ -90,7 +86,7 @@ class PageTables:
 
 
 def _find(page: Any) -> list[Any]:
-    """Tables by their rules; if row rules extend beyond the columns, the sides are closed.
+    """Find tables by their rules; if row rules extend beyond the columns, sides are closed.
 
     Many tables in papers have rules between columns and none at the two sides.
     """
@@ -113,7 +109,7 @@ def _find(page: Any) -> list[Any]:
 
 
 def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | None:
-    """The table with its text, None if the rules frame something else."""
+    """Return the table with its text; None if the rules frame something else."""
     xs = _edges([c[0] for c in cells] + [c[2] for c in cells])
     ys = _edges([c[1] for c in cells] + [c[3] for c in cells])
     if len(xs) < 3 or len(ys) < 3:
@@ -152,7 +148,7 @@ def _fill(cells: Sequence[Box], text: str, boxes: Sequence[Box]) -> PageTable | 
 
 
 def _is_table(rows: list[list[str]], cells: int) -> bool:
-    """True for rows and columns with text, not for a drawing whose boxes cross the grid."""
+    """Return True for rows and columns with text, False for a drawing."""
     filled = [cell for row in rows for cell in row if cell]
     columns = sum(any(row[c] for row in rows) for c in range(len(rows[0])))
     return (
@@ -165,16 +161,16 @@ def _is_table(rows: list[list[str]], cells: int) -> bool:
 
 
 def _edges(values: Sequence[float]) -> list[float]:
-    """Sorted edges; those closer than two points are merged."""
-    found: list[float] = []
+    """Sort edges and merge those closer than two points."""
+    edges: list[float] = []
     for value in sorted(values):
-        if not found or value - found[-1] > _NEAR:
-            found.append(value)
-    return found
+        if not edges or value - edges[-1] > _NEAR:
+            edges.append(value)
+    return edges
 
 
 def _holds(outer: Box, box: Box) -> bool | None:
-    """Whether a box's middle lies in another; None for characters without a box."""
+    """Return whether a box's middle lies in another; None for characters without a box."""
     left, bottom, right, top = box
     if left == right and bottom == top:
         return None
@@ -190,11 +186,11 @@ def _cell_at(cells: Sequence[Box], x: float, y: float) -> int:
 
 
 def _cell_of(cells: Sequence[Box], box: Box) -> int:
-    """The cell under a character, else the nearest one, so that no character is lost."""
+    """Find the cell under a character, else the nearest one, so that no character is lost."""
     x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-    found = _cell_at(cells, x, y)
-    if found >= 0:
-        return found
+    index = _cell_at(cells, x, y)
+    if index >= 0:
+        return index
     return min(
         range(len(cells)),
         key=lambda i: (
@@ -205,7 +201,7 @@ def _cell_of(cells: Sequence[Box], box: Box) -> int:
 
 
 def _apart(tables: list[PageTable]) -> list[PageTable]:
-    """Tables without shared characters: of two that overlap, the one with more cells stays."""
+    """Drop tables that share characters with a table of more cells."""
     kept: list[PageTable] = []
     for table in sorted(tables, key=lambda t: -len(t.rows) * len(t.rows[0])):
         if not any(

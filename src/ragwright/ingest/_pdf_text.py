@@ -37,12 +37,12 @@ class PageText:
         self.text = self._mend_lam_alef(text) if _LAM_ALEF.search(text) else text
 
     def box(self, at: int, *, loose: bool = False) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top of a character in points; ``loose`` goes by the font."""
+        """Return a character's left, bottom, right, top in points; ``loose`` goes by the font."""
         left, bottom, right, top = self._page.get_charbox(at, loose=loose)
         return left, bottom, right, top
 
     def lines(self, start: int, end: int) -> list[Line]:
-        """Lines of ``text[start:end]`` that are not empty."""
+        """Return the lines of ``text[start:end]`` that are not empty."""
         lines = []
         at = start
         for piece in re.split("(?<=\n)|(?<=\r)(?!\n)", self.text[start:end]):
@@ -74,7 +74,7 @@ class PageText:
         return bool(_BOLD.search(name.value.decode("latin-1")))
 
     def _spell(self, start: int, end: int) -> str:
-        """Text of a line as a reader sees it, empty where its glyphs have no letters."""
+        """Return a line as a reader sees it; empty if its glyphs have no letters."""
         text = self.text[start:end]
         if len(_UNMAPPED.findall(text)) > 0.3 * len(text):
             return ""

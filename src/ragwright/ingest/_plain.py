@@ -23,11 +23,11 @@ CODE = {
 
 
 def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """Text unchanged; form feeds separate pages. Linear in the size, whatever the line lengths.
+    """Read text unchanged; form feeds separate pages. Linear in the size.
 
     Raises:
         EmptySourceError: Nothing but white space.
-        UnsupportedSourceError: The bytes are no text.
+        UnsupportedSourceError: The bytes are not text.
     """
     raw, encoding = decode(data, where, options.encoding)
     pieces = [normalise(piece) for piece in raw.split("\f")]
@@ -35,7 +35,7 @@ def read_plain(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
     text = "\n".join(pieces) if len(pieces) > 1 else pieces[0]
     if not text or text.isspace():
         raise EmptySourceError(
-            "the file holds nothing but white space", where=where, hint="remove it or fill it"
+            "the file contains only white space", where=where, hint="remove it or fill it"
         )
     code = CODE.get(suffix, "")
     return Extract(

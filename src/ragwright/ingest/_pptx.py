@@ -9,8 +9,6 @@ from typing import Any
 from ..core import EmptySourceError, MalformedSourceError, require
 from ._archive import Archive, safe_xml
 from ._extract import Extract, TextBuilder
-from ._language import guess_language
-from ._normalise import clean_metadata, iso_date
 from ._options import SourceOptions
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -19,7 +17,7 @@ _BODIES = frozenset({2, 7})  # body, object
 
 
 def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """A presentation; each slide is a page labelled with its title.
+    """Read a presentation; each slide is a page labelled with its title.
 
     Raises:
         EmptySourceError: No text on any slide.
@@ -41,32 +39,19 @@ def read_pptx(data: bytes, where: str, options: SourceOptions) -> Extract:
     people = _people(presentation.part)
     for slide in slides:
         _slide(slide, builder, people)
-    text = builder.text()
-    if not text:
+    if builder.empty:
         raise EmptySourceError(
-            "no slide holds text", where=where, hint="pictures of text need text recognition first"
+            "no slide contains text",
+            where=where,
+            hint="pictures of text need text recognition first",
         )
     properties = presentation.core_properties
-    sections = builder.sections()
     title = (properties.title or "").strip()
-    if title in ("", "PowerPoint Presentation"):
-        title = sections[0].title if sections else ""
-    return Extract(
-        text=text,
-        title=title,
-        language=guess_language(text),
-        created=iso_date(properties.created),
-        modified=iso_date(properties.modified),
-        media_type="application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        pages=builder.pages(),
-        sections=sections,
-        metadata=clean_metadata(
-            {
-                "author": properties.author,
-                "subject": properties.subject,
-                "keywords": properties.keywords,
-            }
-        ),
+    return builder.extract(
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        {key: getattr(properties, key) for key in ("author", "subject", "keywords")},
+        title="" if title == "PowerPoint Presentation" else title,
+        dates=(properties.created, properties.modified),
     )
 
 
@@ -104,7 +89,7 @@ def _is_furniture(shape: Any) -> bool:
 
 
 def _frame(shape: Any) -> str:
-    """Paragraphs of a shape; bullets and numbers as Markdown list items."""
+    """Return the paragraphs of a shape; bullets and numbers become Markdown list items."""
     paragraphs = [p for p in shape.text_frame.paragraphs if p.text.strip()]
     body = shape.is_placeholder and int(shape.placeholder_format.type or 0) in _BODIES
     lines: list[str] = []
@@ -147,7 +132,7 @@ def _grid(table: Any) -> list[list[str]]:
 
 
 def _chart(chart: Any) -> list[list[str]]:
-    """The numbers behind a chart: categories down, series across."""
+    """Return the numbers behind a chart: categories down, series across."""
     title = chart.chart_title.text_frame.text if chart.has_title else ""
     series = [s for plot in chart.plots for s in plot.series]
     categories = [str(c) for c in chart.plots[0].categories] if len(chart.plots) else []
@@ -159,7 +144,7 @@ def _chart(chart: Any) -> list[list[str]]:
 
 
 def _people(part: Any) -> dict[str, str]:
-    """Names of comment authors by id."""
+    """Return the names of comment authors by id."""
     return {
         element.get("id") or "": f"{element.get('name')}"
         for root in _related(part, ("/commentAuthors", "/authors"))
@@ -176,7 +161,7 @@ def _related(part: Any, endings: tuple[str, ...]) -> Iterator[Any]:
 
 
 def _comments(part: Any, people: dict[str, str]) -> Iterator[str]:
-    """Comments and replies in order, each with author and time."""
+    """Yield comments and replies in order, each with author and time."""
     for root in _related(part, ("/comments",)):
         for element in root.iter():
             if _local(element) not in ("cm", "reply"):

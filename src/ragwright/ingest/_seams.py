@@ -54,7 +54,7 @@ class RemoteFile:
     size: int = 0
 
     def __str__(self) -> str:
-        """The id, as a path shows itself."""
+        """Return the id, as a path does."""
         return self.id
 
 
@@ -73,11 +73,11 @@ class Reader(ABC):
 
     @abstractmethod
     def accepts(self, source: str) -> bool:
-        """True if this reader reads a source, decided by its address alone."""
+        """Return True if this reader reads a source, decided by its address alone."""
 
     @abstractmethod
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents of a source, one in memory at a time.
+        """Read the documents of a source, one in memory at a time.
 
         Args:
             source: Path or address as the user gave it.
@@ -85,7 +85,7 @@ class Reader(ABC):
         """
 
     def files(self, source: str) -> Iterator[SourceFile | Failure] | None:
-        """Files that a source is made of, so that unchanged ones need not be read.
+        """List the files of a source, so that unchanged ones need not be read.
 
         None if there are none; else reading each with :meth:`read_file`, in this order, gives the
         same as :meth:`read`.
@@ -93,13 +93,13 @@ class Reader(ABC):
         return None
 
     def begin(self, source: str) -> None:
-        """Be ready for :meth:`read_file` of any file of a source, which another process listed.
+        """Prepare for :meth:`read_file` of files of a source that another process listed.
 
         A reader that needs nothing of its listing need not override this.
         """
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of one of the :meth:`files`."""
+        """Read the documents of one of the :meth:`files`."""
         raise NotImplementedError(f"{type(self).__name__} reads no single files")
 
 
@@ -138,18 +138,18 @@ class Chunker(ABC):
 
     @abstractmethod
     def cut(self, document: Document) -> list[Span]:
-        """Spans in order of their start that together cover the whole text, none empty.
+        """Cut a document into spans, in order of their start, that cover the text; none empty.
 
         Spans may overlap; leading and trailing white space belongs to a span, so that joining
         them (overlaps once) gives the text back exactly.
         """
 
     def count(self, text: str) -> int:
-        """Tokens of a piece, by the chunker's own counter; 0 if it has none."""
+        """Count the tokens of a piece by the chunker's own counter; 0 if it has none."""
         return 0
 
     def chunks(self, document: Document) -> tuple[Chunk, ...]:
-        """Chunks of a document with page, headings and token count.
+        """Cut a document into chunks with page, headings and token count.
 
         Raises:
             ChunkError: The spans break the contract of :meth:`cut`.
@@ -162,7 +162,7 @@ class Chunker(ABC):
 def read_files(
     reader: Reader, files: Iterator[SourceFile | Failure]
 ) -> Iterator[Document | Failure]:
-    """Documents of a source's files, one file after the other: ``read`` for such readers."""
+    """Read the documents of a source's files, one file after the other."""
     for path in files:
         if isinstance(path, Failure):
             yield path

@@ -26,7 +26,7 @@ _XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """A workbook; tables apart by empty rows or columns become tables of their own.
+    """Read a workbook; empty rows or columns separate tables.
 
     Values are those last computed; merged cells are repeated in every place they cover.
 
@@ -65,7 +65,7 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
         ) from error
     text = builder.text()
     if not text:
-        raise EmptySourceError("no cell holds a value", where=where, hint="remove or fill it")
+        raise EmptySourceError("no cell contains a value", where=where, hint="remove or fill it")
     return Extract(
         text=text,
         language=guess_language(text),
@@ -76,7 +76,7 @@ def read_sheet(data: bytes, where: str, suffix: str, options: SourceOptions) -> 
 
 
 def _refuse_spread(archive: Archive, where: str) -> None:
-    """Refuse two cells in far corners: the library allocates every cell between them.
+    """Refuse cells in far corners: the library allocates every cell between them.
 
     Raises:
         MalformedSourceError: A sheet spans more cells than any real one.
@@ -98,7 +98,7 @@ def _refuse_spread(archive: Archive, where: str) -> None:
 
 @functools.cache
 def _column(letters: bytes) -> int:
-    """Number of a column from 1: A is 1, AA is 27."""
+    """Return the number of a column from 1: A is 1, AA is 27."""
     number = 0
     for letter in letters:
         number = number * 26 + letter - 64
@@ -128,7 +128,7 @@ def _spell(value: Any) -> str:
 
 
 def _blocks(grid: Grid, by_rows: bool = True, settled: bool = False) -> Iterator[Grid]:
-    """Blocks of cells separated by empty rows and columns, top to bottom, left to right."""
+    """Yield blocks of cells separated by empty rows and columns."""
     lines = grid if by_rows else [list(column) for column in zip(*grid, strict=True)]
     groups: list[Grid] = [[]]
     for line in lines:

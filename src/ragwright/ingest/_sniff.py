@@ -70,7 +70,7 @@ _ODF = {
 
 
 def sniff(data: bytes) -> str:
-    """Format of a file: a key of ``NAMES``, or a description of an unknown format.
+    """Detect a format: a key of ``NAMES``, or a description of an unknown format.
 
     ``text`` is any text that is neither HTML nor starts as XML does; ``""`` is binary data of no
     known kind.

@@ -96,7 +96,7 @@ def load_reader(address: str) -> Reader:
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
-    """The first reader that accepts a source.
+    """Return the first reader that accepts a source.
 
     Raises:
         UnsupportedSourceError: None accepts it; the error lists the known forms.
@@ -115,7 +115,7 @@ def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:
 
 
 def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | None:
-    """The files of a source as its reader names them; None where it is not made of files."""
+    """List the files of a source; None if it is not made of files."""
     try:
         files = reader.files(source)
     except StoppedError:
@@ -128,7 +128,7 @@ def files_of(reader: Reader, source: str) -> Iterator[SourceFile | Failure] | No
 
 
 def guarded(items: Iterator[T | Failure], source: str, reader: Reader) -> Iterator[T | Failure]:
-    """The documents of a reader; an error becomes a failure, so other sources are still read."""
+    """Read a reader's documents; an error becomes a failure, so other sources are still read."""
     try:
         yield from items
     except StoppedError:

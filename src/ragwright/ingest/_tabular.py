@@ -21,14 +21,14 @@ _TELLING_ROWS = 200
 
 
 def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Extract:
-    """A table from delimited text; the first row is the header.
+    """Read delimited text as a table; the first row is the header.
 
     Rows with too few cells are padded; in rows with too many the surplus stays in the last
     cell. Both are reported in ``faults`` with their line numbers.
 
     Raises:
         EmptySourceError: No cell holds text.
-        UnsupportedSourceError: The bytes are no text.
+        UnsupportedSourceError: The bytes are not text.
     """
     raw, encoding = decode(data, where, options.encoding)
     raw = normalise(raw)
@@ -53,7 +53,7 @@ def read_csv(data: bytes, where: str, suffix: str, options: SourceOptions) -> Ex
             if line.strip()
         )
     if not table.filled:
-        raise EmptySourceError("no cell holds text", where=where, hint="remove or fill the file")
+        raise EmptySourceError("no cell contains text", where=where, hint="remove or fill the file")
     text = "\n".join(table.lines)
     return Extract(
         text=text,
@@ -94,7 +94,7 @@ class _Table:
             self.rows += 1
 
     def _mend(self, line: int, row: list[str]) -> list[str]:
-        """A row of the header's width; the surplus goes into the last cell."""
+        """Bring a row to the header's width; the surplus goes into the last cell."""
         self._wrong += 1
         if self._wrong <= _NAMED_ROWS:
             self._named.append((line, len(row)))
@@ -119,7 +119,7 @@ class _Table:
 
 
 def sniff_delimiter(text: str, suffix: str = "") -> str:
-    """The delimiter that cuts the first 200 lines into the most even rows.
+    """Detect the delimiter that cuts the first 200 lines into the most even rows.
 
     Ties go to the suffix's own, then to comma, semicolon, tab, bar.
     """
@@ -144,7 +144,7 @@ def sniff_delimiter(text: str, suffix: str = "") -> str:
 
 
 def _usual_width(widths: list[int]) -> int:
-    """The width of most of the first rows, else the header's: there may be a title above it."""
+    """Return the width of most of the first rows, else the header's."""
     if not widths:
         return 0
     width, count = Counter(widths).most_common(1)[0]
@@ -152,7 +152,7 @@ def _usual_width(widths: list[int]) -> int:
 
 
 def _numbered(reader: Any) -> Iterator[tuple[int, list[str]]]:
-    """(line number, cells) of each row that is not blank."""
+    """Yield (line number, cells) for each row that is not blank."""
     before = 0
     for row in reader:
         if any(row):

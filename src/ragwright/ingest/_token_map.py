@@ -52,7 +52,7 @@ class TokenMap:
 
     @classmethod
     def of(cls, text: str, tokenizer: Tokenizer) -> TokenMap:
-        """Token borders of a text; uses 16 bytes per token."""
+        """Find the token borders of a text; uses 16 bytes per token."""
         starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         # the word tokenizer has its borders as arrays already; records of them cost most
         bounds: Callable[[str], Bounds] = getattr(tokenizer, "bounds", None) or _bounds(tokenizer)
@@ -66,27 +66,27 @@ class TokenMap:
         return cls(text, first[real], reach[real])
 
     def before(self, position: int) -> int:
-        """Number of tokens that start before a character."""
+        """Count the tokens that start before a character."""
         return int(np.searchsorted(self.starts, position))
 
     def count(self, span: Span) -> int:
-        """Number of tokens that start within a span."""
+        """Count the tokens that start within a span."""
         return self.before(span.end) - self.before(span.start)
 
     def free(self, position: int) -> bool:
-        """True if a cut at a character splits no token."""
+        """Return True if a cut at a character splits no token."""
         index = self.before(position)
         return index == 0 or int(self.reach[index - 1]) <= position
 
     def free_of(self, positions: Positions) -> Positions:
-        """The positions at which a cut splits no token, ascending, without duplicates."""
+        """Return the positions at which a cut splits no token, ascending, without duplicates."""
         positions = np.unique(positions)
         index = np.searchsorted(self.starts, positions)
         reach = np.concatenate([np.zeros(1, np.int64), self.reach])[index]
         return positions[reach <= positions]
 
     def cut(self, index: int) -> int | None:
-        """Character at which to cut in front of a token, None where that splits a token.
+        """Return the character at which to cut before a token; None if that splits a token.
 
         White space belongs to the piece in front, an opening bracket to the piece behind.
         """
@@ -98,14 +98,14 @@ class TokenMap:
         return start - (len(between) - len(_up_to_last_space(between))) if between else start
 
     def glued(self, index: int) -> bool:
-        """True where a token continues the word of the token in front of it."""
+        """Return True if a token continues the word of the token before it."""
         start = int(self.starts[index])
         if index == 0 or start != int(self.reach[index - 1]) or start >= len(self.text):
             return False
         return self.text[start - 1].isalnum() and self.text[start].isalnum()
 
     def windows(self, span: Span, window: Window) -> list[Span]:
-        """Windows that cover a span.
+        """Cut a span into windows.
 
         A window holds at most ``size`` tokens and, but for the last, at least
         ``size * (1 - slack)``: within the slack it ends at the last paragraph border, else
@@ -115,18 +115,18 @@ class TokenMap:
         be split.
         """
         first, last = self.before(span.start), self.before(span.end)
-        made: list[Span] = []
+        windows: list[Span] = []
         start, index, done = span.start, first, first
         while True:
             end, index_end = self._end(span, index, max(done, index), last, window)
-            made.append(Span(start, end))
+            windows.append(Span(start, end))
             if end == span.end:
-                return made
+                return windows
             start, index = self._start(index, index_end, end, window.overlap)
             done = index_end
 
     def _end(self, span: Span, index: int, done: int, last: int, window: Window) -> tuple[int, int]:
-        """End of the window that starts at token ``index``: a character, and tokens before it."""
+        """Find the end of the window from token ``index``: a character, and tokens before it."""
         latest = index + window.size
         if latest >= last:
             return span.end, last
@@ -145,16 +145,16 @@ class TokenMap:
         return span.end, last
 
     def _border(self, earliest: int, latest: int, language: str) -> int | None:
-        """Best place to end a window with ``earliest`` to ``latest`` tokens in front of it."""
+        """Find the best end of a window with ``earliest`` to ``latest`` tokens before it."""
         low, high = int(self.reach[earliest - 1]), int(self.starts[latest])
         tail = self.text[low:high]
         view = max(0, low - _LOOK)
-        for offset, found in (
+        for offset, borders in (
             (low, paragraph_borders(tail)),
             (view, sentence_borders(self.text[view : high + _LOOK], language)),
             (low, line_borders(tail)),
         ):
-            for border in reversed(list(found)):
+            for border in reversed(list(borders)):
                 position = offset + border
                 if low < position <= high and self.free(position):
                     return position
@@ -166,7 +166,7 @@ class TokenMap:
         return None
 
     def _start(self, index: int, index_end: int, end: int, overlap: int) -> tuple[int, int]:
-        """Start of the next window: a character, and tokens before it."""
+        """Find the start of the next window: a character, and tokens before it."""
         fallback: tuple[int, int] | None = None
         for candidate in range(max(index_end - overlap, index + 1), index_end):
             position = self.cut(candidate)
@@ -182,7 +182,7 @@ _START, _END = attrgetter("start"), attrgetter("end")
 
 
 def _bounds(tokenizer: Tokenizer) -> Callable[[str], Bounds]:
-    """Starts and ends of a tokenizer's spans as arrays.
+    """Return the starts and ends of a tokenizer's spans as arrays.
 
     White space in front of a token's word is left out of it: many vocabularies contain words with
     the space in front, but a chunk must be able to start at the word.
@@ -217,7 +217,7 @@ _LAST_BLANK = 0x3000
 
 
 def _up_to_last_space(text: str) -> str:
-    """A text without what follows its last white space; whole where it has none."""
+    """Return a text up to its last white space; the whole text if it has none."""
     for at in range(len(text), 0, -1):
         if text[at - 1].isspace():
             return text[:at]
@@ -225,7 +225,7 @@ def _up_to_last_space(text: str) -> str:
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
-    """Ranges of about `BLOCK` characters that end after a line, else after white space.
+    """Return ranges of about `BLOCK` characters that end after a line, else white space.
 
     No known tokenizer joins characters across a line break that a word follows, so the tokens equal
     those of the whole text.
@@ -234,10 +234,10 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
     while len(text) - borders[-1] > 2 * BLOCK:
         least = borders[-1] + BLOCK
         line = _LINE.search(text, least, least + BLOCK)
-        found = line or _SPACE.search(text, least)
-        if found is None:
+        match = line or _SPACE.search(text, least)
+        if match is None:
             break
-        borders.append(found.end())
+        borders.append(match.end())
     if text:
         borders.append(len(text))
     return pairwise(borders)

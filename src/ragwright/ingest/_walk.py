@@ -37,7 +37,7 @@ class Missed:
 
 
 def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
-    """Files below a folder in sorted order, hidden ones left out.
+    """List the files below a folder in sorted order, without hidden ones.
 
     A link to a folder within ``root`` is not followed: its files are there already. A link that
     leads out of ``root`` is followed where ``follow_links`` says so, each folder once.
@@ -52,23 +52,23 @@ def walk(root: Path, options: SourceOptions) -> Iterator[Path | Missed]:
             continue
         if path.name.startswith(".") or matches(relative, path.name, options.exclude):
             continue
-        found = _looked_at(path, home, options)
-        if found is path and path.is_dir():
+        entry = _looked_at(path, home, options)
+        if entry is path and path.is_dir():
             if not path.is_symlink() or _is_new(_real(path), home, seen):
                 waiting += _entries(path, f"{relative}/")
         elif _wanted(relative, path, options):
-            yield found
+            yield entry
 
 
 def _wanted(relative: str, path: Path, options: SourceOptions) -> bool:
-    """True if ``include`` accepts a file; folders that are not entered are always reported."""
+    """Return True if ``include`` accepts a file; skipped folders are always reported."""
     if not options.include or matches(relative, path.name, options.include):
         return True
     return path.is_symlink() and path.is_dir()
 
 
 def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
-    """Entries of a folder, last first, each with its path below the root of the walk."""
+    """List the entries of a folder, last first, each with its path below the walk's root."""
     try:
         return [(path, relative + path.name) for path in sorted(folder.iterdir(), reverse=True)]
     except OSError as error:
@@ -76,7 +76,7 @@ def _entries(folder: Path, relative: str) -> list[tuple[Path | Missed, str]]:
 
 
 def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
-    """True for a linked folder not visited before; it is then noted."""
+    """Note a linked folder; returns True if it was not visited before."""
     if real.is_relative_to(home) or home.is_relative_to(real) or real in seen:
         return False
     seen.add(real)
@@ -84,7 +84,7 @@ def _is_new(real: Path, home: Path, seen: set[Path]) -> bool:
 
 
 def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
-    """Paths that a glob pattern matches, in sorted order.
+    """List the paths that a glob pattern matches, in sorted order.
 
     The source is the folder in front of the first wildcard: links that lead out of it are
     followed where ``follow_links`` says so.
@@ -106,7 +106,7 @@ def expand(pattern: Path, options: SourceOptions) -> Iterator[Path | Missed]:
 def _recursive(
     folder: Path, parts: Sequence[str], options: SourceOptions
 ) -> Iterator[Path | Missed]:
-    """Files that a pattern with ``**`` matches, or whose folder it matches."""
+    """List the files that a pattern with ``**`` matches, or whose folder it matches."""
     # not glob.glob, which follows every link and never ends on links to their own folder
     steps = ["(?:[^/]+/)*" if part == "**" else _step(part) + "/" for part in parts]
     matching = re.compile("".join(steps) + ("" if parts[-1] == "**" else "(?:.+/)?"), re.DOTALL)
@@ -123,7 +123,7 @@ def _step(part: str) -> str:
 
 
 def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
-    """The path itself if it is to be read or entered."""
+    """Return the path itself if it is to be read or entered."""
     try:
         status = path.stat()
     except OSError as error:
@@ -141,14 +141,14 @@ def _looked_at(path: Path, home: Path, options: SourceOptions) -> Path | Missed:
 
 @cache
 def _system() -> frozenset[int]:
-    """Device numbers of the system's virtual file systems."""
-    found = set()
+    """Return the device numbers of the system's virtual file systems."""
+    devices = set()
     for name in _SYSTEM:
         try:
-            found.add(Path(name).stat().st_dev)
+            devices.add(Path(name).stat().st_dev)
         except OSError:
             continue
-    return frozenset(found)
+    return frozenset(devices)
 
 
 def _real(path: Path) -> Path:
@@ -156,7 +156,7 @@ def _real(path: Path) -> Path:
 
 
 def matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
-    """True where one of some patterns takes a file, by its path below the source or its name."""
+    """Return True if a pattern matches a file's path below the source, or its name."""
     for pattern in patterns:
         bare = pattern.removesuffix("/")
         flat = bare.removeprefix("**/")
@@ -166,7 +166,7 @@ def matches(relative: str, name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def read_bytes(path: Path, where: str, options: SourceOptions) -> bytes:
-    """Bytes of a regular file within the size limit.
+    """Read a regular file within the size limit.
 
     Raises:
         UnsupportedSourceError: A pipe, a device, or larger than ``max_bytes``.
@@ -211,7 +211,7 @@ def printable(name: str) -> str:
 
 
 def unreadable(error: OSError, where: str) -> SourceError:
-    """The system's error about a file or folder, with a hint."""
+    """Return the system's error about a file or folder, with a hint."""
     reason = error.strerror or str(error)
     hints = {
         PermissionError: "give this user the right to read it",

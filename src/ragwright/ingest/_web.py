@@ -62,7 +62,7 @@ class WebReader(Reader):
         return source.strip().lower().startswith(("http://", "https://"))
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """The document at an address, or why there is none."""
+        """Read the document at an address, or say why there is none."""
         address = source.strip().partition("#")[0]
         try:
             fetched = fetch(address)
@@ -72,13 +72,13 @@ class WebReader(Reader):
         except RagwrightError as error:
             yield Failure(source, error)
             return
-        yield made_document(extract, address, fetched.url)
+        yield extract.document(address, fetched.url, extract.title or fetched.url)
         for fault in extract.faults:
             yield Failure(source, fault)
 
 
 def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
-    """Text and structure of a fetched page.
+    """Extract text and structure of a fetched page.
 
     Raises:
         EmptySourceError: Nothing to read on the page.
@@ -97,7 +97,7 @@ def extract_page(fetched: Fetched, options: SourceOptions) -> Extract:
 
 
 def _name(url: str, kind: str) -> str:
-    """An address as a file name whose suffix is the one of its media type."""
+    """Return an address as a file name with the suffix of its media type."""
     parts = urlsplit(url)
     path = PurePosixPath(unquote(parts.path))
     suffix = _SUFFIX.get(kind, "")
@@ -105,25 +105,8 @@ def _name(url: str, kind: str) -> str:
     return name if not suffix or path.suffix.lower() == suffix else name + suffix
 
 
-def made_document(extract: Extract, identity: str, source: str, title: str = "") -> Document:
-    """A document of extracted content; the address replaces a missing title."""
-    return Document(
-        id=identity,
-        source=source,
-        text=extract.text,
-        title=title or extract.title or source,
-        language=extract.language,
-        created=extract.created,
-        modified=extract.modified,
-        media_type=extract.media_type,
-        pages=extract.pages,
-        sections=extract.sections,
-        metadata=extract.metadata,
-    )
-
-
 def content_type(header: str) -> tuple[str, str]:
-    """Media type and charset of a Content-Type header, in lower case; empty if missing."""
+    """Parse media type and charset of a Content-Type header, in lower case; empty if missing."""
     message = Message()
     message["Content-Type"] = header or "unknown/unknown"
     kind = message.get_content_type() if "/" in header else ""
@@ -131,7 +114,7 @@ def content_type(header: str) -> tuple[str, str]:
 
 
 def page_text(body: bytes, charset: str, where: str, encoding: str = "") -> str:
-    """Text of an HTML page: the setting, the header's charset, the page's own, a guess.
+    """Decode a page by the setting, the header's charset, its own, or a guess.
 
     A header that states a one-byte charset is used only for bytes that are not UTF-8: servers state
     one by default.

@@ -44,7 +44,7 @@ class WikipediaReader(Reader):
         return source.lower().startswith("wikipedia:") or bool(_PAGE.match(source.strip()))
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """The article, or why there is none."""
+        """Read the article, or say why there is none."""
         try:
             language, title = self._parse(source.strip())
             base = self.base.replace("{language}", language)
@@ -90,7 +90,7 @@ def _query(title: str) -> dict[str, str]:
 
 
 def _page(body: bytes, source: str) -> dict[str, Any]:
-    """The one page of a reply, with the title it was redirected from.
+    """Return the only page of a reply, with the title it was redirected from.
 
     Raises:
         MalformedSourceError: The reply is not the API's.

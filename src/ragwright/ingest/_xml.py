@@ -12,7 +12,6 @@ from ..core import MalformedSourceError, UnsupportedSourceError
 from ._archive import safe_xml
 from ._extract import Extract, TextBuilder
 from ._html import read_html
-from ._language import guess_language
 from ._normalise import decode
 from ._options import SourceOptions
 from ._plain import read_plain
@@ -34,7 +33,7 @@ _LINES = frozenset({"l", "line", "castItem"})
 
 
 def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
-    """An XML file: its text with sections where a division begins with a ``head`` or ``title``.
+    """Read an XML file; divisions that begin with a ``head`` or ``title`` become sections.
 
     XHTML is read as the page it is. What is not well formed, or holds its text in attributes
     only, is read as plain text, with a ``note`` in the metadata that says so.
@@ -68,7 +67,7 @@ def read_xml(data: bytes, where: str, options: SourceOptions) -> Extract:
 
 
 def _parse(data: bytes, where: str) -> Element:
-    """Root of the tree, names without their namespaces.
+    """Parse to the root of the tree, with names without namespaces.
 
     Raises:
         MalformedSourceError: Entities are declared; or not well formed, with the parser's
@@ -90,8 +89,8 @@ def _parse(data: bytes, where: str) -> Element:
 
 
 def _as_plain(data: bytes, where: str, options: SourceOptions, note: str) -> Extract:
-    found = read_plain(data, where, ".xml", options)
-    return replace(found, metadata={**found.metadata, "note": note})
+    extract = read_plain(data, where, ".xml", options)
+    return replace(extract, metadata={**extract.metadata, "note": note})
 
 
 def _document(root: Element) -> Extract:
@@ -102,16 +101,13 @@ def _document(root: Element) -> Extract:
         builder = TextBuilder()
         for words in root.itertext():
             builder.add(words, "\n")
-    text, sections = builder.text(), builder.sections()
-    titles = (" ".join("".join(found.itertext()).split()) for found in root.iter("title"))
-    title = next(filter(None, titles), sections[0].title if sections else "")
-    stated = re.split("[-_]", root.get(_LANG, ""))[0].lower()
-    return Extract(
-        text=text,
-        title=title,
-        language=stated if re.fullmatch("[a-z]{2}", stated) else guess_language(text),
-        media_type="application/xml",
-        sections=sections,
+    titles = (" ".join("".join(element.itertext()).split()) for element in root.iter("title"))
+    language = re.split("[-_]", root.get(_LANG, ""))[0].lower()
+    return builder.extract(
+        "application/xml",
+        {},
+        title=next(filter(None, titles), ""),
+        language=language if re.fullmatch("[a-z]{2}", language) else "",
     )
 
 
@@ -124,7 +120,7 @@ class _Walk:
         self._depth = 0
 
     def block(self, element: Element) -> None:
-        """An element that begins on a line of its own."""
+        """Add an element that begins on a line of its own."""
         if _LEFT_OUT.fullmatch(element.tag):
             return
         if element.tag == "table" and self._table(element):
@@ -176,14 +172,14 @@ class _Walk:
 
 
 def _runs(element: Element) -> bool:
-    """True for running text: by name, by text between the children, or without children."""
+    """Return True for running text: by name, by text between children, or without children."""
     if element.tag in _RUNNING or not len(element):
         return True
     return bool((element.text or "").strip() or any((c.tail or "").strip() for c in element))
 
 
 def _speaker(element: Element) -> str:
-    """Who speaks, with a colon, so that the name is no part of the speech below it."""
+    """Return the speaker's name with a colon, to keep it apart from the speech below it."""
     text = inline(element).rstrip(" .,:")
     return f"{text}:"
 
@@ -193,7 +189,7 @@ def _bracketed(text: str) -> str:
 
 
 def inline(element: Element) -> str:
-    """Running text of an element on one line; notes and stage directions in parentheses."""
+    """Return an element's text on one line; notes and stage directions in parentheses."""
     parts = [element.text or ""]
     for child in element:
         text = "" if _LEFT_OUT.fullmatch(child.tag) else inline(child)

@@ -23,8 +23,8 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     """Look for drifts of the served answers of all tenants, and send what is due.
 
     A drift for the worse sends one notice to each address of ``serve.measure.alert``, however often
-    it is looked for; the next one only after it has ended. What could not be sent is sent by a
-    later call. Notices hold numbers and names of models, no text of an answer.
+    this is called; the next one only after it has ended. A later call sends what could not be sent.
+    Notices contain numbers and names of models, no text of an answer.
 
     Raises:
         MissingExtraError: A notice is due, and the extra that sends it is not installed.
@@ -35,23 +35,23 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     if not options.notify and not known:
         return ()
     report = served_drift(project)
-    worse = {one.measure: one for one in report.worse if abs(one.change) >= options.least_change}
-    for measure, one in worse.items():
+    worse = {m.measure: m for m in report.worse if abs(m.change) >= options.least_change}
+    for measure, worsened in worse.items():
         if measure not in known:
-            text = _body(one, report, project.folder.root.resolve().name)
-            found = OpenDrift(measure, one.verdict, report.today, text, options.notify)
-            known[measure] = found
-            scores.keep_drift(found)  # before it is sent: a crash must not lose it
+            text = _body(worsened, report, project.folder.root.resolve().name)
+            opened = OpenDrift(measure, worsened.verdict, report.today, text, options.notify)
+            known[measure] = opened
+            scores.keep_drift(opened)  # before it is sent: a crash must not lose it
     sent: list[NoticeSent] = []
     sender = notices or Notices()
     for drift in known.values():
         # an address that was taken out of the file gets nothing any more
-        for address in [one for one in drift.owed if one in options.notify]:
+        for address in [address for address in drift.owed if address in options.notify]:
             subject, _, body = drift.text.partition("\n\n")
             done = sender.send(address, NoticeText(subject, body, False))
             sent.append(done)
             if done.sent:
-                rest = tuple(one for one in known[drift.measure].owed if one != address)
+                rest = tuple(other for other in known[drift.measure].owed if other != address)
                 known[drift.measure] = replace(known[drift.measure], owed=rest)
                 scores.keep_drift(known[drift.measure])
         if drift.measure not in worse:
@@ -59,21 +59,21 @@ def send_alerts(project: Project, notices: Notices | None = None) -> tuple[Notic
     return tuple(sent)
 
 
-def _body(one: MeasureDrift, report: DriftReport, project: str) -> str:
-    """Subject, an empty line, and the text of a notice."""
-    reference, current = one.reference, one.current
+def _body(drift: MeasureDrift, report: DriftReport, project: str) -> str:
+    """Write a notice: subject, empty line, text."""
+    reference, current = drift.reference, drift.current
     lines = [
-        f"ragwright: {one.measure} is worse ({project})",
+        f"ragwright: {drift.measure} is worse ({project})",
         "",
-        str(one),
+        str(drift),
         "",
-        f"reference   {_interval(reference)}, from {one.reference_from} on",
+        f"reference   {_interval(reference)}, from {drift.reference_from} on",
         f"newest      {_interval(current)}",
         f"looked at   {report.today}",
     ]
-    if one.near:
+    if drift.near:
         lines += ["", "changed within three days of it:"]
-        lines += [f"  {move.day}  {move}" for move in one.near[:_MOST_MOVES]]
+        lines += [f"  {move.day}  {move}" for move in drift.near[:_MOST_MOVES]]
     return "\n".join([*lines, "", "More: ragwright outputs drift --every-scope"])
 
 

@@ -185,7 +185,7 @@ class JobHistory:
             return [run for (run,) in rows]
 
     def since(self, job: str, schedule: str, now: float) -> float:
-        """When this schedule of a job was first served; now, if never.
+        """Return when this schedule of a job was first served; now, if never.
 
         Times before that are not missed. A schedule that is restored after another one counts from
         then on.
@@ -202,7 +202,7 @@ class JobHistory:
             return now
 
     def answered(self, job: str) -> float | None:
-        """The last scheduled time in the history."""
+        """Return the last scheduled time in the history."""
         with self._database.transaction() as connection:
             row = connection.execute(
                 "SELECT max(due) FROM job_runs WHERE job = ?", (job,)
@@ -226,7 +226,7 @@ class JobHistory:
             return len(old)
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
-        """Runs, newest first; of every job by default.
+        """List runs, newest first; of every job by default.
 
         A run without an end is ``running`` here; check its lock to be sure.
         """
@@ -236,7 +236,7 @@ class JobHistory:
             return [_run(connection, row) for row in rows]
 
     def owing(self, job: str) -> list[int]:
-        """The runs of a job with unsent notices."""
+        """List the runs of a job with unsent notices."""
         with self._database.transaction() as connection:
             rows = connection.execute(
                 "SELECT DISTINCT run FROM job_notices JOIN job_runs ON id = run WHERE job = ? "
@@ -246,7 +246,7 @@ class JobHistory:
         return [run for (run,) in rows]
 
     def run(self, number: int) -> JobRun:
-        """One run by its number."""
+        """Return one run by its number."""
         with self._database.transaction() as connection:
             row = connection.execute(f"{_SELECT} WHERE id = ?", (number,)).fetchone()
             return _run(connection, row)
@@ -279,17 +279,17 @@ def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
         "WHERE run = ? ORDER BY rowid",
         (number,),
     )
-    notices = connection.execute(
+    rows = connection.execute(
         "SELECT address, sent, reason FROM job_notices WHERE run = ? ORDER BY rowid", (number,)
     )
-    told: list[NoticeSent] = []
-    for address, sent, why in notices:
+    notices: list[NoticeSent] = []
+    for address, sent, why in rows:
         notice = NoticeSent(address, bool(sent), why)
         owed = NoticeSent(address, False, OWED)
-        if owed in told and why != OWED:
-            told[told.index(owed)] = notice
+        if owed in notices and why != OWED:
+            notices[notices.index(owed)] = notice
         else:
-            told.append(notice)
+            notices.append(notice)
     return JobRun(
         number,
         RunStart(job, trigger, started, due, pid, json.loads(flags), timezone),
@@ -297,5 +297,5 @@ def _run(connection: Connection, row: Sequence[Any]) -> JobRun:
         state or "running",
         reason or "",
         tuple(StepRun(*step) for step in steps),
-        tuple(told),
+        tuple(notices),
     )

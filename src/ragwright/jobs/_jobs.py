@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from ..core import ConfigError, JobError, MissingExtraError, near
+from ..core import ConfigError, JobError, MissingExtraError, counted, near
 from ..ledger import FileLock, LockHolder
 from ..project import ProjectFolder, load_settings
 from ._history import JobRun, NoticeSent
@@ -22,7 +22,7 @@ CheckLine: TypeAlias = Callable[[Sequence[str]], str]
 """Returns the fault of a ragwright command line without running it; empty if there is none."""
 
 JobFinding: TypeAlias = tuple[Literal["ok", "note", "fault"], str, str]
-"""State, sentence, what to do."""
+"""State, sentence, hint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Jobs:
         self.planned = project_jobs(load_settings(self._project.file))
 
     def job(self, name: str) -> ProjectJob:
-        """The job of a name, checked.
+        """Find a job by its name, and check it.
 
         Raises:
             JobError: There is none; with the nearest name.
@@ -118,31 +118,33 @@ class Jobs:
             JobError: There is no such job, or it is running already (unless ``wait``).
             ConfigError: Its declaration is wrong, or a flag is unknown.
         """
-        how = call or JobCall()
+        call = call or JobCall()
         job = self.job(name)
-        flags = job.flags(how.flags)
+        flags = job.flags(call.flags)
         runner = self._runner()
-        hearing = RunListener(how.event, how.line)
-        lock = self._taken(runner, job, how.wait, hearing)
-        return runner.run(job, lock, RunRequest("by hand", None, flags), hearing, threading.Event())
+        listener = RunListener(call.event, call.line)
+        lock = self._taken(runner, job, call.wait, listener)
+        return runner.run(
+            job, lock, RunRequest("by hand", None, flags), listener, threading.Event()
+        )
 
     def history(self, name: str = "", limit: int = -1) -> list[JobRun]:
-        """Runs, newest first; of every job by default.
+        """List runs, newest first; of every job by default.
 
         Raises:
             JobError: The job is unknown, also in the history.
         """
-        found = self._runner().runs(name, limit)
-        if name and not found and name not in self.planned:
+        runs = self._runner().runs(name, limit)
+        if name and not runs and name not in self.planned:
             raise JobError(
                 f"unknown job {name!r}",
                 where=str(self._project.file),
                 hint=near(name, self.planned) if self.planned else "this project has no jobs",
             )
-        return found
+        return runs
 
     def listed(self) -> list[ListedJob]:
-        """Every job, with its next run and the result of its last one.
+        """List every job, with its next run and the result of its last one.
 
         Raises:
             JobError: There are none.
@@ -177,7 +179,7 @@ class Jobs:
         return [self._notices.send(address, text) for address in addresses]
 
     def server(self, say: Callable[[str], None]) -> tuple[JobServer, FileLock]:
-        """The scheduler of the project, and the lock that makes it the only one.
+        """Create the project's scheduler, and the lock that makes it the only one.
 
         Raises:
             JobError: No job has a schedule, or another process serves them.
@@ -207,7 +209,7 @@ class Jobs:
         return JobServer(runner, self.reloaded, say), lock
 
     def reloaded(self) -> Mapping[str, ProjectJob] | None:
-        """The jobs if the project file has changed since it was last read, else None.
+        """Read the jobs again if the project file has changed since it was last read, else None.
 
         Raises:
             ConfigError: The file is wrong now; it is not read again until it changes.
@@ -225,27 +227,27 @@ class Jobs:
 
     def _stamped(self) -> tuple[int, int, int] | None:
         try:
-            found = self._project.file.stat()
+            stat = self._project.file.stat()
         except OSError:
             return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
+        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
     def _runner(self) -> JobRunner:
         return JobRunner(self._project, self._notices, self._clock)
 
     def _taken(
-        self, runner: JobRunner, job: ProjectJob, wait: bool, hearing: RunListener
+        self, runner: JobRunner, job: ProjectJob, wait: bool, listener: RunListener
     ) -> FileLock:
-        told = False
+        waiting = False
         while (lock := runner.take(job, "by hand")) is None:
-            said = runner.taken_by(job)
-            if not said:  # it has just ended
+            busy = runner.taken_by(job)
+            if not busy:  # it has just ended
                 continue
             if not wait:
-                raise JobError(said, hint="wait for it to end, or add --wait")
-            if not told:
-                hearing.say(f"{said}; waiting for it")
-                told = True
+                raise JobError(busy, hint="wait for it to end, or add --wait")
+            if not waiting:
+                listener.say(f"{busy}; waiting for it")
+                waiting = True
             self._clock.sleep(0.5)
         return lock
 
@@ -253,7 +255,7 @@ class Jobs:
 def job_faults(
     job: ProjectJob, check_line: CheckLine | None, notices: Notices
 ) -> Iterator[ConfigError]:
-    """Faults of a job beyond its YAML: schedule, command lines, addresses.
+    """Find the faults of a job beyond its YAML: schedule, command lines, addresses.
 
     An address with a variable that is not set is left to ``doctor`` and to the sending.
 
@@ -287,7 +289,7 @@ def job_faults(
 def job_findings(
     jobs: Mapping[str, ProjectJob], check_line: CheckLine | None
 ) -> Iterator[JobFinding]:
-    """Findings of `doctor` on jobs: faults, next runs, notices that would not arrive.
+    """Check jobs for `doctor`: faults, next runs, notices that would not arrive.
 
     Nothing is sent; a connection to the host of an e-mail or web address is opened and closed.
     """
@@ -306,7 +308,7 @@ def job_findings(
 
 def _planned(job: ProjectJob, clock: Clock) -> str:
     options = job.options
-    steps = f"{len(options.steps)} step{'s' if len(options.steps) > 1 else ''}"
+    steps = counted(len(options.steps), "step")
     at = next_run(job, clock.now())
     if at is None:
         return f"{steps}, by hand only"

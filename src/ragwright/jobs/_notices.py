@@ -37,12 +37,12 @@ class NoticeText:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """A text with control characters and halves of surrogate pairs replaced by spaces."""
+    """Replace control characters and halves of surrogate pairs by spaces."""
     return "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
 def shown_address(address: str) -> str:
-    """An address for display: variables by name, kinds, hosts of e-mail and web.
+    """Return an address for display: variables by name, kinds, hosts of e-mail and web.
 
     A password in the file (which the settings refuse) would not be shown either.
     """
@@ -61,7 +61,7 @@ def shown_address(address: str) -> str:
 def without_secrets(
     text: str, addresses: Iterable[str], environ: Mapping[str, str], *, pieces: bool = False
 ) -> str:
-    """A text in which the values of the variables of addresses are replaced by their names.
+    """Replace the values of the variables of addresses in a text by their names.
 
     ``pieces`` also replaces parts of a value, if a value is a whole address.
     """
@@ -92,11 +92,11 @@ class Notices:
         self._environ = os.environ if environ is None else environ
 
     def clean(self, text: str, addresses: Iterable[str]) -> str:
-        """A text without the values of the variables of addresses."""
+        """Remove the values of the variables of addresses from a text."""
         return without_secrets(text, addresses, self._environ)
 
     def unset(self, address: str) -> str:
-        """The first variable of an address that is not set; empty if all are."""
+        """Return the first variable of an address that is not set; empty if all are."""
         return next((n for n in _VARIABLE.findall(address) if not self._environ.get(n)), "")
 
     def send(self, address: str, text: NoticeText) -> NoticeSent:
@@ -115,7 +115,7 @@ class Notices:
         return NoticeSent(shown, not reason, reason)
 
     def problem(self, address: str, *, connect: bool = False) -> str:
-        """The fault of an address, without sending anything; empty if there is none.
+        """Return the fault of an address, without sending anything; empty if there is none.
 
         ``connect`` also opens, and closes, a connection to the host of an e-mail or web address.
 
@@ -134,12 +134,12 @@ class Notices:
         try:
             socket.create_connection((host, port), timeout=3).close()
         except OSError as error:
-            said = f"its host cannot be reached: {error.strerror or error}"
-            return without_secrets(said, [address], self._environ, pieces=True)
+            reason = f"its host cannot be reached: {error.strerror or error}"
+            return without_secrets(reason, [address], self._environ, pieces=True)
         return ""
 
     def _service(self, address: str) -> Any:
-        """The Apprise service of an address.
+        """Create the Apprise service of an address.
 
         Raises:
             NoticeError: A variable is not set, or Apprise does not know the address.
@@ -187,7 +187,7 @@ class Notices:
         if whole:
             return self._environ[whole[1]]
         # quoted, so that a password may contain @ or /
-        return _VARIABLE.sub(lambda found: quote(self._environ[found[1]], safe=""), address)
+        return _VARIABLE.sub(lambda match: quote(self._environ[match[1]], safe=""), address)
 
 
 _LOADING = threading.Lock()
@@ -214,7 +214,7 @@ _LOGGERS = ("apprise", "urllib3.connection", "urllib3.connectionpool", "urllib3.
 
 
 def _apprise() -> Any:
-    """The library with its services loaded, printing nothing by itself."""
+    """Load the library with its services; it prints nothing."""
     with _LOADING, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its e-mail service imports a module that Python removed
         apprise = require("apprise", "jobs", "a notice")
@@ -244,5 +244,5 @@ def _sent(service: Any, text: NoticeText) -> str:
     )
     if result:
         return ""
-    said = [entry.message for entry in result.logs() if entry.level in ("WARNING", "ERROR")]
-    return "; ".join(dict.fromkeys(said)) or f"it was not sent ({result.status.name.lower()})"
+    messages = [entry.message for entry in result.logs() if entry.level in ("WARNING", "ERROR")]
+    return "; ".join(dict.fromkeys(messages)) or f"it was not sent ({result.status.name.lower()})"

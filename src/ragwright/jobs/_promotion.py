@@ -1,4 +1,4 @@
-"""Promotion: the configuration of a run is served from now on, if the run passes its gate."""
+"""Promotion: serve the configuration of a run if the run passes its gate."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Promoting:
     """Settings of a promotion.
 
     Attributes:
-        gating: How the gate reads it.
+        gating: Settings of the gate.
         baseline: Run or file of scores to compare with; by default the run of the served
             configuration.
         rules_alone: Only the given rules count, even if a configuration is served.
@@ -93,7 +93,7 @@ def gate_evaluation(
     root: Path,
     evaluation: Evaluation,
     rules: Sequence[str],
-    how: Gating | None = None,
+    gating: Gating | None = None,
     baseline: Evaluation | None = None,
 ) -> GateOutcome:
     """Apply rules to an evaluation; calibrations of its judges are read if required.
@@ -102,34 +102,34 @@ def gate_evaluation(
         root: Folder of the project, whose ``calibrations/`` are read.
         evaluation: The evaluation to check.
         rules: See ``parse_rule``.
-        how: Options, clusters and seed.
+        gating: Options, clusters and seed.
         baseline: Evaluation for rules against a baseline.
 
     Raises:
         MeasureError: No rule, or one that cannot be read; or the two share no row or measure.
         TestsetError: The two were measured on different questions or scales.
     """
-    chosen = how or Gating()
+    gating = gating or Gating()
     against = None
     if baseline is not None:
         both = [*baseline.results, *evaluation.results]
-        clusters = clusters_of_results(both, chosen.cluster)
-        against = compare_evaluations(baseline, evaluation, seed=chosen.seed, clusters=clusters)
+        clusters = clusters_of_results(both, gating.cluster)
+        against = compare_evaluations(baseline, evaluation, seed=gating.seed, clusters=clusters)
     measures = [summary.measure for summary in evaluation.summaries]
     checked: Mapping[str, JudgeCheck] = {}
     try:
         checked = judge_checks(root, evaluation, measures)
     except TestsetError:
-        if chosen.options.needs_people:
+        if gating.options.needs_people:
             raise
-    outcome = gate(evaluation.summaries, rules, chosen.options, against=against, checked=checked)
+    outcome = gate(evaluation.summaries, rules, gating.options, against=against, checked=checked)
     sides = [evaluation] if baseline is None else [evaluation, baseline]
-    old = [counting_note(one.name, one.manifest, root) for one in sides]
+    old = [counting_note(side.name, side.manifest, root) for side in sides]
     return replace(outcome, notes=tuple(filter(None, old)))
 
 
 def promote(
-    project: Project, run: str, rules: Sequence[str] = (), how: Promoting | None = None
+    project: Project, run: str, rules: Sequence[str] = (), promoting: Promoting | None = None
 ) -> Promoted:
     """Serve the configuration of a run if the gate passes.
 
@@ -145,19 +145,19 @@ def promote(
         StoreBusyError: Another process changes it for longer than half a minute; the message names
             it.
     """
-    chosen = how or Promoting()
+    promoting = promoting or Promoting()
     name = find_run(project.runs, run)
     configuration = _reproducible(project, name)
     with Served(project.folder).changing(f"promote {name}") as changing:
         now = changing.served.current()
-        baseline, notes = _baseline(project, chosen, now)
+        baseline, notes = _baseline(project, promoting, now)
         evaluation = _results(project, name)
-        wanted = _rules(rules, baseline, chosen)
+        wanted = _rules(rules, baseline, promoting)
         root = project.folder.root
-        outcome = gate_evaluation(root, evaluation, wanted, chosen.gating, baseline)
+        outcome = gate_evaluation(root, evaluation, wanted, promoting.gating, baseline)
         notes += _notes(evaluation, baseline)
         against = "" if baseline is None else baseline.name
-        if outcome.state != "passed" or chosen.dry_run:
+        if outcome.state != "passed" or promoting.dry_run:
             return Promoted(name, outcome, now, False, against, notes)
         if now is not None and now.configuration == configuration.hash:
             notes += (f"this configuration is served already, as number {now.number}",)
@@ -167,15 +167,15 @@ def promote(
             replaced=None,
             action="promote",
             at="",
-            by=chosen.by,
+            by=promoting.by,
             configuration="",
             run=name,
-            reason=chosen.reason,
+            reason=promoting.reason,
             gate=gate_json(outcome),
             baseline=against,
         )
-        made = changing.promote(configuration, change)
-    return Promoted(name, outcome, made, True, against, notes)
+        change = changing.promote(configuration, change)
+    return Promoted(name, outcome, change, True, against, notes)
 
 
 def promote_back(project: Project, reason: str, by: str = "") -> Change:
@@ -195,7 +195,7 @@ def promote_back(project: Project, reason: str, by: str = "") -> Change:
 
 
 def _reproducible(project: Project, run: str) -> Configuration:
-    """The configuration of a run that ended and whose files are unchanged."""
+    """Return the configuration of a run that ended and whose files are unchanged."""
     state = project.runs.get(run).state
     if state != "complete":
         raise ConfigError(
@@ -213,16 +213,16 @@ def _reproducible(project: Project, run: str) -> Configuration:
 
 
 def _baseline(
-    project: Project, how: Promoting, now: Change | None
+    project: Project, promoting: Promoting, now: Change | None
 ) -> tuple[Evaluation | None, tuple[str, ...]]:
-    """The baseline of the run: the given one, else the run of the served configuration."""
-    if how.baseline:
-        if Path(how.baseline).is_file():
-            return read_results(how.baseline, seed=how.gating.seed), ()
-        return _results(project, how.baseline), ()
+    """Return the baseline: the named one, else the run of the served configuration."""
+    if promoting.baseline:
+        if Path(promoting.baseline).is_file():
+            return read_results(promoting.baseline, seed=promoting.gating.seed), ()
+        return _results(project, promoting.baseline), ()
     if now is None:
         return None, ("no configuration is served yet: only the rules count",)
-    if how.rules_alone:
+    if promoting.rules_alone:
         return None, ("not compared with the served configuration",)
     if not project.runs.holds(now.run):
         raise StoreError(
@@ -237,20 +237,19 @@ def _results(project: Project, run: str) -> Evaluation:
     return stored_evaluation(project.runs, run, project.session.seed)
 
 
-def _rules(rules: Sequence[str], baseline: Evaluation | None, how: Promoting) -> list[str]:
-    """The rules, with a not-worse rule for measures without a baseline rule."""
-    given = list(rules)
-    if baseline is not None and not any("baseline" in rule.lower() for rule in given):
-        given += [_not_worse(summary.measure) for summary in baseline.summaries]
-    if not given:
+def _rules(rules: Sequence[str], baseline: Evaluation | None, promoting: Promoting) -> list[str]:
+    """Return the rules; without a baseline rule, each measure gets a not-worse rule."""
+    wanted = list(rules)
+    if baseline is not None and not any("baseline" in rule.lower() for rule in wanted):
+        wanted += [_not_worse(summary.measure) for summary in baseline.summaries]
+    if not wanted:
         raise ConfigError(
             "no rules to check the run with",
             where="--gate",
             hint="no configuration is served yet, or --rules-alone is given: give a rule, for "
-            "example "
-            "--gate 'nDCG@10>=0.7'",
+            "example --gate 'nDCG@10>=0.7'",
         )
-    return given
+    return wanted
 
 
 def _not_worse(measure: str) -> str:
@@ -259,14 +258,14 @@ def _not_worse(measure: str) -> str:
 
 
 def _notes(evaluation: Evaluation, baseline: Evaluation | None) -> tuple[str, ...]:
-    """Notes on what a gate does not check."""
+    """Return notes on what a gate does not check."""
     manifest = evaluation.manifest
     notes = []
     if "retrieve" in manifest and "answer" not in manifest:
         notes.append("the run scored only retrieval: answers were not measured")
     if baseline is not None:
-        for key, what in (("rows", "testset"), ("snapshot", "state of the index")):
-            one, other = manifest.get(key), baseline.manifest.get(key)
-            if one and other and one != other:
-                notes.append(f"the baseline was measured on another {what}")
+        for key, name in (("rows", "testset"), ("snapshot", "state of the index")):
+            here, there = manifest.get(key), baseline.manifest.get(key)
+            if here and there and here != there:
+                notes.append(f"the baseline was measured on another {name}")
     return tuple(notes)

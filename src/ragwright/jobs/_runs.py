@@ -46,11 +46,11 @@ class Clock:
     """Time and waiting; replaceable in tests."""
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the seconds since 1970."""
         return time.time()
 
     def wait(self, event: threading.Event, seconds: float) -> bool:
-        """Wait for the duration or the event; True if the event was set."""
+        """Wait for the duration or the event; returns True if the event was set."""
         return event.wait(min(seconds, threading.TIMEOUT_MAX))
 
     def sleep(self, seconds: float) -> None:
@@ -98,7 +98,7 @@ class JobRunner:
         project: The project.
         notices: Sends notices.
         clock: The time.
-        program: What the command lines of steps are given to.
+        program: Program that gets the command lines of steps as arguments.
     """
 
     def __init__(
@@ -117,16 +117,16 @@ class JobRunner:
         self._erasures = Erasures(project.data / "work" / "erasures")
 
     def take(self, job: ProjectJob, trigger: Trigger) -> FileLock | None:
-        """The job's lock, None if it is already running (see :meth:`taken_by`)."""
+        """Take the job's lock; None if it is already running (see :meth:`taken_by`)."""
         lock = self._lock(job.name, trigger)
         return lock if lock.acquire() else None
 
     def scheduler_lock(self) -> FileLock:
-        """The lock that allows only one scheduler per project; not taken yet."""
+        """Return the lock that allows only one scheduler per project; not taken yet."""
         return self._lock(".serve", "job serve")
 
     def taken_by(self, job: ProjectJob) -> str:
-        """The process that runs a job and since when, as a sentence; empty if none does."""
+        """Return which process runs a job and since when, as a sentence; empty if none does."""
         held = self._lock(job.name).holder()
         if held is None:
             return ""
@@ -140,7 +140,7 @@ class JobRunner:
         )
 
     def runs(self, job: str = "", limit: int = -1) -> list[JobRun]:
-        """The history, newest first; a run without an end whose lock is free was interrupted."""
+        """List runs, newest first; a run without an end whose lock is free was interrupted."""
         return [self._seen(run) for run in self.history.runs(job, limit)]
 
     def settle(self, job: ProjectJob) -> list[JobRun]:
@@ -155,8 +155,8 @@ class JobRunner:
         self,
         job: ProjectJob,
         lock: FileLock,
-        order: RunRequest,
-        hearing: RunListener,
+        request: RunRequest,
+        listener: RunListener,
         stop: threading.Event,
     ) -> JobRun:
         """Run a job whose lock is held; releases the lock.
@@ -164,31 +164,31 @@ class JobRunner:
         Args:
             job: What to run.
             lock: From :meth:`take`.
-            order: Its trigger.
-            hearing: Listeners.
+            request: Its trigger.
+            listener: Gets events and output.
             stop: If set by another thread, ends the running step at once.
 
         Raises:
             StoreError: The history cannot be written; failure notices are sent.
         """
-        flags = dict(order.flags or job.options.flags)
+        flags = dict(request.flags or job.options.flags)
         start = RunStart(
             job.name,
-            order.trigger,
+            request.trigger,
             self.clock.now(),
-            order.due,
+            request.due,
             os.getpid(),
             flags,
             job.options.timezone,
         )
         try:
-            number = self._run(job, lock, start, hearing, stop)
-            self.tell(job, self.history.run(number), hearing)
+            number = self._run(job, lock, start, listener, stop)
+            self.tell(job, self.history.run(number), listener)
             self.history.prune(job.name, job.options.keep)
             return self.history.run(number)
         except StoreError as error:
             why = f"the history of jobs cannot be used: {error.what}"
-            self.tell(job, JobRun(0, start, self.clock.now(), "failed", why), hearing)
+            self.tell(job, JobRun(0, start, self.clock.now(), "failed", why), listener)
             raise
 
     def _run(
@@ -196,20 +196,20 @@ class JobRunner:
         job: ProjectJob,
         lock: FileLock,
         start: RunStart,
-        hearing: RunListener,
+        listener: RunListener,
         stop: threading.Event,
     ) -> int:
         """Run a job and store the result; returns its number in the history."""
         with lock:
             for left in self.settle(job):
                 if left.state == "cut off":
-                    hearing.say(f"run {left.id} was cut off")
-                self.tell(job, left, hearing, wait=0.0)
+                    listener.say(f"run {left.id} was cut off")
+                self.tell(job, left, listener, wait=0.0)
             number = self.history.begin(start)
             lock.at(number)
-            hearing.say(f"started ({start.trigger})")
+            listener.say(f"started ({start.trigger})")
             try:
-                state, reason = self._steps(job, number, lock, start, (hearing, stop))
+                state, reason = self._steps(job, number, lock, start, (listener, stop))
             except KeyboardInterrupt:
                 self.history.end(number, self.clock.now(), "stopped", _STOPPED)
                 raise
@@ -217,7 +217,7 @@ class JobRunner:
                 state, reason = "failed", f"the system refuses: {error.strerror or error}"
             self.history.end(number, self.clock.now(), state, reason, owed(job, state))
         run = self.history.run(number)
-        hearing.say(f"{_ended(run)} after {_seconds(run)}")
+        listener.say(f"{_ended(run)} after {_seconds(run)}")
         return number
 
     def _steps(
@@ -228,9 +228,9 @@ class JobRunner:
         start: RunStart,
         around: tuple[RunListener, threading.Event],
     ) -> tuple[JobState, str]:
-        """All steps that flags allow; a retry starts from the failed step."""
+        """Run all steps that flags allow; a retry starts from the failed step."""
         options = job.options
-        hearing, stop = around
+        listener, stop = around
         deadline = None if options.timeout is None else time.monotonic() + options.timeout
         at, attempt = 0, 1
         while at < len(options.steps):
@@ -244,12 +244,12 @@ class JobRunner:
                 return "timed out", f"no time was left for step {at + 1} ({step.run})"
             begun = self.clock.now()
             erased = self._erasures.position
-            plan = self._plan(job, step, lock, deadline, hearing)
+            plan = self._plan(job, step, lock, deadline, listener)
             end = run_step(plan, stop)
             with self._work.working("job", wait=_ERASING):  # nobody forgets what is being stored
                 printed = end.output if self._erasures.position == erased else FORGOTTEN
-                said = (end.seconds, end.code, end.state, printed)
-                self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *said))
+                outcome = (end.seconds, end.code, end.state, printed)
+                self.history.step(number, StepRun(at + 1, attempt, step.run, begun, *outcome))
             if end.state == "succeeded":
                 at += 1
                 continue
@@ -262,7 +262,7 @@ class JobRunner:
             if left <= options.retry_wait:
                 return state, f"{reason}; no time was left for a retry"
             attempt += 1
-            hearing.say(f"{reason}; retry in {options.retry_wait:g} s")
+            listener.say(f"{reason}; retry in {options.retry_wait:g} s")
             if self.clock.wait(stop, options.retry_wait):
                 return "stopped", _STOPPED
         return "succeeded", ""
@@ -273,7 +273,7 @@ class JobRunner:
         step: JobStep,
         lock: FileLock,
         deadline: float | None,
-        hearing: RunListener,
+        listener: RunListener,
     ) -> StepPlan:
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         limits = [limit for limit in (left, step.timeout) if limit is not None]
@@ -283,11 +283,13 @@ class JobRunner:
             self._project.root,
             min(limits, default=None),
             lock.share(),
-            hearing.hear,
+            listener.hear,
             lambda text: self.notices.clean(text, addresses),
         )
 
-    def tell(self, job: ProjectJob, run: JobRun, hearing: RunListener, wait: float = _TELL) -> None:
+    def tell(
+        self, job: ProjectJob, run: JobRun, listener: RunListener, wait: float = _TELL
+    ) -> None:
         """Send the notices due for a run; failures are stored too.
 
         One process at a time, so that none is sent twice. Notices left by a killed process are sent
@@ -299,23 +301,23 @@ class JobRunner:
         with lock:
             left = owed(job, run.state)
             if run.id:
-                found = self.history.run(run.id).notices
-                left = [notice.address for notice in found if notice.reason == OWED]
+                notices = self.history.run(run.id).notices
+                left = [notice.address for notice in notices if notice.reason == OWED]
             text = notice_text(job, run, self._project, self.clock.now())
             for address in _addresses(job, run.state):
                 if shown_address(address) in left:
                     left.remove(shown_address(address))
-                    self._send(address, text, run.id, hearing)
+                    self._send(address, text, run.id, listener)
 
-    def _send(self, address: str, text: NoticeText, run: int, hearing: RunListener) -> None:
+    def _send(self, address: str, text: NoticeText, run: int, listener: RunListener) -> None:
         sent = self.notices.send(address, text)
         if not sent.sent:
-            hearing.say(f"a notice to {sent.address} was not sent: {sent.reason}")
+            listener.say(f"a notice to {sent.address} was not sent: {sent.reason}")
         try:
             if run:
                 self.history.notice(run, self.clock.now(), sent)
         except StoreError as error:
-            hearing.say(f"a notice could not be stored: {error.what}")
+            listener.say(f"a notice could not be stored: {error.what}")
 
     def _seen(self, run: JobRun) -> JobRun:
         if run.state != "running":
@@ -335,7 +337,7 @@ _STOPPED = "stopped by hand"
 
 
 def owed(job: ProjectJob, state: JobState) -> list[str]:
-    """The addresses, in display form, for a run with this result."""
+    """Return the addresses, in display form, for a run with this result."""
     return [shown_address(address) for address in _addresses(job, state)]
 
 
@@ -347,12 +349,12 @@ def _addresses(job: ProjectJob, state: JobState) -> tuple[str, ...]:
 
 
 def told_time(at: float, timezone: str) -> str:
-    """A moment in a time zone, as text."""
+    """Write a moment in a time zone as text."""
     return datetime.fromtimestamp(at, ZoneInfo(timezone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
 
 
 def next_run(job: ProjectJob, now: float) -> float | None:
-    """When a job is due next, None if it has no schedule."""
+    """Return when a job is due next; None if it has no schedule."""
     options = job.options
     if not options.schedule:
         return None
@@ -360,7 +362,7 @@ def next_run(job: ProjectJob, now: float) -> float | None:
 
 
 def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float) -> NoticeText:
-    """The notice of a run."""
+    """Write the notice of a run."""
     root = project.root.resolve()
     lines = [f"job      {job.name}", f"project  {root.name} ({root})", *run_lines(run)]
     if (due := next_run(job, now)) is not None:
@@ -370,7 +372,7 @@ def notice_text(job: ProjectJob, run: JobRun, project: ProjectFolder, now: float
 
 
 def run_lines(run: JobRun) -> list[str]:
-    """A run as text: result, times, steps, last lines of a failed step."""
+    """Write a run as text: result, times, steps, last lines of a failed step."""
     lines = [
         f"result   {_ended(run)}",
         f"trigger  {run.start.trigger}",
@@ -381,7 +383,7 @@ def run_lines(run: JobRun) -> list[str]:
         lines.append(f"attempts {run.attempts}")
     if run.steps:
         lines += ["", "steps"]
-        lines += [f"  {s.step}. {s.line}: {_step_told(s)}" for s in run.steps]
+        lines += [f"  {s.step}. {s.line}: {_step_text(s)}" for s in run.steps]
     failed = next((s for s in reversed(run.steps) if s.state not in ("succeeded", "skipped")), None)
     if failed is not None and run.state != "succeeded" and failed.output:
         lines += ["", f"last lines of step {failed.step}"]
@@ -390,7 +392,7 @@ def run_lines(run: JobRun) -> list[str]:
 
 
 def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
-    """The state of a run after a step that did not succeed, and why."""
+    """Return the state of a run after a step that did not succeed, and why."""
     name = f"step {number} ({step.run})"
     if end.state == "stopped":
         return "stopped", f"{_STOPPED} in {name}"
@@ -399,12 +401,12 @@ def _failure(number: int, step: JobStep, end: StepEnd) -> tuple[JobState, str]:
     code = end.code or 0
     if code in FINAL:
         return FINAL[code], f"{name} ended with exit code {code}"
-    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return "failed", f"{name} {how}"
+    ending = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return "failed", f"{name} {ending}"
 
 
 def _again(end: StepEnd) -> bool:
-    """True if a retry may help: not after a stop, a result, or a wrong command line."""
+    """Return True if a retry may help: not after a stop, a result, or a wrong command line."""
     return end.state != "stopped" and end.code not in (*FINAL, _USAGE)
 
 
@@ -416,7 +418,7 @@ def _seconds(run: JobRun) -> str:
     return "unknown" if run.ended is None else f"{run.ended - run.start.started:.1f} s"
 
 
-def _step_told(step: StepRun) -> str:
+def _step_text(step: StepRun) -> str:
     if step.state == "skipped":
         return "skipped by its flag"
     code = f", exit code {step.code}" if step.code else ""

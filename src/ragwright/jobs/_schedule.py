@@ -72,11 +72,11 @@ class Schedule:
         )
         self._either = all("*" not in fields[at].split(",") for at in (2, 4))
         if next(self._walls(datetime(2000, 1, 1)), None) is None:  # noqa: DTZ001
-            what = f"no date matches the schedule {expression!r}"
-            raise ConfigError(what, where=where, hint=_HINT)
+            fault = f"no date matches the schedule {expression!r}"
+            raise ConfigError(fault, where=where, hint=_HINT)
 
     def next(self, after: float) -> float:
-        """The first time after another."""
+        """Return the first time after another."""
         if len(self._hours) == 24:
             return self._next_elapsed(after)
         # times increase with wall-clock times here, so earlier wall-clock times are over
@@ -84,24 +84,24 @@ class Schedule:
         return next(at for at in map(self._moment, walls) if at > after)
 
     def latest(self, after: float, until: float) -> float | None:
-        """The last time after ``after`` and not after ``until``, None if there is none."""
+        """Return the last time after ``after`` and up to ``until``; None if there is none."""
         width = 3600.0
         while True:  # with growing steps, to avoid walking through a year of minutes
             start = max(after, until - width)
-            found = None
+            latest = None
             at = self.next(start)
             while at <= until:
-                found, at = at, self.next(at)
-            if found is not None or start == after:
-                return found
+                latest, at = at, self.next(at)
+            if latest is not None or start == after:
+                return latest
             width *= 4
 
     def local(self, at: float) -> datetime:
-        """A moment in the schedule's time zone."""
+        """Convert a moment to the schedule's time zone."""
         return datetime.fromtimestamp(at, self._zone)
 
     def _walls(self, start: datetime) -> Iterator[datetime]:
-        """The wall-clock times that match the expression, from one on."""
+        """Yield the wall-clock times from ``start`` on that match the expression."""
         midnight = start.replace(hour=0, minute=0, second=0, microsecond=0)
         for days in range(_HORIZON):
             day = midnight + timedelta(days=days)
@@ -118,7 +118,7 @@ class Schedule:
         return by_month or by_week if self._either else by_month and by_week
 
     def _moment(self, wall: datetime) -> float:
-        """The first time with a wall-clock time, or the end of the gap around it."""
+        """Return the first time with a wall-clock time, or the end of the gap around it."""
         first, second = (wall.replace(tzinfo=self._zone, fold=f).timestamp() for f in (0, 1))
         if self.local(first).replace(tzinfo=None) == wall:
             return first
@@ -140,20 +140,20 @@ class Schedule:
 def _fields(expression: str, where: str) -> list[str]:
     text = expression.strip().lower()
     if text.startswith("@") and text not in _NICKNAMES:
-        what = f"unknown schedule {expression!r}"
-        raise ConfigError(what, where=where, hint=f"known: {', '.join(_NICKNAMES)}")
+        fault = f"unknown schedule {expression!r}"
+        raise ConfigError(fault, where=where, hint=f"known: {', '.join(_NICKNAMES)}")
     fields = _NICKNAMES.get(text, text).split()
     if len(fields) != len(_FIELDS):
-        what = f"the schedule {expression!r} has {len(fields)} fields, not 5"
-        raise ConfigError(what, where=where, hint=_HINT)
+        fault = f"the schedule {expression!r} has {len(fields)} fields, not 5"
+        raise ConfigError(fault, where=where, hint=_HINT)
     return fields
 
 
 def _values(field: str, at: int, place: str, where: str) -> list[int]:
-    """The numbers that a field allows, ascending; ranges of names wrap around: ``nov-feb``."""
+    """Return the numbers of a field, ascending; ranges of names wrap around: ``nov-feb``."""
     meaning, low, high, names = _FIELDS[at]
     cycle = 7 if names is _WEEKDAYS else high - low + 1
-    found: set[int] = set()
+    numbers: set[int] = set()
     for item in field.split(","):
         match = _ITEM.fullmatch(item)
         words = [word for word in match.groups()[:2] if word] if match else [""]
@@ -166,22 +166,22 @@ def _values(field: str, at: int, place: str, where: str) -> list[int]:
                 hint="numbers, names (mon, jan), ranges 1-5, steps */15, lists 1,3,5",
             )
         if any(not low <= end <= high for end in ends):
-            what = f"{item!r} is invalid {place}: a {meaning} is {low} to {high}"
-            raise ConfigError(what, where=where, hint=_HINT)
+            fault = f"{item!r} is invalid {place}: a {meaning} is {low} to {high}"
+            raise ConfigError(fault, where=where, hint=_HINT)
         first = ends[0] if ends else low
         last = ends[-1] if len(ends) == 2 or (ends and match and not match[3]) else low + cycle - 1
         length = last - first if last >= first else last - first + cycle
-        found.update((first - low + n) % cycle + low for n in range(0, length + 1, step))
-    return sorted(found)
+        numbers.update((first - low + n) % cycle + low for n in range(0, length + 1, step))
+    return sorted(numbers)
 
 
 def _goes_back(words: Sequence[str], ends: Sequence[int], names: Sequence[str]) -> bool:
-    """True if a range has equal ends, or wraps around in a field without names."""
+    """Return True if a range has equal ends, or wraps around in a field without names."""
     return len(ends) == 2 and (words[0] == words[1] or (ends[0] > ends[1] and not names))
 
 
 def _number(text: str, names: Sequence[str]) -> int:
-    """A number or the number of a name; -1 if neither."""
+    """Return a number or the number of a name; -1 if neither."""
     if text in names:
         return names.index(text)
     return int(text) if text.isdigit() else -1

@@ -1,8 +1,8 @@
 """The scheduler: starts jobs when they are due, and once, late, after missed times.
 
-What was done is read from the history, never remembered: after a late start, a suspended machine or
-a change of the clock it asks the same question: which is the last scheduled time without a run, and
-how long ago is it?
+It reads from the history what has run, and keeps no state of its own. After a late start, a
+suspended machine or a change of the clock it looks for the last scheduled time without a run, and
+for how long ago that was.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class JobServer:
         self._read: Mapping[str, ProjectJob] | None = None
 
     def signal(self) -> None:
-        """End after the running jobs; called again, end them too. Safe in a signal handler."""
+        """Stop after the running jobs; called again, stop them too. Safe in a signal handler."""
         self._signals += 1  # so it must not take a lock
 
     def serve(self) -> None:
@@ -92,11 +92,11 @@ class JobServer:
         while not self._signals:
             clock.sleep(self.tick())
         names = ", ".join(sorted(self._alive()))
-        self._printed(f"ending{f' after {names}; again to end at once' if names else ''}")
+        self._print_line(f"ending{f' after {names}; again to end at once' if names else ''}")
         while self._alive() and self._signals < 2:
             clock.sleep(self._look)
         if self._alive():
-            self._printed("ending at once")
+            self._print_line("ending at once")
             self._stop.set()
             for _, thread in self._running:
                 thread.join(_LEAVE)
@@ -106,7 +106,7 @@ class JobServer:
         self._reload()
         now = self._runner.clock.now()
         if any(timer.answered > now + _AHEAD for timer in self._timers.values()):
-            self._said("the clock was ahead: schedules count from now on")
+            self._log("the clock was ahead: schedules count from now on")
             self._read = {name: timer.job for name, timer in self._timers.items()}
             self._timers = {}
             self._arm()
@@ -115,13 +115,13 @@ class JobServer:
                 try:
                     self._answer(timer, now)
                 except (RagwrightError, OSError) as error:  # the disk is full, the history locked
-                    told = str(error).partition("\n")[0]
-                    self._event(timer.job, f"could not be started: {told}")
+                    reason = str(error).partition("\n")[0]
+                    self._event(timer.job, f"could not be started: {reason}")
         left = min((timer.due - now for timer in self._timers.values()), default=self._look)
         return max(0.0, min(left, self._look))
 
     def _alive(self) -> set[str]:
-        self._running = [one for one in self._running if one[1].is_alive()]
+        self._running = [running for running in self._running if running[1].is_alive()]
         return {name for name, _ in self._running}
 
     def _reload(self) -> None:
@@ -129,8 +129,8 @@ class JobServer:
             loaded = self._load()
             self._read = self._read if loaded is None else loaded
         except Exception as error:  # an invalid file does not stop the known jobs
-            told = " - ".join(part.strip() for part in str(error).splitlines())
-            self._said(f"the project file is invalid, the jobs stay as they were: {told}")
+            fault = " - ".join(part.strip() for part in str(error).splitlines())
+            self._log(f"the project file is invalid, the jobs stay as they were: {fault}")
         self._arm()
 
     def _arm(self) -> None:
@@ -140,14 +140,14 @@ class JobServer:
         try:
             timers = {n: self._timer(j) for n, j in self._read.items() if j.options.schedule}
         except StoreError as error:  # checked again next time
-            self._said(f"the history cannot be read: {error.what}")
+            self._log(f"the history cannot be read: {error.what}")
             return
         self._read, self._timers = None, timers
         for timer in timers.values():
             self._settle(timer.job)
             self._event(timer.job, f"next run {told_time(timer.due, timer.job.options.timezone)}")
         if not timers:
-            self._said("no job has a schedule now")
+            self._log("no job has a schedule now")
 
     def _timer(self, job: ProjectJob) -> _Timer:
         options = job.options
@@ -198,8 +198,8 @@ class JobServer:
         state, reason = why
         start = RunStart(job.name, trigger, self._runner.clock.now(), due)
         start = replace(start, timezone=job.options.timezone)
-        told = owed(job, state) if state == "missed" and job.options.catch_up else ()
-        number = self._runner.history.not_run(start, state, reason, told)
+        addresses = owed(job, state) if state == "missed" and job.options.catch_up else ()
+        number = self._runner.history.not_run(start, state, reason, addresses)
         self._event(job, f"{state} {told_time(due, job.options.timezone)}: {reason}")
         self._tell(job, self._runner.history.run(number))
 
@@ -207,15 +207,15 @@ class JobServer:
         """Send the notices due for a run, in the background."""
         if run.notices:
             name = f"notices of {job.name}, run {run.id}"
-            self._spawn(name, lambda: self._runner.tell(job, run, self._hearing(job)))
+            self._spawn(name, lambda: self._runner.tell(job, run, self._listener(job)))
 
-    def _start(self, job: ProjectJob, lock: FileLock, order: RunRequest) -> None:
+    def _start(self, job: ProjectJob, lock: FileLock, request: RunRequest) -> None:
         def work() -> None:
             try:
-                self._run(job, lock, order, self._hearing(job), self._stop)
+                self._run(job, lock, request, self._listener(job), self._stop)
             except Exception as error:  # an error in a thread must be reported
-                told = error.what if isinstance(error, RagwrightError) else repr(error)
-                self._event(job, f"failed: {told}")
+                reason = error.what if isinstance(error, RagwrightError) else repr(error)
+                self._event(job, f"failed: {reason}")
             finally:
                 lock.release()
 
@@ -226,16 +226,16 @@ class JobServer:
         self._running.append((name, thread))
         thread.start()
 
-    def _hearing(self, job: ProjectJob) -> RunListener:
+    def _listener(self, job: ProjectJob) -> RunListener:
         return RunListener(lambda text: self._event(job, text))
 
     def _event(self, job: ProjectJob, text: str) -> None:
-        self._said(f"{job.name}: {text}", job.options.timezone)
+        self._log(f"{job.name}: {text}", job.options.timezone)
 
-    def _said(self, text: str, timezone: str = "UTC") -> None:
+    def _log(self, text: str, timezone: str = "UTC") -> None:
         now = datetime.fromtimestamp(self._runner.clock.now(), ZoneInfo(timezone))
-        self._printed(f"{now.isoformat(timespec='seconds')} {text}")
+        self._print_line(f"{now.isoformat(timespec='seconds')} {text}")
 
-    def _printed(self, line: str) -> None:
+    def _print_line(self, line: str) -> None:
         with suppress(Exception):  # a log that cannot be written must not end the scheduler
             self._say(line)

@@ -99,7 +99,7 @@ def run_step(plan: StepPlan, stop: threading.Event) -> StepEnd:
 def _wait(
     process: subprocess.Popen[bytes], limit: float | None, started: float, stop: threading.Event
 ) -> JobState | None:
-    """Why the process must be killed; None if it ended by itself."""
+    """Wait for the end; returns why the process must be killed, None if it ended by itself."""
     while True:
         left = _LOOK if limit is None else started + limit - time.monotonic()
         with suppress(subprocess.TimeoutExpired):

@@ -16,7 +16,7 @@ from ._scans import ScannedPage
 
 
 def about_scans(scans: Mapping[int, ScannedPage]) -> dict[str, object]:
-    """Metadata of a document with recognised pages; empty without any.
+    """Return the metadata of a document with recognised pages; empty without any.
 
     ``ocr`` names the engine, ``ocr_pages`` the pages, ``ocr_confidence`` the mean confidence of
     their characters (0 to 1), ``ocr_left_out`` the number of lines that were too uncertain.
@@ -35,12 +35,12 @@ def about_scans(scans: Mapping[int, ScannedPage]) -> dict[str, object]:
 
 
 def faults_of(scans: Mapping[int, ScannedPage]) -> tuple[RagwrightError, ...]:
-    """Why pages could not be read."""
+    """Return why pages could not be read."""
     return tuple(scan.fault for _, scan in sorted(scans.items()) if scan.fault is not None)
 
 
 def image_extract(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
-    """The text of an image file, with a page for each of its frames; empty where none has text.
+    """Extract the text of an image file, with a page for each frame; it may be empty.
 
     Raises:
         RagwrightError: No frame could be read.
@@ -75,7 +75,7 @@ def image_extract(name: str, scans: Mapping[int, ScannedPage]) -> Extract:
 
 
 def nothing_recognised(name: str) -> EmptySourceError:
-    """The error of an image, or of a PDF without a text layer, on which OCR found no text."""
+    """Return the error for an image, or a PDF without text layer, in which OCR found no text."""
     return EmptySourceError(
         "OCR found no text in it",
         where=name,
@@ -84,7 +84,7 @@ def nothing_recognised(name: str) -> EmptySourceError:
 
 
 def with_text(extract: Extract, name: str) -> Extract:
-    """The extract, if it holds text.
+    """Return the extract if it holds text.
 
     Raises:
         EmptySourceError: OCR found none.

@@ -70,12 +70,12 @@ class Engine:
         self._nothing: type[Exception] = main.RapidOCRError
 
     def read(self, pixels: Pixels) -> list[Sight]:
-        """Lines of a picture, in no order; a page that lies on its side is turned first."""
+        """Read the lines of a picture, in no order; a page on its side is turned first."""
         pixels = _framed(pixels)
-        boxes, cuts = self._found(pixels)
+        boxes, cuts = self._detect(pixels)
         if _on_its_side(boxes):
             pixels = np.ascontiguousarray(np.rot90(pixels))
-            boxes, cuts = self._found(pixels)
+            boxes, cuts = self._detect(pixels)
         if not cuts:
             return []
         if self._upside_down(cuts):
@@ -84,30 +84,30 @@ class Engine:
             boxes = [np.roll(np.array([width, height]) - box, 2, axis=0) for box in boxes]
             cuts = [np.ascontiguousarray(cut[::-1, ::-1]) for cut in cuts]
         try:
-            told = self._ocr.recognize_txt(cuts)
+            lines = self._ocr.recognize_txt(cuts)
         except self._nothing:
             return []
         angle = _angle(boxes)
         return [
             Sight(text.strip(), round(float(score), 3), *_extent(box, angle))
-            for text, score, box in zip(told.txts, told.scores, boxes, strict=True)
+            for text, score, box in zip(lines.txts, lines.scores, boxes, strict=True)
             if text.strip()
         ]
 
-    def _found(self, pixels: Pixels) -> tuple[list[NDArray[np.float64]], list[Pixels]]:
-        """Corners of every line, clockwise from the top left, and its pixels."""
+    def _detect(self, pixels: Pixels) -> tuple[list[NDArray[np.float64]], list[Pixels]]:
+        """Detect every line: its corners, clockwise from the top left, and its pixels."""
         try:
-            cuts, found = self._ocr.detect_and_crop(pixels, {})
+            cuts, detected = self._ocr.detect_and_crop(pixels, {})
         except self._nothing:
             return [], []
-        return [np.asarray(box, dtype=np.float64) for box in found.boxes], list(cuts)
+        return [np.asarray(box, dtype=np.float64) for box in detected.boxes], list(cuts)
 
     def _upside_down(self, cuts: Sequence[Pixels]) -> bool:
-        """True if most of the text is on its head: the longer a line, the more it counts."""
-        told = self._ocr.cls_and_rotate(cuts)[1].cls_res
+        """Return True if most of the text is upside down; longer lines count more."""
+        labels = self._ocr.cls_and_rotate(cuts)[1].cls_res
         votes = (
             cut.shape[1] * float(score) * (1 if label == "180" else -1)
-            for cut, (label, score) in zip(cuts, told, strict=True)
+            for cut, (label, score) in zip(cuts, labels, strict=True)
         )
         return float(sum(votes)) > 0
 
@@ -118,7 +118,7 @@ def _framed(pixels: Pixels) -> Pixels:
 
 
 def _on_its_side(boxes: Sequence[NDArray[np.float64]]) -> bool:
-    """True if the lines that are clearly longer than high run up or down."""
+    """Return True if the lines that are clearly longer than high run up or down."""
     total = 0.0
     for box in boxes:
         width = float(np.linalg.norm(box[1] - box[0]))
@@ -131,7 +131,7 @@ def _on_its_side(boxes: Sequence[NDArray[np.float64]]) -> bool:
 
 
 def _angle(boxes: Sequence[NDArray[np.float64]]) -> float:
-    """By how much the page is askew, in radians: the median over its longer lines."""
+    """Return the page's skew in radians: the median over its longer lines."""
     sides = [box[1] - box[0] for box in boxes]
     longest = max(float(np.linalg.norm(side)) for side in sides)
     angles = [np.arctan2(s[1], s[0]) for s in sides if np.linalg.norm(s) > 0.4 * longest]
@@ -139,7 +139,7 @@ def _angle(boxes: Sequence[NDArray[np.float64]]) -> float:
 
 
 def _extent(box: NDArray[np.float64], angle: float) -> tuple[float, float, float, float]:
-    """Left, top, right, bottom of a box on the page set straight."""
+    """Return a box's left, top, right, bottom after the page is set straight."""
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     corners = box @ turn
     left, top = corners.min(axis=0)

@@ -12,7 +12,7 @@ from .._options import SourceOptions
 
 @cache
 def engine_name() -> str:
-    """The installed engine with its version; empty without the extra ``[ocr]``."""
+    """Return the installed engine with its version; empty without the extra ``[ocr]``."""
     if any(find_spec(name) is None for name in ("rapidocr", "onnxruntime", "pypdfium2")):
         return ""
     try:
@@ -22,7 +22,7 @@ def engine_name() -> str:
 
 
 def may_recognise(options: SourceOptions) -> bool:
-    """True if scanned pages and images are to be read.
+    """Return True if scanned pages and images are to be read.
 
     Raises:
         MissingExtraError: ``ocr: always``, and the engine is not installed.

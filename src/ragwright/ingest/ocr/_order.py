@@ -23,7 +23,7 @@ _USUAL = 0.25
 
 
 def in_reading_order(sights: Sequence[Sight], height: float, points: float) -> list[Line]:
-    """Lines of a page as they are read, in points from the bottom left.
+    """Sort the lines of a page as they are read, in points from the bottom left.
 
     The height of a box depends on the letters in its line, so lines of about the usual height get
     that height: paragraphs and headings are found by it.
@@ -56,7 +56,7 @@ def in_reading_order(sights: Sequence[Sight], height: float, points: float) -> l
 
 
 def _rows_in_order(sights: list[Sight], usual: float) -> list[list[Sight]]:
-    """Rows of a part of the page: split into columns, else at its widest gap, else by row."""
+    """Sort a part of the page: split into columns, else at its widest gap, else by row."""
     if len(sights) > 1:
         parts = _columns(sights, usual) or _bands(sights, usual)
         if parts:
@@ -65,7 +65,7 @@ def _rows_in_order(sights: list[Sight], usual: float) -> list[list[Sight]]:
 
 
 def _columns(sights: list[Sight], usual: float) -> list[list[Sight]]:
-    """Left and right of the first vertical gap that separates columns of prose."""
+    """Split at the first vertical gap that separates columns of prose."""
     edge = _EDGE * usual
     for part in _gaps(sights, lambda s: (s.left + edge, s.right - edge), _GUTTER * usual):
         if all(_is_prose(side) for side in part):
@@ -78,7 +78,7 @@ def _is_prose(side: Sequence[Sight]) -> bool:
 
 
 def _bands(sights: list[Sight], usual: float) -> list[list[Sight]]:
-    """Above and below the widest horizontal gap, if columns may be beside each other there."""
+    """Split at the widest horizontal gap, if columns may be beside each other there."""
     if len(_rows(sights)) == len(sights):  # one line in each row: there is nothing beside another
         return []
     parts = _gaps(sights, lambda s: (s.top, s.bottom), 0.2 * usual)
@@ -93,20 +93,20 @@ def _distance(part: list[list[Sight]]) -> float:
 def _gaps(
     sights: list[Sight], side: Callable[[Sight], tuple[float, float]], least: float
 ) -> list[list[list[Sight]]]:
-    """Every way to cut at a gap of at least ``least`` pixels along one axis."""
+    """Return every split at a gap of at least ``least`` pixels along one axis."""
     ordered = sorted(sights, key=side)
-    found = []
+    splits = []
     end = side(ordered[0])[1]
     for at, sight in enumerate(ordered):
         start, stop = side(sight)
         if start - end >= least:
-            found.append([ordered[:at], ordered[at:]])
+            splits.append([ordered[:at], ordered[at:]])
         end = max(end, stop)
-    return found
+    return splits
 
 
 def _rows(sights: Sequence[Sight]) -> list[list[Sight]]:
-    """Boxes side by side joined to rows, from top to bottom."""
+    """Join boxes side by side to rows, from top to bottom."""
     rows: list[list[Sight]] = []
     for sight in sorted(sights, key=lambda s: (s.top + s.bottom, s.left)):
         if rows and _beside(rows[-1], sight):

@@ -60,7 +60,7 @@ class PictureLimits:
 
 
 def picture_of(data: bytes, kind: str, page: int, most: PictureLimits, where: str) -> Picture:
-    """A page of a PDF or image file, reduced to about so many pixels.
+    """Render a page of a PDF or image file, reduced to about so many pixels.
 
     Raises:
         MalformedSourceError: Truncated or damaged.
@@ -125,7 +125,7 @@ def _decoded(data: bytes, page: int, most: PictureLimits, where: str) -> Picture
 
 
 def _decoding(image: Any) -> int:
-    """Bytes that decoding an image and converting it takes, about; Pillow keeps a pixel in 1 or 4.
+    """Estimate the bytes for decoding and converting an image; Pillow uses 1 or 4 per pixel.
 
     Pictures in colour or grey are reduced before they are converted.
     """
@@ -136,7 +136,7 @@ def _decoding(image: Any) -> int:
 
 
 def _reduced(image: Any, most: int) -> Pixels:
-    """An image upright and on white, with at most about ``most`` pixels."""
+    """Return an image upright and on white, with at most about ``most`` pixels."""
     operations = require("PIL.ImageOps", "ocr", "reading images")
     pixels = image.width * image.height
     turn = _TURNS.get(image.getexif().get(_ORIENTATION))

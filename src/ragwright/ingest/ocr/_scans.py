@@ -70,18 +70,18 @@ class ScanProgress:
     unread: int = 0
 
     def add(self, other: ScanProgress) -> None:
-        """Count what another process has read too."""
+        """Add the counters of another process."""
         self.pages += other.pages
         self.seconds += other.seconds
         self.files += other.files
         self.unread += other.unread
 
     def taken(self) -> ScanProgress:
-        """The counters so far, which start again at 0."""
-        found = replace(self, current="")
+        """Return the counters so far, and set them to 0."""
+        counters = replace(self, current="")
         self.pages = self.files = self.unread = 0
         self.seconds = 0.0
-        return found
+        return counters
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class _Budget:
         return self._left
 
     def take(self, seconds: float) -> None:
-        """Count what a page has taken."""
+        """Subtract the seconds that a page took."""
         with self._lock:
             self._left -= seconds
 
@@ -124,7 +124,7 @@ def recognise(
     progress: ScanProgress,
     pages: Sequence[int] = (),
 ) -> dict[int, ScannedPage]:
-    """Recognised pages by number; without ``pages`` every page of the file.
+    """Recognise pages, by number; without ``pages`` every page of the file.
 
     A page that cannot be read has a fault, and the others are read all the same.
 
@@ -138,21 +138,21 @@ def recognise(
         pages: Numbers from 1.
     """
     sheets = [_Sheet(where, kind, data, page) for page in pages or (1,)]
-    found: dict[int, ScannedPage] = {}
+    scans: dict[int, ScannedPage] = {}
     read = partial(_page, options=options, budget=_Budget(options.max_seconds))
     progress.current = where
     with ThreadPoolExecutor(_SIDE_BY_SIDE, thread_name_prefix="ragwright-ocr") as pool:
         try:
-            _collect(pool, sheets, read, progress, found)
-            if not pages and found[1].pages > 1:
-                more = [_Sheet(where, kind, data, n) for n in range(2, found[1].pages + 1)]
-                _collect(pool, more, read, progress, found)
+            _collect(pool, sheets, read, progress, scans)
+            if not pages and scans[1].pages > 1:
+                more = [_Sheet(where, kind, data, n) for n in range(2, scans[1].pages + 1)]
+                _collect(pool, more, read, progress, scans)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
     progress.current = ""
-    if any(scan.fault is None for scan in found.values()):
+    if any(scan.fault is None for scan in scans.values()):
         progress.files += 1
-    return found
+    return scans
 
 
 def _collect(
@@ -160,12 +160,12 @@ def _collect(
     sheets: Sequence[_Sheet],
     read: Callable[[_Sheet], ScannedPage],
     progress: ScanProgress,
-    found: dict[int, ScannedPage],
+    scans: dict[int, ScannedPage],
 ) -> None:
-    """Recognise pages side by side; add them to ``found`` in order."""
+    """Recognise pages side by side; adds them to ``scans`` in order."""
     before = time.monotonic()
     for sheet, scan in zip(sheets, pool.map(read, sheets), strict=True):
-        found[sheet.page] = scan
+        scans[sheet.page] = scan
         now = time.monotonic()
         if scan.fault is None:
             progress.pages += 1
@@ -186,14 +186,14 @@ def _page(sheet: _Sheet, options: SourceOptions, budget: _Budget) -> ScannedPage
         if not error.how:
             budget.take(left)
             return ScannedPage(fault=_too_long(sheet, options))
-        what = (
+        reason = (
             f"OCR crashed, or needed more than `max_memory` ({options.max_memory:,} bytes) beside "
             f"its models: {error.how}"
         )
-        return ScannedPage(fault=_unsupported(what, sheet))
+        return ScannedPage(fault=_unsupported(reason, sheet))
     budget.take(answer[2])
-    found = answer[0]
-    return ScannedPage(fault=found) if isinstance(found, RagwrightError) else found
+    result = answer[0]
+    return ScannedPage(fault=result) if isinstance(result, RagwrightError) else result
 
 
 def _too_long(sheet: _Sheet, options: SourceOptions) -> UnsupportedSourceError:
@@ -205,9 +205,9 @@ def _too_long(sheet: _Sheet, options: SourceOptions) -> UnsupportedSourceError:
     )
 
 
-def _unsupported(what: str, sheet: _Sheet) -> UnsupportedSourceError:
+def _unsupported(reason: str, sheet: _Sheet) -> UnsupportedSourceError:
     return UnsupportedSourceError(
-        what, where=f"{sheet.where}, page {sheet.page}", hint="reduce the page, or `ocr_pixels`"
+        reason, where=f"{sheet.where}, page {sheet.page}", hint="reduce the page, or `ocr_pixels`"
     )
 
 
@@ -224,19 +224,19 @@ def serve() -> None:
         sheet, options, seconds = request
         begun = time.process_time()
         room = _MODELS_ROOM + options.max_memory + 3 * len(sheet.data)
-        found: ScannedPage | RagwrightError
+        result: ScannedPage | RagwrightError
         try:
             with bounded_work(before and before + room, seconds):
-                found = _recognised(sheet, options)
+                result = _recognised(sheet, options)
         except RagwrightError as error:
-            found = error
+            result = error
         except MemoryError:
-            what = f"OCR takes more than `max_memory` ({options.max_memory:,} bytes)"
-            found = _unsupported(what, sheet)
+            reason = f"OCR takes more than `max_memory` ({options.max_memory:,} bytes)"
+            result = _unsupported(reason, sheet)
         except Exception as error:  # the engine met unforeseen pixels
-            found = _unsupported(f"OCR failed: {type(error).__name__}: {error}", sheet)
+            result = _unsupported(f"OCR failed: {type(error).__name__}: {error}", sheet)
         taken = time.process_time() - begun
-        return found, address_space() > before + _MODELS_ROOM, taken
+        return result, address_space() > before + _MODELS_ROOM, taken
 
     serve_requests(answer)
 

@@ -27,18 +27,18 @@ class Arguments:
     secrets: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], where: str) -> Arguments:
-        """Arguments in which each ``{env: NAME}`` is the value of that environment variable.
+    def of(cls, declared: Mapping[str, Any], where: str) -> Arguments:
+        """Replace each ``{env: NAME}`` in arguments by the value of that environment variable.
 
         Raises:
             ConfigError: A variable is not set.
         """
         secrets: list[str] = []
-        values = {name: _filled(value, where, secrets) for name, value in given.items()}
+        values = {name: _filled(value, where, secrets) for name, value in declared.items()}
         return cls(values, tuple(secrets))
 
     def masked(self, error: BaseException | str) -> str:
-        """A message without the secrets; of an exception also its type."""
+        """Remove the secrets from a message; an exception's type is added."""
         text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         for secret in self.secrets:
             if len(secret) >= _SHORTEST:
@@ -57,12 +57,12 @@ def _filled(value: Any, where: str, secrets: list[str]) -> Any:
 
 
 def _of_environment(name: str, where: str, secrets: list[str]) -> str:
-    found = os.environ.get(name, "")
-    if not found:
+    value = os.environ.get(name, "")
+    if not value:
         raise ConfigError(
             f"the environment variable {name} is not set",
             where=where,
             hint=f"export {name}=…",
         )
-    secrets.append(found)
-    return found
+    secrets.append(value)
+    return value

@@ -42,7 +42,7 @@ class LoaderReader(Reader):
 
     A document's id is the source's name and what its metadata call its source (or url, or file
     path), with a number where several documents have the same one (pages). So documents are
-    recognised at the next ingest; one whose text and metadata are as they were costs nothing.
+    recognised at the next ingest; one with unchanged text and metadata costs nothing.
 
     Args:
         loader: What to load, ``package.module:Class``, and its arguments.
@@ -63,11 +63,11 @@ class LoaderReader(Reader):
         self._home = Path(os.path.abspath(home or Path.cwd()))  # noqa: PTH100
 
     def accepts(self, source: str) -> bool:
-        """True: the loader was named for this source."""
+        """Return True: the loader was named for this source."""
         return True
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents as the loader yields them.
+        """Read documents as the loader yields them.
 
         A loader that fails in the middle is a Failure of the whole source: what it yielded is
         kept, and nothing of the source counts as gone.
@@ -82,8 +82,8 @@ class LoaderReader(Reader):
         numbers: Counter[str] = Counter()
         read = 0
         try:
-            for found in _loaded(self.loader.loader, arguments.values, call.values):
-                yield self._document(found, source, numbers)
+            for item in _loaded(self.loader.loader, arguments.values, call.values):
+                yield self._document(item, source, numbers)
                 read += 1
         except StoppedError:
             raise
@@ -92,26 +92,26 @@ class LoaderReader(Reader):
         except Exception as error:  # anything may be raised by a loader of others
             yield Failure(source, self._broken(source, secrets.masked(error), read))
 
-    def _broken(self, source: str, said: str, read: int) -> SourceError:
+    def _broken(self, source: str, reason: str, read: int) -> SourceError:
         after = f" after {counted(read, 'document')}" if read else ""
         return SourceError(
-            f"the loader {self.loader.loader} failed{after}: {said}",
+            f"the loader {self.loader.loader} failed{after}: {reason}",
             where=source,
             hint="what it returned is kept and nothing of this source is removed; check its "
             "arguments and the service, then run ingest again",
         )
 
-    def _document(self, found: Any, source: str, numbers: Counter[str]) -> Document | Failure:
-        metadata = getattr(found, "metadata", None)
+    def _document(self, item: Any, source: str, numbers: Counter[str]) -> Document | Failure:
+        metadata = getattr(item, "metadata", None)
         metadata = metadata if isinstance(metadata, Mapping) else {}
         place = self._place(metadata)
         numbers[place] += 1
         tail = f"#{numbers[place]}" if numbers[place] > 1 or not place else ""
         name = f"{source}:{place}{tail}"
-        text = _text_of(found)
+        text = _text_of(item)
         if text is None:
             error = MalformedSourceError(
-                f"the loader returned {type(found).__name__}, not a document",
+                f"the loader returned {type(item).__name__}, not a document",
                 where=name,
                 hint="a document has `page_content` or `text`, and `metadata`",
             )
@@ -126,7 +126,7 @@ class LoaderReader(Reader):
             return Failure(name, too_long)
         text = normalise(text)
         if not text.strip():
-            empty = UnsupportedSourceError("the document holds no text", where=name)
+            empty = UnsupportedSourceError("the document contains no text", where=name)
             return Failure(name, empty, skipped=True)
         kept = {key: value for key, value in metadata.items() if key not in _VOLATILE}
         return Document(
@@ -141,7 +141,7 @@ class LoaderReader(Reader):
         )
 
     def _place(self, metadata: Mapping[str, Any]) -> str:
-        """What the metadata call the document's source; a local path from the home."""
+        """Return the document's source by its metadata; a local path is relative to the home."""
         for key in _PLACES:
             value = metadata.get(key)
             if not isinstance(value, str | int | Path) or not str(value).strip():
@@ -154,42 +154,42 @@ class LoaderReader(Reader):
 
 
 def _loaded(address: str, arguments: Mapping[str, Any], call: Mapping[str, Any]) -> Iterable[Any]:
-    """What a loader returns: by its lazy method where it has one of its own."""
-    made = load_object(address, where="loader")
-    if not callable(made):
+    """Call a loader, by its lazy method if it has one of its own."""
+    loader = load_object(address, where="loader")
+    if not callable(loader):
         raise PluginError(
             f"{address!r} is not a loader", where="loader", hint="name a class or a function"
         )
-    made = made(**arguments)
+    loader = loader(**arguments)
     for name in _METHODS:
-        method = getattr(made, name, None)
-        if callable(method) and not _of_base(type(made), name):
+        method = getattr(loader, name, None)
+        if callable(method) and not _of_base(type(loader), name):
             return _iterable(method(**call), address)
-    return _iterable(made, address)
+    return _iterable(loader, address)
 
 
 def _of_base(kind: type, name: str) -> bool:
-    """True for a method that only LlamaIndex' base class has: it calls what is not there."""
+    """Return True for a method of LlamaIndex' base class, which the loader does not implement."""
     method = getattr(kind, name, None)
     return getattr(method, "__qualname__", "").startswith("BaseReader.")
 
 
-def _iterable(found: Any, address: str) -> Iterable[Any]:
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
+def _iterable(item: Any, address: str) -> Iterable[Any]:
+    if isinstance(item, str | bytes | Mapping) or not isinstance(item, Iterable):
         raise PluginError(
-            f"{address!r} returns {type(found).__name__}, not documents",
+            f"{address!r} returns {type(item).__name__}, not documents",
             where="loader",
             hint="a loader has `lazy_load`, `load` or `load_data`, or is a function that returns "
             "documents",
         )
-    return found
+    return item
 
 
-def _text_of(found: Any) -> str | None:
-    if isinstance(found, str):
-        return found
+def _text_of(item: Any) -> str | None:
+    if isinstance(item, str):
+        return item
     for name in ("page_content", "text"):
-        value = getattr(found, name, None)
+        value = getattr(item, name, None)
         if isinstance(value, str):
             return value
     return None

@@ -87,22 +87,22 @@ class RemoteReader(Reader):
         self._begun: tuple[str, Any, Arguments] | None = None
 
     def accepts(self, source: str) -> bool:
-        """True for an address of a known scheme."""
+        """Return True for an address of a known scheme."""
         scheme = _ADDRESS.match(source)
         return scheme is not None and scheme[1] in EXTRAS
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents of every file at the address, by name."""
+        """Read the documents of every file at the address, by name."""
         return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
-        """Files at the address, by name, each with its version; nothing is fetched."""
+        """List the files at the address, by name, each with its version; fetches nothing."""
         shown = _PASSWORD.sub(":…@", source) if _holds_password(source) else source
         arguments = Arguments({})
         try:
             arguments = Arguments.of(self._given, source)
             system, path = self._system(source, arguments)
-            found = _listed(system, path)
+            entries = _listed(system, path)
         except RagwrightError as error:
             yield Failure(shown, error)
             return
@@ -112,8 +112,8 @@ class RemoteReader(Reader):
         rest = source.partition("::")[2]
         self._open.clear()
         total = 0
-        for name in sorted(found):
-            info = found[name]
+        for name in sorted(entries):
+            info = entries[name]
             relative = _below(name, path)
             if self._left_out(relative):
                 continue
@@ -128,17 +128,17 @@ class RemoteReader(Reader):
             else:
                 self._open[id_] = (system, name, arguments)
                 yield RemoteFile(id_, _version(info, size), size)
-        if not found:
+        if not entries:
             yield Failure(source, _nothing(source))
 
     def begin(self, source: str) -> None:
-        """Open the address, once, to read files that another process listed."""
+        """Open the address once, to read files that another process listed."""
         if self._begun is None or self._begun[0] != source:
             arguments = Arguments.of(self._given, source)
             self._begun = (source, self._system(source, arguments)[0], arguments)
 
     def _opened(self, file: RemoteFile) -> tuple[Any, str, Arguments]:
-        """File system, name on it and arguments of a file."""
+        """Return the file system, name on it and arguments of a file."""
         if self._begun is None:
             return self._open.pop(file.id)
         source, system, arguments = self._begun
@@ -148,7 +148,7 @@ class RemoteReader(Reader):
         return system, str(system._strip_protocol(file.id)), arguments
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of one of the :meth:`files`."""
+        """Read the documents of one of the :meth:`files`."""
         assert isinstance(path, RemoteFile)
         system, name, arguments = self._opened(path)
         most = self.options.max_bytes
@@ -176,17 +176,17 @@ class RemoteReader(Reader):
         return bool(options.include) and not matches(relative, path.name, options.include)
 
     def _archive(self, address: str) -> str:
-        """An archive's name in ids: a local one from the home, however it was written."""
+        """Return an archive's name in ids; a local one is relative to the home."""
         if _ADDRESS.match(address):
             return address
         return relative_id(Path(os.path.abspath(self.base / address)), self._home)  # noqa: PTH100
 
     def _system(self, source: str, arguments: Arguments) -> tuple[Any, str]:
-        """The file system of an address, and the path on it."""
+        """Open the file system of an address; returns also the path on it."""
         scheme = source.partition("://")[0]
         if _holds_password(source):
             raise ConfigError(
-                "an address must not hold a password",
+                "an address must not contain a password",
                 where=f"{scheme}://…",
                 hint="write it under `arguments`, as {env: NAME}",
             )
@@ -204,16 +204,16 @@ class RemoteReader(Reader):
 
 
 def _holds_password(source: str) -> bool:
-    """True for ``scheme://user:password@host``; ``github://org:repo@ref`` holds none."""
+    """Return True for ``scheme://user:password@host``; ``github://org:repo@ref`` has none."""
     parts = urlsplit(source)
     return bool(parts.password) and parts.scheme != "github"
 
 
 def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
-    """Files at a path: itself, those below it, or what a pattern matches."""
+    """List the files at a path: itself, those below it, or what a pattern matches."""
     if any(mark in path for mark in "*?["):
-        found = system.glob(path, detail=True)
-        return {name: info for name, info in found.items() if info.get("type") == "file"}
+        entries = system.glob(path, detail=True)
+        return {name: info for name, info in entries.items() if info.get("type") == "file"}
     if path and system.isfile(path):
         return {path: system.info(path)}
     below: dict[str, Mapping[str, Any]] = system.find(path, detail=True)
@@ -221,7 +221,7 @@ def _listed(system: Any, path: str) -> dict[str, Mapping[str, Any]]:
 
 
 def _below(name: str, path: str) -> str:
-    """A file's name below the address; its last part where the address is itself."""
+    """Return a file's name below the address; its last part if the address is the file."""
     root = re.split(r"[*?\[]", path)[0].rpartition("/")[0] if re.search(r"[*?\[]", path) else path
     root = root.rstrip("/")
     if root and name.startswith(f"{root}/"):
@@ -230,7 +230,7 @@ def _below(name: str, path: str) -> str:
 
 
 def _version(info: Mapping[str, Any], size: int) -> str:
-    """What changes with a file's content; empty where the file system does not say."""
+    """Return a text that changes with a file's content; empty if the system has none."""
     for names in (_VERSIONS, _MOMENTS):
         for name in names:
             if info.get(name) not in (None, ""):
@@ -238,14 +238,14 @@ def _version(info: Mapping[str, Any], size: int) -> str:
     return ""
 
 
-def _unreachable(where: str, said: str) -> SourceError:
+def _unreachable(where: str, reason: str) -> SourceError:
     hint = "check the address and the network"
-    if _REFUSED.search(said):
+    if _REFUSED.search(reason):
         hint = "check the credentials in the environment, or under `arguments`"
     elif where.startswith("zip://") and "::" not in where:
         hint = f"write zip://::{where.removeprefix('zip://')} for a zip archive"
     return SourceError(
-        f"cannot be read: {said}", where=where, hint=f"{hint}; nothing of this source is removed"
+        f"cannot be read: {reason}", where=where, hint=f"{hint}; nothing of this source is removed"
     )
 
 

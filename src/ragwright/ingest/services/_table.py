@@ -55,15 +55,15 @@ class TableReader(Reader):
         self._home = Path(os.path.abspath(home or self._base))  # noqa: PTH100
 
     def accepts(self, source: str) -> bool:
-        """True for any source: its columns say that it is a table."""
+        """Return True for any source: its columns say that it is a table."""
         return True
 
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
-        """Documents of all rows, in order."""
+        """Read the documents of all rows, in order."""
         return read_files(self, self.files(source))
 
     def files(self, source: str) -> Iterator[SourceFile | Failure]:
-        """Parts of the table's files, each with a version; only the files' ends are read."""
+        """List the parts of the table's files, each with a version; reads only the files' ends."""
         try:
             parquet = require("pyarrow.parquet", "records", _PURPOSE)
             files = self._files(source)
@@ -90,7 +90,7 @@ class TableReader(Reader):
                 yield from _parts(path, group, rows, size, version)
 
     def _files(self, source: str) -> Sequence[Path]:
-        """Parquet files of a source, by name.
+        """List the Parquet files of a source, by name.
 
         Raises:
             SourceError: There are none.
@@ -104,14 +104,14 @@ class TableReader(Reader):
         path = self._base / Path(source).expanduser()
         if (path / "_delta_log").is_dir():
             return _delta_files(path)
-        found = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
-        if not found or not found[0].exists():
+        files = sorted(path.rglob("*.parquet")) if path.is_dir() else [path]
+        if not files or not files[0].exists():
             raise SourceError(
                 "no Parquet file found",
                 where=str(path),
                 hint="give a Parquet file, a folder of them, or the folder of a Delta table",
             )
-        return found
+        return files
 
     def _named(self, path: Path) -> str:
         return relative_id(Path(os.path.abspath(path)), self._home)  # noqa: PTH100
@@ -122,7 +122,7 @@ class TableReader(Reader):
         return [name for name in dict.fromkeys([*named, *options.metadata_columns]) if name]
 
     def _faults(self, there: Sequence[str], path: Path) -> SourceError | None:
-        """The error for columns that a file does not have."""
+        """Return the error for columns that a file does not have."""
         missing = [name for name in self._columns() if name not in there]
         if not missing:
             return None
@@ -133,7 +133,7 @@ class TableReader(Reader):
         )
 
     def read_file(self, path: SourceFile) -> Iterator[Document | Failure]:
-        """Documents of one part of a table."""
+        """Read the documents of one part of a table."""
         assert isinstance(path, RemoteFile)
         file, _, part = path.id.rpartition("#")
         group, start, stop = (int(number) for number in part.split("-"))
@@ -166,7 +166,7 @@ class TableReader(Reader):
     def _documents(
         self, rows: Iterable[dict[str, Any]], name: str, at: int, empty: list[int]
     ) -> Iterator[Document | Failure]:
-        """A document for each row; rows without text are noted in ``empty``."""
+        """Yield a document for each row; counts rows without text in ``empty``."""
         options = self.options
         for number, row in enumerate(rows, at):
             text, key = row[options.text_column], row[options.id_column]
@@ -195,7 +195,7 @@ def _bytes(group: Any) -> int:
 
 
 def _parts(path: Path, group: int, rows: int, size: int, version: str) -> Iterator[RemoteFile]:
-    """Parts of a row group."""
+    """List the parts of a row group."""
     step = max(_SLICE, -(-rows // _SLICES))
     for start in range(0, rows, step):
         stop = min(rows, start + step)
@@ -204,7 +204,7 @@ def _parts(path: Path, group: int, rows: int, size: int, version: str) -> Iterat
 
 
 def _delta_files(path: Path) -> Sequence[Path]:
-    """Files of the present version of a Delta table.
+    """List the files of the current version of a Delta table.
 
     Raises:
         SourceError: It cannot be read without its deletion vectors.
@@ -223,8 +223,8 @@ def _delta_files(path: Path) -> Sequence[Path]:
             where=str(path),
             hint="rewrite it without them (REORG TABLE … APPLY (PURGE)), or export it as Parquet",
         )
-    found = (unquote(urlsplit(uri).path) if uri.startswith("file:") else uri for uri in uris)
-    return sorted(Path(file) for file in found)
+    files = (unquote(urlsplit(uri).path) if uri.startswith("file:") else uri for uri in uris)
+    return sorted(Path(file) for file in files)
 
 
 def _damaged(error: Exception, where: str) -> MalformedSourceError:

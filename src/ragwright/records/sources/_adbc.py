@@ -10,22 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from ...core import (
-    DatabaseError,
     MissingExtraError,
     RecordsError,
     filled_address,
     require,
-    without_secret,
 )
 from .._seams import ArrowTable
 from ..declared import SourceSpec
 from ._alchemy import sqlite_file
-from ._sql import ReadOnlyConnection, Server
+from ._sql import ReadOnlyConnection, Server, database_error
 from ._values import endless, text_of
 
 
 class AdbcServer(Server):
-    """What ``adbc+NAME://…`` leads to, through the package ``adbc_driver_NAME``.
+    """The database at ``adbc+NAME://…``, through the package ``adbc_driver_NAME``.
 
     Raises:
         MissingExtraError: The package is not installed.
@@ -52,24 +50,18 @@ class AdbcServer(Server):
 
     @contextmanager
     def opened(self) -> Iterator[ReadOnlyConnection]:
-        """A connection on which nothing is committed."""
+        """Open a connection on which nothing is committed."""
         arrow = require("pyarrow", "records", "reading records")
-        what = "cannot be opened"
+        fault = "cannot be opened"
         try:
             with closing(self._driver.connect(self._uri)) as connection:
-                what = "cannot be read"
+                fault = "cannot be read"
                 if self._name == "postgresql":
                     with closing(connection.cursor()) as cursor:
                         cursor.execute("SET TRANSACTION READ ONLY")
                 yield _AdbcReading(connection, self._name, self._spec)
         except (self._driver.Error, arrow.ArrowException, OSError) as error:
-            said = str(error).strip().splitlines()
-            told = without_secret(said[0] if said else type(error).__name__, self._address)
-            raise DatabaseError(
-                f"the database {what}: {told}",
-                where=self._spec.place("source" if what == "cannot be opened" else "query"),
-                hint="nothing was written; run it again when the database is available",
-            ) from error
+            raise database_error(self._spec, fault, error, self._address) from error
 
 
 class _AdbcReading(ReadOnlyConnection):
@@ -81,13 +73,13 @@ class _AdbcReading(ReadOnlyConnection):
         self.marker = "$1" if name == "postgresql" else "?"
 
     def names(self, statement: str) -> Sequence[str]:
-        """By the schema of no rows."""
+        """Return the names in the cursor's description."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement)
             return [str(column[0]) for column in cursor.description]
 
     def first(self, statement: str) -> Any:
-        """One row is fetched."""
+        """Fetch one row."""
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement)
             try:
@@ -97,7 +89,7 @@ class _AdbcReading(ReadOnlyConnection):
             return None if row is None else row[0]
 
     def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
-        """The driver's batches; types that only Arrow has a name for become texts."""
+        """Yield the driver's batches; types that only Arrow has a name for become texts."""
         pa = require("pyarrow", "records", "reading records")
         with closing(self._connection.cursor()) as cursor:
             cursor.execute(statement, None if parameter is None else (parameter,))
@@ -112,7 +104,7 @@ class _AdbcReading(ReadOnlyConnection):
                 yield pa.Table.from_arrays(columns, names=names)
 
     def _plain(self, name: str, column: ArrowTable) -> ArrowTable:
-        """A column as a plain type.
+        """Convert a column to a plain type.
 
         Raises:
             RecordsError: The driver gives the database's own bytes of it.
@@ -140,7 +132,7 @@ class _AdbcReading(ReadOnlyConnection):
 
 
 def _check_dates(name: str, column: ArrowTable, before: int) -> None:
-    """Dates are of the years 1 to 9999.
+    """Refuse dates outside the years 1 to 9999.
 
     Args:
         name: Of the column.

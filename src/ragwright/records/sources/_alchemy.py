@@ -15,11 +15,10 @@ from ...core import (
     RecordsError,
     filled_address,
     require,
-    without_secret,
 )
 from .._seams import ArrowTable
 from ..declared import SourceSpec
-from ._sql import ReadOnlyConnection, Server
+from ._sql import ReadOnlyConnection, Server, database_error
 from ._values import EXACT, column_of, endless, kind_of, text_of, type_of
 
 _ROWS = 2_000
@@ -60,7 +59,7 @@ noticed within a minute, and texts of a database without an encoding are UTF-8 o
 
 
 class AlchemyServer(Server):
-    """What a SQLAlchemy URL leads to; nothing is opened before :meth:`opened`.
+    """The database at a SQLAlchemy URL; nothing is opened before :meth:`opened`.
 
     Raises:
         ConfigError: The address is none, or names a variable that is not set.
@@ -72,9 +71,9 @@ class AlchemyServer(Server):
         self._spec = spec
         self._alchemy = require("sqlalchemy", "records", "reading a database")
         self._address = filled_address(spec.source)
-        self._engine = self._made(root)
+        self._engine = self._new_engine(root)
 
-    def _made(self, root: Path) -> Any:
+    def _new_engine(self, root: Path) -> Any:
         errors = require("sqlalchemy.exc", "records", "reading a database")
         address = self._address
         if address.startswith("postgres:"):
@@ -93,8 +92,10 @@ class AlchemyServer(Server):
             url = url.set(database=str(sqlite_file(url.database or "", root, self._spec)))
         if dialect == "postgresql":
             more["json_deserializer"] = _as_written
-            given = _CONNECTING if "+" not in url.drivername or "psycopg" in url.drivername else {}
-            more["connect_args"] = {k: v for k, v in given.items() if k not in url.query}
+            defaults = (
+                _CONNECTING if "+" not in url.drivername or "psycopg" in url.drivername else {}
+            )
+            more["connect_args"] = {k: v for k, v in defaults.items() if k not in url.query}
         try:
             return self._alchemy.create_engine(url, **more)
         except errors.NoSuchModuleError as error:
@@ -114,12 +115,12 @@ class AlchemyServer(Server):
 
     @contextmanager
     def opened(self) -> Iterator[ReadOnlyConnection]:
-        """A connection in a read-only transaction; always rolled back and closed."""
+        """Open a read-only transaction; it is always rolled back, and its connection closed."""
         errors = require("sqlalchemy.exc", "records", "reading a database")
-        what = "cannot be opened"
+        fault = "cannot be opened"
         try:
             with self._engine.connect() as connection:
-                what = "cannot be read"
+                fault = "cannot be read"
                 options: dict[str, Any] = {"stream_results": True, "yield_per": _ROWS}
                 dialect = connection.dialect.name
                 if dialect == "postgresql":
@@ -135,15 +136,13 @@ class AlchemyServer(Server):
                 hint="set it: add client_encoding=latin1 to the address",
             ) from error
         except errors.SQLAlchemyError as error:
-            said = str(getattr(error, "orig", None) or error).strip().splitlines()
-            told = without_secret(said[0] if said else type(error).__name__, self._address)
-            raise DatabaseError(
-                f"the database {what}: {told}",
-                where=self._spec.place("source" if what == "cannot be opened" else "query"),
-                hint="nothing was written; run it again when the database is available"
+            driver_error = getattr(error, "orig", None) or error
+            todo = (
+                "run it again when the database is available"
                 if isinstance(error, errors.OperationalError)
-                else "nothing was written; test the query in a client of the database",
-            ) from error
+                else "test the query in a client of the database"
+            )
+            raise database_error(self._spec, fault, driver_error, self._address, todo) from error
 
 
 class _AlchemyReading(ReadOnlyConnection):
@@ -157,7 +156,7 @@ class _AlchemyReading(ReadOnlyConnection):
         self._sqlite = connection.dialect.name == "sqlite"
 
     def quoted(self, name: str) -> str:
-        """As the dialect quotes names."""
+        """Quote a name as the dialect does."""
         return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
 
     def _run(self, statement: str, parameter: Any = None) -> Any:
@@ -172,24 +171,24 @@ class _AlchemyReading(ReadOnlyConnection):
         return self._connection.execute(text.bindparams(bound))
 
     def names(self, statement: str) -> Sequence[str]:
-        """By the cursor's description."""
-        with self._run(statement) as found:
-            return list(found.keys())
+        """Return the names in the cursor's description."""
+        with self._run(statement) as result:
+            return list(result.keys())
 
     def first(self, statement: str) -> Any:
-        """One row is fetched."""
-        with self._naming(statement), self._run(statement) as found:
-            row = found.fetchone()
+        """Fetch one row."""
+        with self._naming(statement), self._run(statement) as result:
+            row = result.fetchone()
             return None if row is None else row[0]
 
     def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
-        """Types are PostgreSQL's, or SQLite's own of every value; else the first rows decide."""
+        """Yield rows; types are PostgreSQL's or SQLite's, else the first rows decide."""
         pa = require("pyarrow", "records", "reading records")
         types = self._sqlite_types(query) if self._sqlite else None
-        with self._naming(statement, parameter), self._run(statement, parameter) as found:
-            names = list(found.keys())
-            types = types or self._postgres_types(found)
-            for rows in found.partitions(_ROWS):
+        with self._naming(statement, parameter), self._run(statement, parameter) as result:
+            names = list(result.keys())
+            types = types or self._postgres_types(result)
+            for rows in result.partitions(_ROWS):
                 values = list(zip(*rows, strict=True))
                 types = types or [type_of(map(kind_of, column)) for column in values]
                 columns = map(self._column, names, values, types)
@@ -197,7 +196,7 @@ class _AlchemyReading(ReadOnlyConnection):
 
     @contextmanager
     def _naming(self, statement: str, parameter: Any = None) -> Iterator[None]:
-        """Where a date of PostgreSQL is none of the calendar, its column and row are named.
+        """Name column and row of a date of PostgreSQL that no calendar has.
 
         Raises:
             RecordsError: It is in place of the error of reading.
@@ -214,17 +213,17 @@ class _AlchemyReading(ReadOnlyConnection):
             raise
 
     def _find_endless(self, statement: str, parameter: Any) -> None:
-        """Read once more, with dates as texts: the driver does not say which one it cannot read."""
+        """Read again with dates as texts: the driver does not say which one it cannot read."""
         texts = require("psycopg.types.string", "pg", "reading PostgreSQL").TextLoader
         adapters = self._connection.connection.driver_connection.adapters
         numbers = [n for kind in _DATES for n in _POSTGRES[kind]]
         for number in numbers:
             adapters.register_loader(number, texts)
-        with self._run(statement, parameter) as found:
-            names = list(found.keys())
-            codes = [column[1] for column in found.cursor.description]
+        with self._run(statement, parameter) as result:
+            names = list(result.keys())
+            codes = [column[1] for column in result.cursor.description]
             dates = [at for at, code in enumerate(codes) if code in numbers]
-            for number, row in enumerate(found, 1):
+            for number, row in enumerate(result, 1):
                 for at in dates:
                     if row[at] is not None and not _DATE.match(row[at]):
                         raise endless(names[at], row[at], number)
@@ -241,26 +240,26 @@ class _AlchemyReading(ReadOnlyConnection):
                 hint=f"write CAST({name} AS …) in the query, so that all have one type",
             ) from error
 
-    def _postgres_types(self, found: Any) -> list[Any] | None:
+    def _postgres_types(self, result: Any) -> list[Any] | None:
         if self._connection.dialect.name != "postgresql":
             return None
         kinds = {number: kind for kind, numbers in _POSTGRES.items() for number in numbers}
-        codes = [column[1] for column in found.cursor.description]
+        codes = [column[1] for column in result.cursor.description]
         if not all(isinstance(code, int) for code in codes):
             return None
         return [type_of([kinds.get(code, "text")]) for code in codes]
 
     def _sqlite_types(self, query: str) -> list[Any]:
-        """Types that hold the values of each column: in SQLite every value has its own."""
+        """Return types that hold the values of each column: in SQLite every value has its own."""
         self._connection.exec_driver_sql("BEGIN")
         names = self.names(f"SELECT * FROM (\n{query}) WHERE 1 = 0")  # noqa: S608 - the user's own
         types = []
         for name in dict.fromkeys(names):
             column = self.quoted(name)
             whole = f"CASE typeof({column}) WHEN 'integer' THEN {column} END"
-            asked = f"SELECT group_concat(DISTINCT typeof({column})), min({whole}), max({whole})"
-            with self._run(f"{asked} FROM (\n{query})") as found:
-                kinds, least, most = found.fetchone()
+            select = f"SELECT group_concat(DISTINCT typeof({column})), min({whole}), max({whole})"
+            with self._run(f"{select} FROM (\n{query})") as result:
+                kinds, least, most = result.fetchone()
             types.append(type_of(_sqlite_kinds(kinds or "", least or 0, most or 0)))
         return types if len(types) == len(names) else []
 
@@ -273,7 +272,7 @@ def _sqlite_kinds(kinds: str, least: int, most: int) -> Iterator[str]:
 
 
 def _as_written(value: Any) -> str | None:
-    """JSON of a database stays the text that it is."""
+    """Return JSON of a database as text."""
     return bytes(value).decode("utf-8") if isinstance(value, bytes | memoryview) else text_of(value)
 
 

@@ -38,36 +38,36 @@ class Piece:
     numbers: NDArray[np.int64]
 
     def slice(self, start: int, count: int) -> Piece:
-        """Some rows in a row."""
+        """Return some consecutive rows."""
         end = start + count
         return Piece(self.rows.slice(start, count), self.file, self.numbers[start:end])
 
     def filter(self, wanted: NDArray[np.bool_]) -> Piece:
-        """The rows that are wanted."""
+        """Return the rows that are wanted."""
         mask = require("pyarrow", "records", "reading records").array(wanted)
         return Piece(self.rows.filter(mask), self.file, self.numbers[wanted])
 
 
 def piece(rows: ArrowTable, file: str, first: int) -> Piece:
-    """Rows that follow each other in a file, the first of them row ``first`` (from 1)."""
+    """Make a piece of consecutive rows of a file, from row ``first`` (from 1) on."""
     return Piece(rows, file, np.arange(first, first + rows.num_rows, dtype=np.int64))
 
 
 def batched(pieces: Iterable[Piece], rows: int) -> Iterator[ArrowTable]:
-    """Batches of ``rows`` rows (fewer at the end, and where rows are very long).
+    """Cut pieces into batches of ``rows`` rows (fewer at the end, or if rows are very long).
 
     All pieces have the same columns and types.
     """
     waiting: list[Piece] = []
     count = size = 0
-    for found in pieces:
-        if not found.rows.num_rows:
+    for part in pieces:
+        if not part.rows.num_rows:
             continue
-        most = max(1, int(_BYTES // (found.rows.nbytes / found.rows.num_rows + 1)))
+        most = max(1, int(_BYTES // (part.rows.nbytes / part.rows.num_rows + 1)))
         step = min(rows, most)
         at = 0
-        while at < found.rows.num_rows:
-            taken = found.slice(at, min(step - count, found.rows.num_rows - at))
+        while at < part.rows.num_rows:
+            taken = part.slice(at, min(step - count, part.rows.num_rows - at))
             at += taken.rows.num_rows
             waiting.append(taken)
             count += taken.rows.num_rows
@@ -83,23 +83,23 @@ def _joined(pieces: list[Piece]) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
     runs: Runs = []
     offset = 0
-    for found in pieces:
-        breaks = np.flatnonzero(np.diff(found.numbers) != 1) + 1
+    for part in pieces:
+        breaks = np.flatnonzero(np.diff(part.numbers) != 1) + 1
         for start in (0, *breaks.tolist()):
-            runs.append((offset + start, found.file, int(found.numbers[start])))
-        offset += len(found.numbers)
-    rows = pa.concat_tables([found.rows for found in pieces]).combine_chunks()
+            runs.append((offset + start, part.file, int(part.numbers[start])))
+        offset += len(part.numbers)
+    rows = pa.concat_tables([part.rows for part in pieces]).combine_chunks()
     return rows.replace_schema_metadata({_PLACES: json.dumps(runs)})
 
 
 def runs_of(batch: ArrowTable) -> Runs:
-    """Where the rows of a batch stood, as :func:`place_in` understands it."""
-    found: Runs = json.loads((batch.schema.metadata or {}).get(_PLACES, b"[]"))
-    return found
+    """Return where the rows of a batch came from, for :func:`place_in`."""
+    runs: Runs = json.loads((batch.schema.metadata or {}).get(_PLACES, b"[]"))
+    return runs
 
 
 def place_in(runs: Runs, at: int) -> str:
-    """Where a row of a batch stood: ``FILE, row N`` (from 1, without the header)."""
+    """Return where a row of a batch came from: ``FILE, row N`` (from 1, without the header)."""
     for first, file, row in reversed(runs):
         if first <= at:
             return f"{file}, row {row + at - first}"
@@ -107,5 +107,5 @@ def place_in(runs: Runs, at: int) -> str:
 
 
 def place(batch: ArrowTable, at: int) -> str:
-    """As :func:`place_in`, of the batch itself."""
+    """Return where a row of a batch came from, as :func:`place_in` does."""
     return place_in(runs_of(batch), at)

@@ -28,7 +28,7 @@ _LONGEST = 2**31 - 1
 
 
 class DelimitedFile(RowFile):
-    r"""CSV and its kin, with a header line; values may hold line breaks where they are quoted.
+    r"""A CSV file or similar, with a header line; quoted values may contain line breaks.
 
     An empty value is an empty text and not null; nothing is taken for a number, a date or a
     null. In tab separated files quotes are only quotes where all of the file agrees with that:
@@ -54,7 +54,7 @@ class DelimitedFile(RowFile):
             )
 
     def columns(self) -> Columns:
-        """All of them text."""
+        """Return the columns; all are text."""
         pa = require("pyarrow", "records", "reading records")
         return {name: pa.string() for name in self._header}
 
@@ -123,7 +123,7 @@ class DelimitedFile(RowFile):
         return names
 
     def pieces(self) -> Iterator[Piece]:
-        """Rows by Arrow; by Python from where a row is longer than Arrow's blocks."""
+        """Read rows by Arrow; by Python after a row that is longer than Arrow's blocks."""
         pa = require("pyarrow", "records", "reading records")
         row = 1
         try:
@@ -158,7 +158,7 @@ class DelimitedFile(RowFile):
         yield from batches
 
     def _by_python(self, first: int) -> Iterator[Piece]:
-        """Rows from row ``first`` on (from 1)."""
+        """Read rows from row ``first`` on (from 1)."""
         records = self._checked()
         for row, _ in enumerate(records, 1):  # the header is the first record
             if row == first:
@@ -173,7 +173,7 @@ class DelimitedFile(RowFile):
         return pa.table(dict(zip(self._header, columns, strict=True)))
 
     def _checked(self) -> Iterator[list[str]]:
-        """Values of every record, the header's first.
+        """Yield the values of every record, the header's first.
 
         Raises:
             RecordsError: A record has more or fewer values than the header; it is named.
@@ -191,18 +191,18 @@ class DelimitedFile(RowFile):
             yield fields
 
     def _fault(self, error: Exception) -> RecordsError:
-        """Where Arrow stumbled, by reading once more."""
+        """Read again to find where Arrow failed."""
         try:
             for _ in self._checked():
                 pass
-        except RecordsError as found:
-            return found
-        except csv.Error as found:
-            return RecordsError(f"the file cannot be read: {found}", where=self.name)
+        except RecordsError as fault:
+            return fault
+        except csv.Error as fault:
+            return RecordsError(f"the file cannot be read: {fault}", where=self.name)
         return RecordsError(f"the file cannot be read: {error}", where=self.name)
 
     def _records(self, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-        """Line where a record begins, and its values; blank lines are none."""
+        """Yield the line where a record begins, and its values; blank lines are skipped."""
         csv.field_size_limit(_LONGEST)
         quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
         with self._text() as file:
@@ -220,12 +220,12 @@ class DelimitedFile(RowFile):
                 line = reader.line_num + 1
 
     def _undecodable(self) -> RecordsError:
-        """Where the bytes are not of the encoding."""
+        """Find where the bytes are not of the encoding."""
         try:
             for _ in line_blocks(self.path, self._encoding):
                 pass
-        except RecordsError as found:
-            return found
+        except RecordsError as fault:
+            return fault
         return RecordsError(f"the file is not encoded as {self._encoding}", where=self.name)
 
     def _text(self, errors: str = "strict") -> IO[str]:
@@ -236,7 +236,7 @@ class DelimitedFile(RowFile):
 
 
 def well_quoted(chunks: Iterable[bytes], delimiter: str) -> bool:
-    """Whether all quotes open values, close them, or stand twice within them.
+    """Return True if all quotes open values, close them, or are doubled within them.
 
     An open quote would swallow rows without a word; most files are cleared of that here, at
     the speed of memory.

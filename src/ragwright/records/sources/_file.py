@@ -15,7 +15,7 @@ Columns: TypeAlias = Mapping[str, Any]
 
 
 def source_name(spec: SourceSpec, name: str) -> str:
-    """What a column is called in the source itself, before it is renamed."""
+    """Return a column's name in the source, before it is renamed."""
     return next((old for old, new in spec.rename.items() if new == name), name)
 
 
@@ -33,7 +33,7 @@ class RowFile(ABC):
 
     @abstractmethod
     def columns(self) -> Columns:
-        """Its columns and what they hold, over the whole file.
+        """Return the columns with their types, over the whole file.
 
         Raises:
             RecordsError: It cannot be read, or is not what its name says.
@@ -41,7 +41,7 @@ class RowFile(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """Its rows, with exactly those columns and types.
+        """Yield the rows, with exactly those columns and types.
 
         Raises:
             RecordsError: A row cannot be read; it is named.

@@ -46,8 +46,8 @@ class FileSource(WatermarkedSource):
         super().__init__()
 
     def stamp(self) -> str:
-        """Sizes and times of all files; empty where one changed just now."""
-        found: list[list[object]] = []
+        """Return sizes and times of all files; empty if one changed just now."""
+        stamps: list[list[object]] = []
         now = time.time_ns()
         for path in self._paths:
             try:
@@ -57,11 +57,11 @@ class FileSource(WatermarkedSource):
             times = (status.st_mtime_ns, status.st_ctime_ns)
             if now - max(times) < _RACY_NS:
                 return ""
-            found.append([str(path), status.st_size, *times])
-        return json.dumps(found)
+            stamps.append([str(path), status.st_size, *times])
+        return json.dumps(stamps)
 
     def columns(self) -> Columns:
-        """Columns of all files and the types that hold their values."""
+        """Return the columns of all files and the types that hold their values."""
         return self._columns
 
     def _pieces(self, since: str) -> Iterator[Piece]:
@@ -69,31 +69,31 @@ class FileSource(WatermarkedSource):
         column = source_name(self._spec, self._spec.watermark)
         _ = self._columns  # all files are looked at before the first row goes on
         for file in self._files:
-            for found in file.pieces():
-                cast = self._cast(found)
+            for piece in file.pieces():
+                cast = self._cast(piece)
                 if column in cast.rows.schema.names:
                     wanted = self._watermark.wanted(cast.rows.column(column))
                     cast = cast if wanted.all() else cast.filter(wanted)
                 yield cast
 
-    def _cast(self, found: Piece) -> Piece:
+    def _cast(self, piece: Piece) -> Piece:
         pa = require("pyarrow", "records", "reading records")
         columns = []
         for name, kind in self._columns.items():
-            if name not in found.rows.schema.names:
-                columns.append(pa.nulls(found.rows.num_rows, kind))
+            if name not in piece.rows.schema.names:
+                columns.append(pa.nulls(piece.rows.num_rows, kind))
                 continue
             try:
-                columns.append(found.rows.column(name).cast(kind))
+                columns.append(piece.rows.column(name).cast(kind))
             except pa.ArrowException as error:
                 raise RecordsError(
                     f"the column {name!r} has another type than in other files, and cannot be "
                     f"converted to {kind} without loss: {error}",
-                    where=found.file,
+                    where=piece.file,
                     hint="store it as one type in all files",
                 ) from error
         rows = pa.table(columns, names=list(self._columns))
-        return Piece(rows, found.file, found.numbers)
+        return Piece(rows, piece.file, piece.numbers)
 
     @cached_property
     def _columns(self) -> Columns:
@@ -101,7 +101,7 @@ class FileSource(WatermarkedSource):
         for file in self._files:
             for name, kind in file.columns().items():
                 kinds.setdefault(name, []).append(kind)
-        return {name: unified(some) for name, some in kinds.items()}
+        return {name: unified(types) for name, types in kinds.items()}
 
     @cached_property
     def _files(self) -> Sequence[RowFile]:
@@ -132,29 +132,29 @@ class FileSource(WatermarkedSource):
                 and p.is_file()
                 and not any(part.startswith(".") for part in p.relative_to(path).parts)
             )
-            return self._some(sorted(inside), f"*{' *'.join(sorted(_KINDS))}")
+            return self._some_files(sorted(inside), f"*{' *'.join(sorted(_KINDS))}")
         if any(mark in source for mark in "*?["):
             anchor = Path(path.anchor)
             inside = (p for p in anchor.glob(str(path.relative_to(anchor))) if p.is_file())
-            return self._some(sorted(inside), source)
+            return self._some_files(sorted(inside), source)
         raise RecordsError(
             f"{source!r} does not exist",
             where=self._spec.place("source"),
             hint=_beside(path),
         )
 
-    def _some(self, found: list[Path], wanted: str) -> list[Path]:
-        if not found:
+    def _some_files(self, paths: list[Path], wanted: str) -> list[Path]:
+        if not paths:
             raise RecordsError(
                 f"{self._spec.source!r} contains no files to read",
                 where=self._spec.place("source"),
                 hint=f"looked for {wanted}",
             )
-        return found
+        return paths
 
 
 def _beside(path: Path) -> str:
-    """What stands where a missing file was looked for."""
+    """List the files in the folder of a missing file."""
     folder = path.parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist"
@@ -164,7 +164,7 @@ def _beside(path: Path) -> str:
 
 
 def _sniffed(path: Path, encoding: str) -> str:
-    """What a file without a known suffix holds, by how it begins."""
+    """Detect the kind of a file without a known suffix by its beginning."""
     try:
         with path.open("rb") as file:
             start_bytes = file.read(4)

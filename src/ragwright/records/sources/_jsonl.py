@@ -45,7 +45,7 @@ class JsonlFile(RowFile):
         self._kept: list[Piece] | None = [] if keep else None
 
     def columns(self) -> Columns:
-        """Columns in the order in which they are first met."""
+        """Return columns in the order of their first occurrence."""
         return self._columns
 
     @cached_property
@@ -58,17 +58,17 @@ class JsonlFile(RowFile):
         size = 0
         for block, line in line_blocks(self.path, self._encoding):
             read = self._by_arrow(block, line)
-            found = None if read is None else _kinds_by_arrow(read.rows)
+            by_arrow = None if read is None else _kinds_by_arrow(read.rows)
             size += len(block)
-            if read is None or found is None or size > _KEPT:
+            if read is None or by_arrow is None or size > _KEPT:
                 self._kept = None
             elif self._kept is not None:
                 self._kept.append(read)
-            for name, some in (found or self._kinds_by_python(block, line)).items():
-                kinds.setdefault(name, set()).update(some)
+            for name, column_kinds in (by_arrow or self._kinds_by_python(block, line)).items():
+                kinds.setdefault(name, set()).update(column_kinds)
         if size and not kinds and any(self._parsed_blocks()):
             raise RecordsError("the objects have no fields", where=self.name)
-        return {name: type_of(some) for name, some in kinds.items()}
+        return {name: type_of(column_kinds) for name, column_kinds in kinds.items()}
 
     def _parsed_blocks(self) -> Iterator[tuple[int, dict[str, Any]]]:
         for block, line in line_blocks(self.path, self._encoding):
@@ -82,19 +82,19 @@ class JsonlFile(RowFile):
         return kinds
 
     def pieces(self) -> Iterator[Piece]:
-        """Rows of a block of lines at a time."""
+        """Read a block of lines at a time."""
         pa = require("pyarrow", "records", "reading records")
         schema = pa.schema(list(self._columns.items()))
         kept, self._kept = self._kept, None
-        if kept and all(_fits(found.rows.schema, schema) for found in kept):
-            yield from (_filled(found, schema) for found in kept)
+        if kept and all(_fits(piece.rows.schema, schema) for piece in kept):
+            yield from (_filled(piece, schema) for piece in kept)
             return
         for block, line in line_blocks(self.path, self._encoding):
             read = self._by_arrow(block, line, schema)
             yield self._rows_by_python(block, line, schema) if read is None else read
 
     def _by_arrow(self, block: bytes, line: int, schema: Any = None) -> Piece | None:
-        """Rows of a block of lines, None where Arrow refuses or there are not one a line."""
+        """Read a block of lines; None if Arrow refuses, or there is not one row per line."""
         rows = _read(block, schema)
         lines = None if rows is None else _lines(block, line, rows.num_rows)
         if rows is None or lines is None:
@@ -103,17 +103,17 @@ class JsonlFile(RowFile):
 
     def _rows_by_python(self, block: bytes, line: int, schema: Any) -> Piece:
         pa = require("pyarrow", "records", "reading records")
-        found = list(self._parsed(block, line))
-        strange = {name for _, row in found for name in row} - set(schema.names)
+        rows = list(self._parsed(block, line))
+        strange = {name for _, row in rows for name in row} - set(schema.names)
         if strange:
             raise RecordsError("the file changed while it was read", where=self.name)
         columns = []
         for name, kind in zip(schema.names, schema.types, strict=True):
             try:
-                columns.append(column_of([row.get(name) for _, row in found], kind))
+                columns.append(column_of([row.get(name) for _, row in rows], kind))
             except UnicodeEncodeError as error:
-                raise self._half_pair(found, name) from error
-        numbers = np.array([at for at, _ in found], np.int64)
+                raise self._half_pair(rows, name) from error
+        numbers = np.array([at for at, _ in rows], np.int64)
         return Piece(pa.table(columns, schema=schema), self.name, numbers)
 
     def _half_pair(self, rows: list[tuple[int, dict[str, Any]]], name: str) -> RecordsError:
@@ -125,7 +125,7 @@ class JsonlFile(RowFile):
         )
 
     def _parsed(self, block: bytes, line: int) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Line and object of every line that is not blank.
+        """Yield line number and object of every line that is not blank.
 
         Raises:
             RecordsError: A line is no JSON object; it is named.
@@ -151,19 +151,19 @@ class JsonlFile(RowFile):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise ValueError(f"the field {twice!r} occurs twice")
-    return found
+    return fields
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
 def _kinds_by_arrow(rows: ArrowTable) -> dict[str, set[str]] | None:
-    """Kinds of values by column, None where Arrow cannot tell."""
+    """Return kinds of values by column; None if Arrow cannot tell."""
     pa = require("pyarrow", "records", "reading records")
     kinds: dict[str, set[str]] = {}
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
@@ -185,10 +185,10 @@ def _kinds_by_arrow(rows: ArrowTable) -> dict[str, set[str]] | None:
     return kinds
 
 
-def _fits(there: Any, wanted: Any) -> bool:
-    """Whether columns that Arrow read unasked become the wanted ones without a change."""
+def _fits(present: Any, wanted: Any) -> bool:
+    """Return True if columns as Arrow inferred them convert to the wanted ones without loss."""
     pa = require("pyarrow", "records", "reading records")
-    for name, kind in zip(there.names, there.types, strict=True):
+    for name, kind in zip(present.names, present.types, strict=True):
         target = wanted.field(name).type
         whole = pa.types.is_integer(kind) and pa.types.is_floating(target)
         if kind != target and not whole and not pa.types.is_null(kind):
@@ -196,15 +196,15 @@ def _fits(there: Any, wanted: Any) -> bool:
     return True
 
 
-def _filled(found: Piece, schema: Any) -> Piece:
-    """Rows with exactly the columns of a schema."""
+def _filled(piece: Piece, schema: Any) -> Piece:
+    """Return rows with exactly the columns of a schema."""
     pa = require("pyarrow", "records", "reading records")
-    rows, there = found.rows, set(found.rows.schema.names)
+    rows, present = piece.rows, set(piece.rows.schema.names)
     columns = [
-        rows.column(name).cast(kind) if name in there else pa.nulls(rows.num_rows, kind)
+        rows.column(name).cast(kind) if name in present else pa.nulls(rows.num_rows, kind)
         for name, kind in zip(schema.names, schema.types, strict=True)
     ]
-    return Piece(pa.table(columns, schema=schema), found.file, found.numbers)
+    return Piece(pa.table(columns, schema=schema), piece.file, piece.numbers)
 
 
 def _large(column: ArrowTable) -> bool:
@@ -230,7 +230,7 @@ def _read(block: bytes, schema: Any = None) -> ArrowTable | None:
 
 
 def _lines(block: bytes, line: int, rows: int) -> NDArray[np.int64] | None:
-    """The lines that rows stand on, blank ones passed over; None where it is not one a line."""
+    """Return the lines of rows, without blank ones; None if there is not one row per line."""
     blank = block[:1].isspace() or _BLANK.search(block)
     if not blank and block.count(b"\n") + (not block.endswith(b"\n")) == rows:
         return np.arange(line, line + rows, dtype=np.int64)

@@ -18,7 +18,7 @@ class ParquetFile(RowFile):
     """One Parquet file, read a few thousand rows at a time."""
 
     def columns(self) -> Columns:
-        """Columns and types of the file's schema."""
+        """Return columns and types of the file's schema."""
         return {name: _plain(kind) for name, kind in self._stored.items()}
 
     @cached_property
@@ -28,7 +28,7 @@ class ParquetFile(RowFile):
             return dict(zip(schema.names, schema.types, strict=True))
 
     def pieces(self) -> Iterator[Piece]:
-        """Rows in the file's order."""
+        """Read rows in the file's order."""
         pa = require("pyarrow", "records", "reading records")
         schema = pa.schema(list(self.columns().items()))
         row = 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core import RecordsError, near
+from ...core import DatabaseError, RecordsError, near, without_secret
 from .._seams import ArrowTable
 from ..declared import SourceSpec
 from ._batches import Piece, piece
@@ -29,20 +29,20 @@ class ReadOnlyConnection(ABC):
     marker = "?"
 
     def quoted(self, name: str) -> str:
-        """A column's name as an identifier."""
+        """Quote a column's name as an identifier."""
         return '"' + name.replace('"', '""') + '"'
 
     @abstractmethod
     def names(self, statement: str) -> Sequence[str]:
-        """Names of the columns of a statement that gives no rows."""
+        """Return the column names of a statement that returns no rows."""
 
     @abstractmethod
     def first(self, statement: str) -> Any:
-        """The first value of the first row, None where there is no row."""
+        """Return the first value of the first row; None if there is no row."""
 
     @abstractmethod
     def tables(self, query: str, statement: str, parameter: Any = None) -> Iterator[ArrowTable]:
-        """Rows, some thousands at a time, all tables with the same types.
+        """Yield rows, some thousands at a time, all tables with the same types.
 
         Args:
             query: The whole query, which types may be learned from.
@@ -56,12 +56,29 @@ class Server(ABC):
 
     @abstractmethod
     def opened(self) -> AbstractContextManager[ReadOnlyConnection]:
-        """A connection for one reading.
+        """Open a connection for one reading.
 
         Raises:
             DatabaseError: It cannot be opened; inside, it rejects a statement or stops
                 answering.
         """
+
+
+def database_error(
+    spec: SourceSpec,
+    fault: str,
+    error: BaseException,
+    address: str,
+    todo: str = "run it again when the database is available",
+) -> DatabaseError:
+    """Return the error for a database that cannot be opened or read, without its password."""
+    lines = str(error).strip().splitlines()
+    message = without_secret(lines[0] if lines else type(error).__name__, address)
+    return DatabaseError(
+        f"the database {fault}: {message}",
+        where=spec.place("source" if fault == "cannot be opened" else "query"),
+        hint=f"nothing was written; {todo}",
+    )
 
 
 class SqlSource(WatermarkedSource):
@@ -84,7 +101,7 @@ class SqlSource(WatermarkedSource):
         super().__init__()
 
     def stamp(self) -> str:
-        """Empty: nobody knows whether a query would give the same rows again."""
+        """Return an empty text: a query may return other rows at any time."""
         return ""
 
     def _pieces(self, since: str) -> Iterator[Piece]:
@@ -97,16 +114,16 @@ class SqlSource(WatermarkedSource):
             if column and since:
                 statement, parameter = self._newer(reading, query, column)
             for table in reading.tables(query, statement, parameter):
-                found = piece(table, "query", row)
+                rows = piece(table, "query", row)
                 row += table.num_rows
                 if column in table.schema.names:
                     wanted = self._watermark.wanted(table.column(column))
                     if since and parameter is None and not wanted.all():
-                        found = found.filter(np.asarray(wanted))
-                yield found
+                        rows = rows.filter(np.asarray(wanted))
+                yield rows
 
     def _newer(self, reading: ReadOnlyConnection, query: str, column: str) -> tuple[str, Any]:
-        """The query for rows at or above a watermark, and its parameter.
+        """Return the query for rows at or above a watermark, and its parameter.
 
         Numbers and times with a zone that are stored as texts are ordered otherwise by a
         database: those are all read, and compared here, as is every type without a counterpart.
@@ -115,12 +132,12 @@ class SqlSource(WatermarkedSource):
             RecordsError: The query has no such column, or the watermark does not fit it.
         """
         inner = f"(\n{query}) ragwright_rows"
-        there = reading.names(f"SELECT * FROM {inner} WHERE 1 = 0")  # noqa: S608 - the user's own
-        if column not in there:
+        names = reading.names(f"SELECT * FROM {inner} WHERE 1 = 0")  # noqa: S608 - the user's own
+        if column not in names:
             raise RecordsError(
                 f"watermark: the query does not return the column {column!r}",
                 where=self._spec.place("watermark"),
-                hint=near(column, there),
+                hint=near(column, names),
             )
         name = reading.quoted(column)
         like = reading.first(f"SELECT {name} FROM {inner} WHERE {name} IS NOT NULL")  # noqa: S608

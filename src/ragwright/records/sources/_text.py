@@ -26,7 +26,7 @@ PLAIN = frozenset({"utf-8", "utf-8-sig", "ascii"})
 
 
 def encoding_of(path: Path, named: str) -> str:
-    """Python's name of a file's encoding: its byte order mark's, the one named, or UTF-8.
+    """Return a file's encoding as Python names it: its byte order mark's, the named one, or UTF-8.
 
     Raises:
         RecordsError: The file cannot be read, or there is no such encoding.
@@ -44,23 +44,23 @@ def encoding_of(path: Path, named: str) -> str:
             start = file.read(4)
     except OSError as error:
         raise unreadable(path, error) from error
-    told = codecs.lookup(named or "utf-8").name
+    codec = codecs.lookup(named or "utf-8").name
     for mark, name in _MARKS:
         # Two bytes prove little against an encoding of single bytes that somebody named.
-        if start.startswith(mark) and (told.startswith("utf") or name == "utf-8-sig"):
+        if start.startswith(mark) and (codec.startswith("utf") or name == "utf-8-sig"):
             return name
-    return told
+    return codec
 
 
 def unreadable(path: Path, error: OSError) -> RecordsError:
-    """The error for a file that the system does not let us read."""
+    """Return the error for a file that the system does not let us read."""
     return RecordsError(
         f"the file cannot be read: {error.strerror or type(error).__name__}", where=str(path)
     )
 
 
 def utf8_chunks(path: Path, encoding: str) -> Iterator[bytes]:
-    """A file as chunks of bytes in UTF-8, without a byte order mark; not yet validated.
+    """Yield a file as chunks of UTF-8, without a byte order mark; not yet validated.
 
     Raises:
         RecordsError: The file cannot be read, or is not of its encoding.
@@ -86,7 +86,7 @@ def utf8_chunks(path: Path, encoding: str) -> Iterator[bytes]:
 
 
 def line_blocks(path: Path, encoding: str) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole lines in valid UTF-8, and the number of their first line, from 1.
+    """Yield blocks of whole lines in valid UTF-8, and the number of their first line, from 1.
 
     Raises:
         RecordsError: As :func:`utf8_chunks`, or a line is not valid UTF-8; it is named.

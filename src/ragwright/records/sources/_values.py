@@ -25,7 +25,7 @@ _KINDS = (
 
 
 def kind_of(value: Any) -> str:
-    """The kind of a value, of JSON or of a database; empty for null."""
+    """Return the kind of a value of JSON or of a database; empty for null."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -43,12 +43,12 @@ def kind_of(value: Any) -> str:
 
 
 def type_of(kinds: Iterable[str]) -> Any:
-    """The Arrow type that holds values of some kinds without a loss; texts where none does."""
+    """Return the Arrow type that holds values of some kinds without loss; else text."""
     pa = require("pyarrow", "records", "reading records")
-    found = set(kinds) - {""}
-    if found and found <= {"int", "long"}:
+    distinct = set(kinds) - {""}
+    if distinct and distinct <= {"int", "long"}:
         return pa.int64()
-    if found and found <= {"int", "float"}:
+    if distinct and distinct <= {"int", "float"}:
         return pa.float64()
     single = {
         "bool": pa.bool_(),
@@ -57,11 +57,11 @@ def type_of(kinds: Iterable[str]) -> Any:
         "time": pa.timestamp("us"),
         "moment": pa.timestamp("us", "UTC"),
     }
-    return single.get(found.pop(), pa.string()) if len(found) == 1 else pa.string()
+    return single.get(distinct.pop(), pa.string()) if len(distinct) == 1 else pa.string()
 
 
 def column_of(values: Sequence[Any], kind: Any) -> ArrowTable:
-    """An Arrow array of values; of their texts where the type is text.
+    """Make an Arrow array of values; of their texts if the type is text.
 
     Raises:
         UnicodeEncodeError: A text holds half of a surrogate pair.
@@ -74,7 +74,7 @@ def column_of(values: Sequence[Any], kind: Any) -> ArrowTable:
 
 
 def text_of(value: Any) -> str | None:
-    """A value as text: a text as it is, bytes in hexadecimal digits, lists and records in JSON."""
+    """Write a value as text: bytes in hexadecimal digits, lists and records in JSON."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool | int | float | list | tuple | dict):
@@ -85,7 +85,7 @@ def text_of(value: Any) -> str | None:
 
 
 def endless(name: str, value: Any, row: int) -> RecordsError:
-    """The error for a date or time of a database that no calendar of years 1 to 9999 has."""
+    """Return the error for a date or time outside the years 1 to 9999."""
     return RecordsError(
         f"the column {name!r} holds {value!r}, which is not a date in the years 1 to 9999",
         where=f"query, row {row}",
@@ -95,25 +95,25 @@ def endless(name: str, value: Any, row: int) -> RecordsError:
 
 
 def unified(kinds: Iterable[Any]) -> Any:
-    """The Arrow type that columns of several types can be cast to; texts where there is none."""
+    """Return the Arrow type that several types can be cast to; text if there is none."""
     pa = require("pyarrow", "records", "reading records")
-    found = {kind for kind in kinds if not pa.types.is_null(kind)}
-    if len(found) == 1:
-        return found.pop()
-    if found and all(map(pa.types.is_integer, found)):
+    distinct = {kind for kind in kinds if not pa.types.is_null(kind)}
+    if len(distinct) == 1:
+        return distinct.pop()
+    if distinct and all(map(pa.types.is_integer, distinct)):
         return pa.int64()
-    if found and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in found):
+    if distinct and all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in distinct):
         return pa.float64()
-    zones = {getattr(kind, "tz", 0) for kind in found}
-    if found and all(map(pa.types.is_timestamp, found)) and len({*map(bool, zones)}) == 1:
+    zones = {getattr(kind, "tz", 0) for kind in distinct}
+    if distinct and all(map(pa.types.is_timestamp, distinct)) and len({*map(bool, zones)}) == 1:
         units = ["s", "ms", "us", "ns"]
-        unit = max((kind.unit for kind in found), key=units.index)
+        unit = max((kind.unit for kind in distinct), key=units.index)
         return pa.timestamp(unit, "UTC" if all(zones) else None)
     return pa.string()
 
 
 def key_texts(column: ArrowTable) -> ArrowTable:
-    """Keys as one array of texts: whole numbers without a fraction, whatever their type is."""
+    """Return keys as one array of texts; whole numbers have no fraction, whatever their type."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
     types = pa.types

@@ -28,7 +28,7 @@ _ASTRAY = timedelta(minutes=5)
 
 
 def watermark_text(value: Any) -> str:
-    """A value as text that :func:`watermark_value` reads back.
+    """Write a value as text that :func:`watermark_value` reads back.
 
     Times with a zone are converted to UTC, so that their texts sort in order.
     """
@@ -40,17 +40,17 @@ def watermark_text(value: Any) -> str:
 
 
 def watermark_value(text: str, like: Any) -> Any:
-    """The value of a text, of the type of another value.
+    """Parse a text to the type of another value.
 
     Raises:
         RecordsError: The text is not such a value.
     """
     try:
         if isinstance(like, datetime):
-            found = datetime.fromisoformat(text)
+            moment = datetime.fromisoformat(text)
             if like.tzinfo is None:
-                return found.astimezone(UTC).replace(tzinfo=None) if found.tzinfo else found
-            return found if found.tzinfo else found.replace(tzinfo=UTC)
+                return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
         if isinstance(like, date):
             return datetime.fromisoformat(text).date()
         if isinstance(like, bool) or not isinstance(like, int | float | Decimal):
@@ -68,7 +68,7 @@ def watermark_value(text: str, like: Any) -> Any:
 
 
 def _below(lag: Lag, value: Any) -> Any:
-    """The value that lies so far below another, at least; the value itself without a lag.
+    """Subtract a lag from a value; without a lag, return the value.
 
     Raises:
         RecordsError: A lag of its kind cannot be taken from such a value.
@@ -98,7 +98,7 @@ def _below(lag: Lag, value: Any) -> Any:
 
 
 def _fits(value: Any, amount: Decimal) -> bool:
-    """Whether a value less an amount is of the value's own type."""
+    """Return True if a value less an amount has the value's type."""
     return not isinstance(value, int) or amount == int(amount)
 
 
@@ -128,33 +128,33 @@ class Watermark:
 
     @property
     def reached(self) -> str:
-        """Text of the highest value met, or ``since``; when reading began, if that is to come.
+        """Text of the highest value met, or ``since``; at most the start of reading.
 
-        Rows would be waited for until then: a wrong date in one row must not hide the others.
+        A wrong date in one row must not hide the rows that come before that date.
         """
         return self._of_beginning() or self._reached
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """That the watermark lies in the future, where it does."""
-        told = f"the highest watermark, {self._reached}, is in the future; rows from "
+        """A note if the watermark is in the future."""
+        note = f"the highest watermark, {self._reached}, is in the future; rows from "
         now, value = self._of_beginning(), self._highest
         if isinstance(value, datetime) and value.tzinfo and value <= self._begun + _ASTRAY:
             return ()  # written while rows were read, or by a clock that is ahead of ours
-        return (f"{told}{now} on are read again",) if now else ()
+        return (f"{note}{now} on are read again",) if now else ()
 
     def _come(self, since: str) -> str:
-        """The text of a watermark that was kept, or of the beginning where that lies after it."""
+        """Return the text of a stored watermark; if it is in the future, the start of reading."""
         kind = _kind_of(since) if since else ""
         value = _sortable(since, kind) if kind in {"moment", "time"} else None
         return self._before(value, since) or since
 
     def _of_beginning(self) -> str:
-        """When reading began, where the highest value lies after it, as the column writes it."""
+        """Return the start of reading as the column writes it, if the highest value is later."""
         return self._before(self._highest, self._reached)
 
     def _before(self, value: Any, text: str) -> str:
-        """When reading began, as a text is written, where that text's value lies after it."""
+        """Return the start of reading in the form of a text, if that text's value is later."""
         if not isinstance(value, date):
             return ""
         now = self._begun
@@ -167,7 +167,7 @@ class Watermark:
         return _written(now - _BEHIND, text) if value > now + _BEFORE else ""
 
     def lowest(self, like: Any) -> Any:
-        """The lowest value that is wanted, of the type of another; a text for a text.
+        """Return the lowest value that is wanted, of the type of another; a text for a text.
 
         Raises:
             RecordsError: The watermark, or the lag, does not fit the other value.
@@ -180,7 +180,7 @@ class Watermark:
         return _written(low, self._since) if isinstance(low, datetime) else str(low)
 
     def wanted(self, column: ArrowTable) -> NDArray[np.bool_]:
-        """Which values are wanted; the highest is kept in ``reached``.
+        """Return which values are wanted; the highest is kept in ``reached``.
 
         Raises:
             RecordsError: The watermark, or the lag, does not fit the column.
@@ -216,22 +216,22 @@ class Watermark:
         since = _below(self._lag, _sortable(self._since, self._kind)) if self._since else None
         wanted = np.ones(len(values), np.bool_)
         for at, value in enumerate(values):
-            found = _sortable(value, self._kind) if value else None
-            if found is None:
+            key = _sortable(value, self._kind) if value else None
+            if key is None:
                 continue
-            wanted[at] = since is None or found >= since
-            if found > self._highest or not self._reached:
-                self._highest, self._reached = max(found, self._highest), value
+            wanted[at] = since is None or key >= since
+            if key > self._highest or not self._reached:
+                self._highest, self._reached = max(key, self._highest), value
         return wanted
 
 
 def in_order(text: str) -> bool:
-    """True where a database puts texts like this one in the order of what they say."""
+    """Return True if a database sorts texts like this one by their meaning."""
     return _kind_of(text) in {"text", "time"}
 
 
 def _kind_of(text: str) -> str:
-    """What texts like this one are compared as: number, moment (with a zone), time or text."""
+    """Return how texts like this one are compared: number, moment (with a zone), time, text."""
     for kind in ("number", "moment", "time"):
         if _sortable(text, kind) is not None:
             return kind
@@ -239,7 +239,7 @@ def _kind_of(text: str) -> str:
 
 
 def _sortable(text: str, kind: str) -> Any:
-    """What a text is compared by, None where it is not of the kind."""
+    """Return the value that a text is compared by; None if it is not of the kind."""
     if kind == "text":
         return text
     if kind == "number":
@@ -247,14 +247,14 @@ def _sortable(text: str, kind: str) -> Any:
     if not _TIME.match(text):
         return None
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return found if (found.tzinfo is not None) == (kind == "moment") else None
+    return moment if (moment.tzinfo is not None) == (kind == "moment") else None
 
 
 def _written(value: datetime, like: str) -> str:
-    """A time as another one is written, so that their texts sort as they do."""
+    """Write a time in the form of another text, so that the texts sort as the times do."""
     if len(like) <= len("2026-01-02"):
         return value.date().isoformat()
     clock = re.split(r"Z|[+-]", like[11:])[0]
@@ -270,7 +270,7 @@ def _scalar(value: Any, kind: Any) -> Any:
 
 
 class WatermarkedSource(RowSource):
-    """A source whose reading is followed by a watermark, begun anew with each reading."""
+    """A source with a watermark, which starts again with each reading."""
 
     def __init__(self) -> None:
         self._watermark = Watermark()
@@ -282,13 +282,13 @@ class WatermarkedSource(RowSource):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the reader should know of the watermark."""
+        """Notes on the watermark for the user."""
         return self._watermark.notes
 
     def batches(self, rows: int, since: str = "") -> Iterator[ArrowTable]:
-        """Rows in the order of the source, with one set of columns and types."""
+        """Yield rows in the order of the source, with one set of columns and types."""
         return batched(self._pieces(since), rows)
 
     @abstractmethod
     def _pieces(self, since: str) -> Iterator[Piece]:
-        """The rows at or above a watermark, as the source hands them over."""
+        """Yield the rows at or above a watermark, as the source returns them."""
