@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 from children import started
+from forgetting import forget_at
 from former_files import NAMES, old_file, old_files, rows_in
 
 from ragwright import Workbench
@@ -26,7 +27,7 @@ from ragwright.core import (
 )
 from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import RunRow, Runs
-from ragwright.ledger import LEDGER_TABLES, SqliteDatabase, open_ledger
+from ragwright.ledger import LEDGER_TABLES, Ledger, SqliteDatabase
 
 RUNS = ("runs", "rows", "row_sources", "names", "facts")
 BACKUPS = {
@@ -68,10 +69,10 @@ def whole(data: Path) -> None:
 def test_every_row_is_taken_over_and_work_goes_on(data: Path) -> None:
     old_files(data)
     path = data / "ledger.sqlite"
-    open_ledger(path).close()
+    Ledger(path).close()
     whole(data)
     before = path.read_bytes()
-    open_ledger(path).close()
+    Ledger(path).close()
     assert path.read_bytes() == before
     (data.parent.parent / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
     with Workbench.open(data.parent.parent) as bench:
@@ -84,7 +85,7 @@ def test_every_row_is_taken_over_and_work_goes_on(data: Path) -> None:
         assert runs.kept(run.id, "cost") == {"paid": 1.5}
         assert [row.body["text"] for row in runs.rows(run.id)] == ["of the first", "of the second"]
         assert len(runs.list()) == 2
-        assert runs.forget(source="other") == 1
+        assert forget_at(path, source="other")["rows"] == 1
     with closing(Outputs(path)) as outputs:
         assert [found.id for found in outputs.find(OutputQuery(scope=None))] == [
             *("1.p1", "1.1", "1.2", "2.1"),
@@ -117,7 +118,7 @@ def test_files_of_the_first_versions_are_taken_over_too(data: Path) -> None:
     served = old_file(data, "served", counted)
     calls = rows_in(served, "served_days")
     path = data / "ledger.sqlite"
-    open_ledger(path).close()
+    Ledger(path).close()
     assert rows_in(path, "served_calls") == calls
     assert b"client-7" not in path.read_bytes()
     with closing(Outputs(path)) as outputs:
@@ -157,7 +158,7 @@ def opening_that_dies(path: Path, call: str, count: int) -> None:
 
     connect = sqlite3.connect
     with mock.patch("sqlite3.connect", lambda *a, **k: connect(*a, **{"factory": Deadly} | k)):
-        open_ledger(DeadlyPath(path)).close()
+        Ledger(DeadlyPath(path)).close()
 
 
 @pytest.mark.slow
@@ -172,7 +173,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(data: Path, call: str, c
     assert process.exitcode == -signal.SIGKILL
     if call == "copy":
         assert not any(name.endswith(".bak") for name in files(data))
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     whole(data)
 
 
@@ -202,21 +203,21 @@ def test_a_full_disk_leaves_the_files_and_says_so(
     numbers = "(WITH RECURSIVE n(value) AS (VALUES (1) UNION ALL SELECT value + 1 FROM n LIMIT 999)"
     with closing(sqlite3.connect(data / "runs.sqlite")) as old:
         old.executescript(f"{run}{numbers} SELECT value FROM n);")
-    real = SqliteDatabase.connect
+    real = SqliteDatabase._opened
 
     def small(self: SqliteDatabase) -> sqlite3.Connection:
         connection = real(self)
         connection.execute("PRAGMA max_page_count = 150")
         return connection
 
-    monkeypatch.setattr(SqliteDatabase, "connect", small)
+    monkeypatch.setattr(SqliteDatabase, "_opened", small)
     with pytest.raises(StoreFullError, match="they are untouched") as caught:
-        open_ledger(data / "ledger.sqlite")
+        Ledger(data / "ledger.sqlite")
     assert "free" in (caught.value.hint or "")
     assert not any(name.endswith(".bak") for name in files(data))
     assert len(rows_in(data / "runs.sqlite", "rows")) == 1001
     monkeypatch.undo()
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     whole(data)
 
 
@@ -227,10 +228,10 @@ def test_a_project_that_cannot_be_written_says_who_must_open_it(
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda _, mode, **__: mode == os.R_OK)
         with pytest.raises(SchemaVersionError, match="of an older ragwright") as caught:
-            open_ledger(data / "ledger.sqlite")
+            Ledger(data / "ledger.sqlite")
         assert "as a user who may write" in (caught.value.hint or "")
     assert files(data) >= {"runs.sqlite", "serve/served.sqlite"}
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda _, mode, **__: mode == os.R_OK)
         with closing(Runs(data / "ledger.sqlite")) as runs:
@@ -240,17 +241,17 @@ def test_a_project_that_cannot_be_written_says_who_must_open_it(
 def test_rows_that_an_older_program_wrote_afterwards_are_not_passed_over(data: Path) -> None:
     old_files(data)
     path = data / "ledger.sqlite"
-    open_ledger(path).close()
+    Ledger(path).close()
     again = old_file(data, "runs", "UPDATE names SET name = 'later';")
     with pytest.raises(SchemaVersionError, match="was written to after") as caught:
-        open_ledger(path)
+        Ledger(path)
     assert "move runs.sqlite away" in (caught.value.hint or "")
     assert rows_in(path, "names") != rows_in(again, "names")
     path.rename(path.with_name("away"))  # as the hint says
     for name in NAMES:
         if name != "runs":
             old_file(data, name)
-    open_ledger(path).close()
+    Ledger(path).close()
     assert [name for _, name in rows_in(path, "names")] == ["later"]
     assert len(rows_in(path, "batches")) == 2
 
@@ -258,10 +259,10 @@ def test_rows_that_an_older_program_wrote_afterwards_are_not_passed_over(data: P
 def test_an_empty_file_that_an_older_program_left_is_removed(data: Path) -> None:
     """It makes one when it only reads; the backup of the rows stays."""
     old_files(data)
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     old_file(data, "runs", "".join(f"DELETE FROM {name};" for name in RUNS))
     (data / "spending.sqlite").touch()
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     whole(data)
 
 
@@ -271,9 +272,9 @@ def test_a_file_that_an_older_program_has_open_is_not_taken_from_it(data: Path) 
         at_work.execute("BEGIN")
         at_work.execute("SELECT count(*) FROM batches").fetchone()
         with pytest.raises(StoreBusyError) as caught:
-            open_ledger(data / "ledger.sqlite")
+            Ledger(data / "ledger.sqlite")
     assert "older ragwright" in (caught.value.hint or "")
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     assert len(rows_in(data / "ledger.sqlite", "batches")) == 2
 
 
@@ -284,7 +285,7 @@ def test_what_a_killed_program_left_in_the_log_is_taken_over(data: Path) -> None
         left = {end: Path(f"{old}{end}").read_bytes() for end in ("", "-wal")}
     for end, content in left.items():  # as they lay when it was killed
         Path(f"{old}{end}").write_bytes(content)
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     assert [name for _, name in rows_in(data / "ledger.sqlite", "names")] == ["last words"]
     assert files(data) == {"ledger.sqlite", "runs.sqlite.v3.bak"}
     assert not list(data.glob("runs.sqlite-*"))
@@ -302,7 +303,7 @@ def test_a_file_that_cannot_be_read_is_named_and_left(data: Path, kind: str) -> 
     before = path.read_bytes()
     error = SchemaVersionError if kind == "newer" else StoreDamagedError
     with pytest.raises(error, match=r"jobs\.sqlite") as caught:
-        open_ledger(data / "ledger.sqlite")
+        Ledger(data / "ledger.sqlite")
     assert caught.value.hint
     assert path.read_bytes() == before
     path.unlink()

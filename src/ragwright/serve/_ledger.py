@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from ..core import StoreError, Usage
-from ..ledger import open_ledger
+from .. import ledger
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -32,7 +32,8 @@ class Ledger:
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self._database = open_ledger(folder.ledger)
+        self._ledger = ledger.Ledger(folder.ledger)
+        self._database = self._ledger.database
         self._connection = self._database.connect()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ragwright-ledger")
         self._unstored: dict[tuple[str, str], Usage] = {}
@@ -41,6 +42,7 @@ class Ledger:
         """Store what is queued and close the file; safe to call twice."""
         self._thread.shutdown()
         self._connection.close()
+        self._ledger.close()
 
     def charge(self, key: str, usage: Usage) -> None:
         """Count what a call cost; from any thread, at once.
