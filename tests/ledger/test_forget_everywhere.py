@@ -35,11 +35,16 @@ NOT_OF_A_DOCUMENT = {
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),
     "taken_over": "names of files",
+    "serve_keys": "rights, which people give and revoke",
+    "serve_sessions": "random ids and times",
+    "served_changes": "who promoted which run, and people's reasons",
+    "embedders": "names of models",
+    "system_rounds": "hashes and random ids",
 }
 NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spending", "reserved"} | {
-    name for name in NOT_OF_A_DOCUMENT if name.startswith(("served_", "job_", "taken_"))
+    name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_", "taken_"))
 }
-NOT_OF_A_SCOPE |= {"job_steps"}
+NOT_OF_A_SCOPE |= {"job_steps", "embedders", "system_rounds"}
 
 
 def project(tmp_path: Path, text: str) -> Path:

@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 from children import started
 from forgetting import forget_at
-from former_files import NAMES, old_file, old_files, rows_in
+from former_files import NAMES, TEXTS, old_file, old_files, old_text, rows_in
 
 from ragwright import Workbench
 from ragwright.core import (
@@ -28,7 +28,10 @@ from ragwright.core import (
 from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import RunRow, Runs
 from ragwright.ledger import LEDGER_TABLES, Ledger, SqliteDatabase
+from ragwright.project import ProjectFolder, Served
+from ragwright.serve import ServeKeys
 
+FORMER_TEXTS = [former for former in LEDGER_TABLES.former if former.read is not None]
 RUNS = ("runs", "rows", "row_sources", "names", "facts")
 BACKUPS = {
     "jobs.sqlite.v1.bak",
@@ -36,6 +39,7 @@ BACKUPS = {
     "runs.sqlite.v3.bak",
     "serve/served.sqlite.v2.bak",
     "spending.sqlite.v1.bak",
+    *(f"{file}.v1.bak" for file in TEXTS),
 }
 
 
@@ -56,7 +60,13 @@ def whole(data: Path) -> None:
     for former in LEDGER_TABLES.former:
         [backup] = [data / name for name in BACKUPS if name.startswith(former.file)]
         assert stat.S_IMODE(backup.stat().st_mode) == 0o600
-        for old, now in former.tables.items():
+        if former.read is not None:
+            [(table, texts)] = former.read(backup.read_text("utf-8")).rows.items()
+            assert texts
+            assert rows_in(data / "ledger.sqlite", table, *texts[0]) == [
+                tuple(row.values()) for row in texts
+            ]
+        for old, now in former.tables.items() if former.read is None else ():
             if old != "served_days":
                 rows = rows_in(backup, old)
                 assert rows, old
@@ -164,7 +174,10 @@ def opening_that_dies(path: Path, call: str, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "count"),
-    [*(("copy", at) for at in (1, 4, 9, 17, 24)), *(("rename", at) for at in range(1, 6))],
+    [
+        *(("copy", at) for at in (1, 4, 9, 17, 24, 26, 30)),
+        *(("rename", at) for at in (1, 3, 5, 6, 10)),
+    ],
 )
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(data: Path, call: str, count: int) -> None:
     old_files(data)
@@ -251,6 +264,8 @@ def test_rows_that_an_older_program_wrote_afterwards_are_not_passed_over(data: P
     for name in NAMES:
         if name != "runs":
             old_file(data, name)
+    for file in TEXTS:
+        old_text(data, file)
     Ledger(path).close()
     assert [name for _, name in rows_in(path, "names")] == ["later"]
     assert len(rows_in(path, "batches")) == 2
@@ -309,6 +324,76 @@ def test_a_file_that_cannot_be_read_is_named_and_left(data: Path, kind: str) -> 
     path.unlink()
     with closing(Runs(data / "ledger.sqlite")) as runs:
         assert list(runs.list()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "error"),
+    [
+        ("serve/keys.json", "{", StoreDamagedError),
+        ("serve/keys.json", '{"version": 1, "keys": [{"name": "app"}]}', StoreDamagedError),
+        ("serve/keys.json", '{"version": 9, "keys": []}', SchemaVersionError),
+        ("serve/sessions.json", '{"version": 1, "sessions": []}', StoreDamagedError),
+        ("served/history.jsonl", '{"version": 1}\n', StoreDamagedError),
+        ("served/history.jsonl", "\xff", StoreDamagedError),
+        ("embedders.json", "[]", StoreDamagedError),
+        ("systems.json", '{"a": 1}', StoreDamagedError),
+    ],
+)
+def test_a_file_of_text_that_cannot_be_read_is_named_and_left(
+    data: Path, file: str, content: str, error: type[StoreError]
+) -> None:
+    path = old_text(data, file)
+    path.write_text(content, "latin-1")
+    with pytest.raises(error, match=path.name) as caught:
+        Ledger(data / "ledger.sqlite")
+    assert caught.value.where == str(path)
+    assert caught.value.hint
+    assert path.read_text("latin-1") == content
+
+
+def test_keys_and_promotions_of_an_older_version_count_on(data: Path) -> None:
+    for file in TEXTS:
+        old_text(data, file)
+    folder = ProjectFolder(data.parents[1])
+    with closing(ServeKeys(folder)) as keys:
+        assert [key.name for key in keys.all()] == ["app", "owner"]
+        key = keys.find("rw_HigPT1fXid85eOZPnJUd4idRFDQnM4TwbWrvtZHx7Sg")
+        assert key is not None
+        assert (key.filters, key.configurations) == (("tenant=acme",), ("short",))
+        assert (key.per_minute, key.daily_budget) == (7, 0.5)
+    served = Served(folder).current()
+    assert served is not None
+    assert (served.number, served.replaced, served.action, served.reason) == (
+        *(1, 2, "back", "too long: für alle"),
+    )
+    assert [change.gate.get("outcome") for change in Served(folder).history()] == [
+        *("passed", "passed", None),
+    ]
+
+
+def test_a_server_whose_last_key_was_revoked_by_an_older_version_stays_closed(data: Path) -> None:
+    old_text(data, "serve/keys.json").write_text('{"version": 1, "keys": []}')
+    with closing(ServeKeys(ProjectFolder(data.parents[1]))) as keys:
+        assert keys.all() == ()
+        assert keys.used
+
+
+def test_a_ledger_of_the_first_version_is_migrated_after_a_backup(data: Path) -> None:
+    for name in NAMES:
+        old_file(data, name)
+    path = data / "ledger.sqlite"
+    new = [table for former in FORMER_TEXTS for table in former.tables]
+    Ledger(path).close()
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript("".join(f"DROP TABLE {name};" for name in new))
+        file.execute("PRAGMA user_version = 1")
+    for text in TEXTS:
+        old_text(data, text)
+    Ledger(path).close()
+    backup = path.with_name("ledger.sqlite.v1.bak")
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    backup.unlink()
+    whole(data)
 
 
 def test_an_old_file_that_comes_later_is_taken_over_where_nothing_is_in_its_place(

@@ -69,10 +69,12 @@ def test_tools_have_no_stream_to_listen_to(project: Path) -> None:
 
 def test_keys_that_cannot_be_written_are_an_error_with_the_place(project: Path) -> None:
     data = project / ".ragwright/data"
-    (data / "serve").write_text("a file where a folder should be", "utf-8")
+    for file in data.glob("ledger.sqlite*"):
+        file.unlink()
+    (data / "ledger.sqlite").mkdir()
     with pytest.raises(StoreError) as error:
         ServeKeys(ProjectFolder(project)).add(ServeKey("app", ""))
-    assert "serve" in str(error.value)
+    assert error.value.where == str(data / "ledger.sqlite")
 
 
 def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:

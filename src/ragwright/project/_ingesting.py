@@ -74,7 +74,9 @@ def ingest_sources(
     scans = ScanProgress()
     feeds, how = _feeds(project, sources, scans)
     if project.settled_spec().embedder:
-        remember_embedder(project.folder.data, project.pair.embedder, project.settings.embed.model)
+        remember_embedder(
+            project.folder.ledger, project.pair.embedder, project.settings.embed.model
+        )
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)

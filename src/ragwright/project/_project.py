@@ -464,7 +464,7 @@ class Project:
                 pair,
                 self.store.pairs(),
                 self.settings.embed.model,
-                building.known_embedders(self.folder.data),
+                building.known_embedders(self.folder.ledger),
                 self.folder.file,
                 self.filled_by,
             )

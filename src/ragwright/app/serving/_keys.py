@@ -79,13 +79,12 @@ def show(project: Project = HERE, as_json: Json = False) -> None:
     """List the keys and their rights; the keys themselves are not kept."""
     console = Console()
     known = ServeKeys(ProjectFolder(project).require())
-    keys, keys_file = known.all(), known.file
+    keys = known.all()
     if as_json:
         console.json({"keys": [_shown(key) for key in keys]})
     elif not keys:
         console.result(
-            "no keys"
-            + (": requests are refused" if keys_file.exists() else ": only this machine may ask")
+            "no keys" + (": requests are refused" if known.used else ": only this machine may ask")
         )
     else:
         rows = [["name", "role", "configurations", "filters", "a minute", "a day", "made"]]

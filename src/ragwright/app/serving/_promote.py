@@ -118,7 +118,7 @@ def _show_served(console: Console, served: Served, as_json: bool) -> None:
     if change is None:
         raise ConfigError(
             "no configuration is served yet",
-            where=str(served.file),
+            where=str(served.folder),
             hint="run `ragwright promote RUN`",
         )
     if as_json:

@@ -5,15 +5,15 @@ The system needs no index: rows carry the gold, and what it answers is matched w
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...core import Row, Score, StoppedError, SystemCallError, replace_text, value_hash
+from ...core import Row, Score, StoppedError, SystemCallError, value_hash
 from ...flow import (
     Flow,
     Forecast,
@@ -24,6 +24,7 @@ from ...flow import (
     ask_system,
     chat,
 )
+from ...ledger import Ledger
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
 from ...models import UnderTest, open_system
 from ...project import Project, at_work
@@ -229,14 +230,14 @@ def _round(project: Project, rows: Testset, under: UnderTest, *, resume: bool) -
     """
     if under.options.version:
         return under
-    path = project.folder.data / "systems.json"
-    known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     key = value_hash({**under.manifest, "testset": rows.name, "rows": rows.fingerprint})
-    if not resume or key not in known:
-        known[key] = uuid.uuid4().hex
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json.dumps(known, indent=1))
-    return replace(under, round=known[key])
+    rule = "DO NOTHING" if resume else "(system) DO UPDATE SET round = excluded.round"
+    insert = f"INSERT INTO system_rounds (system, round) VALUES (?, ?) ON CONFLICT {rule}"  # noqa: S608
+    new = (key, uuid.uuid4().hex)
+    with closing(Ledger(project.folder.ledger)) as ledger:
+        ledger.write(lambda connection: connection.execute(insert, new).rowcount)
+        known = ledger.select("SELECT round FROM system_rounds WHERE system = ?", (key,))
+    return replace(under, round=known[0][0])
 
 
 def _first_reply(runner: Runner, rows: Sequence[Row], under: UnderTest) -> SystemReply:
