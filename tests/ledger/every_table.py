@@ -22,7 +22,7 @@ from ragwright.ledger import (
 )
 
 DECLARED = {tables.name: tables for tables in (LEDGER_TABLES, REPLY_TABLES, STAMP_TABLES)}
-ONE_ROW = {"drawn"}
+ONE_ROW = {"drawn", "last_ingest"}
 """Tables with a single row."""
 
 
@@ -54,8 +54,7 @@ def shared(name: str) -> list[str]:
 def row(name: str, table: str, number: int, size: int = 0) -> tuple[Any, ...]:
     """The values of a row, all different from those of other numbers; ``size`` lengthens texts."""
     kinds = columns(name)[table]
-    if table in ONE_ROW:
-        return tuple(1 for _ in kinds)
+    number = 0 if table in ONE_ROW else number
     values = {
         "TEXT": f"{table} é {number} {'x' * size}",
         "INTEGER": number + 1,

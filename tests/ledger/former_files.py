@@ -15,7 +15,7 @@ DUMPS = Path(__file__).parent / "former"
 NAMES = ("runs", "outputs", "spending", "jobs", "served")
 TEXTS = (
     *("serve/keys.json", "serve/sessions.json", "served/history.jsonl"),
-    *("embedders.json", "systems.json"),
+    *("embedders.json", "systems.json", "ingested.json"),
 )
 
 

@@ -337,6 +337,7 @@ def test_a_file_that_cannot_be_read_is_named_and_left(data: Path, kind: str) -> 
         ("served/history.jsonl", "\xff", StoreDamagedError),
         ("embedders.json", "[]", StoreDamagedError),
         ("systems.json", '{"a": 1}', StoreDamagedError),
+        ("ingested.json", "7", StoreDamagedError),
     ],
 )
 def test_a_file_of_text_that_cannot_be_read_is_named_and_left(

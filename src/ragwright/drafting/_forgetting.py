@@ -67,7 +67,6 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
         removed = project.store.remove([document_id], purge=True)
         forget_glossaries(project.folder.cache)  # mined from the document too
         clear_spools(project.folder.cache)  # of an ingest that was killed
-        project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
         return {
             "documents": removed.removed,

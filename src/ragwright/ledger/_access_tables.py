@@ -1,4 +1,4 @@
-"""The tables of access and of what is served: keys, sessions, promotions; and names of models."""
+"""The tables of what one machine keeps: keys, sessions, promotions, and notes of its work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ._database import Former, FormerText
+from ._database import Forgets, Former, FormerText
 
 ACCESS_STATEMENTS = (
     """CREATE TABLE IF NOT EXISTS serve_keys (
@@ -46,6 +46,10 @@ ACCESS_STATEMENTS = (
         system TEXT PRIMARY KEY,         -- hash of the system under test, testset and rows
         round TEXT NOT NULL              -- keeps its replies apart from those of earlier runs
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS last_ingest (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        report TEXT NOT NULL             -- JSON
+    )""",
 )
 """Tables of this machine alone."""
 
@@ -108,6 +112,12 @@ def _rounds(text: str) -> FormerText:
     return _pairs("system_rounds", ("system", "round"), text)
 
 
+def _report(text: str) -> FormerText:
+    return FormerText(
+        1, {"last_ingest": [{"one": 1, "report": json.dumps(dict(json.loads(text)))}]}
+    )
+
+
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
@@ -124,4 +134,7 @@ FORMER_ACCESS = (
     _former("served/history.jsonl", "served_changes", _changes),
     _former("embedders.json", "embedders", _embedders),
     _former("systems.json", "system_rounds", _rounds),
+    _former("ingested.json", "last_ingest", _report),
 )
+
+ACCESS_FORGETS = (Forgets("last_ingest", "? != ''", local=True),)  # it may name any document

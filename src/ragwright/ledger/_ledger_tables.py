@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._access_tables import ACCESS_STATEMENTS, FORMER_ACCESS
+from ._access_tables import ACCESS_FORGETS, ACCESS_STATEMENTS, FORMER_ACCESS
 from ._database import Forgets, Former, Tables
 from ._output_tables import FORMER_OUTPUTS, OUTPUT_STATEMENTS, OUTPUTS_FORGET, OUTPUTS_MOVED
 
@@ -159,7 +159,7 @@ LEDGER_TABLES = Tables(
     "the history of jobs, keys of the server and promotions begin anew",
     moved=_RUNS_MOVED | OUTPUTS_MOVED,
     numbered={"batches": ("batch", "at", "asked"), "feedback": ("number",)},
-    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *_JOBS_FORGET),
+    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *_JOBS_FORGET, *ACCESS_FORGETS),
     former=_FORMER,
 )
 """All that a project keeps in tables; jobs, requests and keys are those of one machine."""
