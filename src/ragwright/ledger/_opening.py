@@ -61,6 +61,7 @@ class Ledger:
     def __init__(self, place: Place, *, power_safe: bool = False, upgrade: bool = False) -> None:
         self._shared = _shared(place, power_safe, upgrade)
         self.database = self._shared.database
+        self._writer: Writer | None = None
         self._reader: list[Connection] = []  # one, once something was read
         self._lock = threading.Lock()
         self._end = weakref.finalize(self, _release, self._shared, self._reader)
@@ -73,8 +74,10 @@ class Ledger:
         Raises:
             StoreError: The ledger was closed.
         """
-        self._require_open()
-        return self._shared.writer()
+        if self._writer is None:
+            self._require_open()
+            self._writer = self._shared.writer()
+        return self._writer
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do work that writes, and wait for its commit; see :class:`Writer`.
@@ -91,11 +94,15 @@ class Ledger:
         Raises:
             StoreError: It cannot be read.
         """
-        self._require_open()
-        with self._lock, self.database.explained():
-            if not self._reader:
-                self._reader.append(self._shared.connection())
-            return self._reader[0].execute(query, values).fetchall()
+        with self._lock:
+            try:
+                if not self._reader:
+                    self._require_open()
+                    self._reader.append(self._shared.connection())
+                return self._reader[0].execute(query, values).fetchall()
+            except Exception as error:  # entered in vain, it would take a third of a short query
+                with self.database.explained():
+                    raise error from None
 
     def _require_open(self) -> None:
         if not self._end.alive:
@@ -106,6 +113,7 @@ class Ledger:
         if self._end.alive:
             self._shared.drain()
             self._end()
+            self._writer = None
 
 
 _MOST_IDLE = 2
@@ -189,6 +197,7 @@ def _release(shared: _Shared, reader: list[Connection]) -> None:
         return
     with _GUARD:
         shared.idle += reader
+        reader.clear()
         while len(shared.idle) > _MOST_IDLE:
             shared.idle.pop().close()
         shared.users -= 1

@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..core import ConfigError, near
@@ -103,11 +104,7 @@ class ServeKeys:
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
-        return self.of_hash(hashed(secret))
-
-    def of_hash(self, digest: str) -> ServeKey | None:
-        """The key with this hash, None where it was revoked."""
-        return next(iter(self._select("WHERE hash = ?", (digest,))), None)
+        return next(iter(self._select("WHERE hash = ?", (hashed(secret),))), None)
 
     def add(self, key: ServeKey) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
@@ -163,11 +160,17 @@ class ServeKeys:
                 hint=near(name, names) if names else "there are no keys",
             )
 
-    def _select(self, condition: str, values: Sequence[str] = ()) -> tuple[ServeKey, ...]:
+    def of_session(self, session: str, now: float) -> ServeKey | None:
+        """The key that a session was begun with, None once the session or the key has ended."""
+        condition = "WHERE hash = (SELECT key FROM serve_sessions WHERE id = ? AND ends > ?)"
+        return next(iter(self._select(condition, (hashed(session), now))), None)
+
+    def _select(self, condition: str, values: Sequence[str | float] = ()) -> tuple[ServeKey, ...]:
         rows = self._ledger.select(f"SELECT {_COLUMNS} FROM serve_keys {condition}", values)  # noqa: S608
         return tuple(_key(*row) for row in rows)
 
 
+@lru_cache(maxsize=256)  # at every request: to read its lists takes as long as the query
 def _key(
     name: str, digest: str, role: Role, configurations: str, filters: str, *limits: Any
 ) -> ServeKey:

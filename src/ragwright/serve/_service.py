@@ -99,7 +99,7 @@ class Service:
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
         self.keys = ServeKeys(self.folder)
-        self.sessions = Sessions(self.folder)
+        self.sessions = Sessions(self.folder, self.keys)
         self.charges = Charges(self.folder)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow(self.options)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..ledger import Connection, Ledger
-from ._keys import hashed
+from ._keys import ServeKey, ServeKeys, hashed
 
 if TYPE_CHECKING:
     from ..project import ProjectFolder
@@ -29,11 +29,15 @@ class Sessions:
 
     Args:
         folder: The project.
+        keys: Its keys.
         clock: Returns seconds since 1970.
     """
 
-    def __init__(self, folder: ProjectFolder, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, folder: ProjectFolder, keys: ServeKeys, clock: Callable[[], float] = time.time
+    ) -> None:
         self._ledger = Ledger(folder.ledger)
+        self._keys = keys
         self._clock = clock
 
     def close(self) -> None:
@@ -61,11 +65,9 @@ class Sessions:
         self._ledger.write(work)
         return session
 
-    def key(self, session: str) -> str | None:
-        """Hash of the key that a session was begun with, None where it has ended."""
-        query = "SELECT key FROM serve_sessions WHERE id = ? AND ends > ?"
-        rows = self._ledger.select(query, (hashed(session), self._clock()))
-        return str(rows[0][0]) if rows else None
+    def key(self, session: str) -> ServeKey | None:
+        """The key that a session was begun with, None once the session or the key has ended."""
+        return self._keys.of_session(session, self._clock())
 
     def end(self, session: str) -> None:
         """End a session; an unknown one has ended.
