@@ -220,21 +220,41 @@ def test_parts_are_declared_and_their_files_import_only_the_declaration() -> Non
 OPENS_DATABASES = {"ledger", "index"}
 """Rooms that open the program's own databases and lock its files."""
 
-ASKS_THE_USERS_DATABASES = {"retrieve/_sqlite.py", "retrieve/_sqlite_child.py"}
-"""Files that read databases which the user names, for answers by SQL."""
+ASKS_THE_USERS_DATABASES = {
+    "retrieve/_sqlite.py": "answers by SQL",
+    "retrieve/_sqlite_child.py": "answers by SQL, in a process of its own",
+    "retrieve/_postgres.py": "answers by SQL",
+    "records/sources/_alchemy.py": "rows of a database",
+}
+"""Files that read databases which the user names, and what for; they write none."""
+
+DRIVERS = {"sqlite3", "apsw", "psycopg", "psycopg2", "asyncpg", "sqlalchemy"}
+FILE_LOCKS = {"fcntl", "msvcrt", "filelock", "portalocker", "fasteners"}
 
 
-def test_the_ledger_and_the_index_alone_open_databases() -> None:
-    drivers = {"sqlite3", "psycopg", "fcntl", "msvcrt"}
-    wrong = [
-        f"{path.relative_to(SOURCE)}:{line} imports {name}"
-        for room, path, tree in modules()
-        for name, _, line in imports(path, tree)
-        if name.split(".")[0] in drivers
-        and room not in OPENS_DATABASES
-        and path.relative_to(SOURCE).as_posix() not in ASKS_THE_USERS_DATABASES
-    ]
+def required(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """What is imported when it is first needed: ``require("psycopg", …)``, ``import_module(…)``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else None
+            called = node.func.id if isinstance(node.func, ast.Name) else called
+            if called in ("require", "import_module", "__import__"):
+                yield str(node.args[0].value), node.lineno
+
+
+def test_the_ledger_and_the_index_alone_open_databases_and_lock_files() -> None:
+    wrong, asked = [], set()
+    for room, path, tree in modules():
+        named = [(name, line) for name, _, line in imports(path, tree)]
+        file = path.relative_to(SOURCE).as_posix()
+        for name, line in (*named, *required(tree)):
+            package = name.split(".")[0]
+            if package in DRIVERS and file in ASKS_THE_USERS_DATABASES:
+                asked.add(file)
+            elif package in DRIVERS | FILE_LOCKS and room not in OPENS_DATABASES:
+                wrong.append(f"{file}:{line} imports {name}")
     assert not wrong
+    assert asked == {*ASKS_THE_USERS_DATABASES}, "an exception that nothing needs"
 
 
 @pytest.mark.slow

@@ -73,7 +73,6 @@ def test_workers_that_cannot_start_end_the_server_with_an_error(
 
 def test_keys_that_cannot_be_written_are_an_error_without_a_traceback(project: Path) -> None:
     data = project / ".ragwright/data"
-    data.mkdir(parents=True)
-    (data / "serve").write_text("a file where a folder should be", "utf-8")
+    (data / "ledger.sqlite").mkdir(parents=True)
     done = ragwright(project, "keys", "add", "app", code=1)
-    assert ".ragwright/data/serve" in done.stderr
+    assert ".ragwright/data/ledger.sqlite" in done.stderr

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from postgres_server import running_server
 from small_project import MakeProject
 
 from ragwright import Workbench
+from ragwright.ledger import Ledger
 from ragwright.testing import Reply, ScriptedServer, ServerRequest
 
 pytestmark = pytest.mark.slow
@@ -97,7 +99,10 @@ def test_two_machines_pay_once_and_see_each_other_s_runs(tmp_path: Path, address
         compared = ragwright(folders[1], "compare", "latest~1", "latest", "--json")
         assert json.loads(compared.stdout)
         assert not list(folders[0].rglob("replies.sqlite"))
-        assert not list(folders[0].rglob("ledger.sqlite"))
+        [own] = folders[0].rglob("ledger.sqlite")  # what is of this machine alone
+        with closing(Ledger(own)) as ledger:
+            kept = ("runs", "batches", "spending", "last_ingest")
+            assert [len(ledger.select(f"SELECT 1 FROM {name}")) for name in kept] == [0, 0, 0, 1]
         shown = json.loads(ragwright(folders[1], "cache", "show", "--json").stdout)
         assert sum(row["replies"] for row in shown["replies"]) == len(ROWS)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, ask, prompt
+from forgetting import forget_at
 
 from ragwright.core import BudgetStopped, FlowError, ModelRefusedError, ModelTimeoutError
 from ragwright.flow import (
@@ -177,11 +178,11 @@ def test_rows_that_ran_out_of_time_are_errored(runs: Runs) -> None:
     assert row[3]["error"] == ModelTimeoutError.__name__
 
 
-def test_sources_of_a_row_let_it_be_forgotten(runs: Runs) -> None:
+def test_sources_of_a_row_let_it_be_forgotten(runs: Runs, tmp_path: Path) -> None:
     made = replace(job("a", "b"), sources=lambda value: ["doc"] if value == "re: a" else [])
     with Runner({Chat: FakeChat()}) as runner:
         summary = run_job(runner, runs, made)
-    assert runs.forget(source="doc") == 1
+    assert forget_at(tmp_path / "runs.db", source="doc")["rows"] == 1
     assert [i for _, i, *_ in exported(runs, summary.run)] == ["row b"]
 
 

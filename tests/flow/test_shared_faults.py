@@ -23,7 +23,7 @@ from ragwright.core import (
     StoreUnreachableError,
 )
 from ragwright.flow import Chat, ChatReply, OnDelta, Replies, Runner, RunRow, Runs
-from ragwright.ledger import Connection, SharedPlace, open_ledger
+from ragwright.ledger import Connection, Ledger, SharedPlace
 
 pytestmark = pytest.mark.slow
 
@@ -104,7 +104,7 @@ def test_other_versions_are_refused_and_older_ones_migrated_when_asked(
         Runs(place)
     assert "ragwright shared migrate" in (caught.value.hint or "")
     assert "pg_dump" in (caught.value.hint or "")
-    open_ledger(place, upgrade=True).close()
+    Ledger(place, upgrade=True).close()
     store = Runs(place)
     store.keep(run, "fact", {"x": 1})
     assert [one.id for one in store.list()] == [run]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from flow_fakes import FakeChat, ask, user
+from forgetting import forget_at
 from postgres_server import running_server
 
 from ragwright.core import StoreError, Usage
@@ -268,7 +269,7 @@ def test_a_run_is_found_by_what_was_run(runs: Runs) -> None:
     assert runs.kept(run, "configuration") == {"x": 2}
 
 
-def test_rows_can_be_left_halfway_and_forgotten(runs: Runs) -> None:
+def test_rows_can_be_left_halfway_and_forgotten(runs: Runs, place: Place) -> None:
     run, other = runs.start("eval", {}), runs.start("eval", {}, scope="tenant")
     for i in range(300):
         runs.append(run, RunRow(i, f"{i:03}", "done", {}), sources=["doc"] if i else [])
@@ -277,9 +278,9 @@ def test_rows_can_be_left_halfway_and_forgotten(runs: Runs) -> None:
     rows = runs.rows(run)
     assert next(rows).id == "000"
     rows.close()  # type: ignore[attr-defined]
-    assert runs.forget(source="doc") == 299
+    assert forget_at(place, source="doc")["rows"] == 299
     assert [row.id for row in runs.rows(run)] == ["000"]
-    assert runs.forget(scope="tenant") == 1
+    assert forget_at(place, scope="tenant")["rows"] == 1
     assert [one.id for one in runs.list()] == [run]
 
 

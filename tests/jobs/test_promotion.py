@@ -22,10 +22,18 @@ from hypothesis import given, settings, strategies as st
 from small_project import MakeProject
 
 from ragwright import Session, Workbench
-from ragwright.core import ConfigError, RecordsError, Row, StoreBusyError, StoreError, replace_text
+from ragwright.core import (
+    ConfigError,
+    RecordsError,
+    Row,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+)
 from ragwright.drafting import OutputQuery, Sampling, draft_plan, origin_of, save_drafts
 from ragwright.experiment import Evaluating, evaluate_outputs
 from ragwright.jobs import Gating, Promoting
+from ragwright.ledger import Ledger
 from ragwright.measure import GateOptions
 from ragwright.project import (
     SERVED_SECTIONS,
@@ -402,22 +410,6 @@ def test_a_snapshot_that_somebody_edited_is_not_served(make: Make) -> None:
     Workbench.open(folder, Session(served=True)).close()
 
 
-def test_a_damaged_history_is_told_by_its_line(make: Make) -> None:
-    folder = make()
-    with Workbench.open(folder) as bench:
-        bench.promote(measured(folder), RULE, OPEN)
-        served = Served(bench.project.folder)
-        whole = served.file.read_text()
-        for text, line in ((whole + "nonsense\n", 2), ("[]\n", 1), ('{"version": 1}\n', 1)):
-            served.file.write_text(text)
-            with pytest.raises(StoreError) as error:
-                served.history()
-            assert error.value.where == f"{served.file}:{line}"
-        served.file.write_text(whole.replace('"version": 1', '"version": 9'))
-        with pytest.raises(StoreError, match="version 9"):
-            served.history()
-
-
 def test_runs_that_say_nothing_of_their_settings_are_refused(make: Make) -> None:
     folder = make()
     rows = [{"user_input": f"q{n}", "response": "a", "reference": "a"} for n in range(8)]
@@ -525,7 +517,7 @@ def test_who_waits_too_long_is_told_for_whom(make: Make, monkeypatch: pytest.Mon
 
 def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
     with Workbench.open(make()) as bench:
-        lock = Served(bench.project.folder).file.with_name("lock")
+        lock = Served(bench.project.folder).folder / "lock"
         lock.mkdir(parents=True)
         with pytest.raises(
             StoreError, match="the served configuration cannot be changed: "
@@ -534,33 +526,34 @@ def test_a_folder_that_cannot_be_written_is_said(make: Make) -> None:
     assert caught.value.where == str(lock.parent)
 
 
-@pytest.mark.parametrize("writes", [0, 1])
+@pytest.mark.parametrize("full", ["copy", "history"])
 def test_a_full_disk_changes_nothing_that_is_served(
-    make: Make, monkeypatch: pytest.MonkeyPatch, writes: int
+    make: Make, monkeypatch: pytest.MonkeyPatch, full: str
 ) -> None:
-    """The settings' copy cannot be written, or the line in the history."""
+    """The settings' copy cannot be written, or the row in the history."""
     folder = make()
     first, second = measured(folder), measured(folder, "retrieve.top_k=3")
-    write, left = replace_text, [writes]
 
-    def full(path: Path, text: str, **how: Any) -> None:
-        if not left[0]:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        left[0] -= 1
-        write(path, text, **how)
+    def no_room(*_: Any, **__: Any) -> None:
+        if full == "copy":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        raise StoreFullError("the disk is full")
 
     with Workbench.open(folder) as bench:
         before = bench.promote(first, RULE, OPEN).served
         served = Served(bench.project.folder)
-        monkeypatch.setattr(_served, "replace_text", full)
-        with pytest.raises(StoreError, match="cannot be changed: No space left on device"):
+        if full == "copy":
+            monkeypatch.setattr(_served, "replace_text", no_room)
+        else:
+            monkeypatch.setattr(Ledger, "write", no_room)
+        with pytest.raises(StoreError, match=r"No space left on device|the disk is full"):
             bench.promote(second, NEAR, OPEN)
         monkeypatch.undo()
         assert served.current() == before
         assert bench.promote(second, NEAR, OPEN).changed
         assert [change.number for change in served.history()] == [1, 2]
         served.snapshot(2)
-    assert not [*served.file.parent.glob("*.new")]
+    assert not [*served.folder.glob("*.new")]
 
 
 def promoting_for_ever(tell: Connection, folder: Path, runs: list[str]) -> None:

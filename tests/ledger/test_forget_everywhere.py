@@ -12,7 +12,7 @@ from former_files import old_file
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import Usage
+from ragwright.core import StoreDamagedError, Usage
 from ragwright.flow import Entry
 from ragwright.ledger import LEDGER_TABLES
 
@@ -35,11 +35,16 @@ NOT_OF_A_DOCUMENT = {
         ("job_runs", "job_ends", "job_notices", "job_schedules"), "of the project file"
     ),
     "taken_over": "names of files",
+    "serve_keys": "rights, which people give and revoke",
+    "serve_sessions": "random ids and times",
+    "served_changes": "who promoted which run, and people's reasons",
+    "embedders": "names of models",
+    "system_rounds": "hashes and random ids",
 }
 NOT_OF_A_SCOPE = {"configurations", "drawn", "measuring_days", "drifts", "spending", "reserved"} | {
-    name for name in NOT_OF_A_DOCUMENT if name.startswith(("served_", "job_", "taken_"))
+    name for name in NOT_OF_A_DOCUMENT if name.startswith(("serve", "job_", "taken_"))
 }
-NOT_OF_A_SCOPE |= {"job_steps"}
+NOT_OF_A_SCOPE |= {"job_steps", "embedders", "system_rounds", "last_ingest"}
 
 
 def project(tmp_path: Path, text: str) -> Path:
@@ -65,6 +70,8 @@ def fill(folder: Path, text: str, kept: set[str]) -> set[str]:
             row = {
                 name: KEYS.get(name, text if kind == "TEXT" else 1) for _, name, kind, *_ in columns
             }
+            if table == "last_ingest":
+                ledger.execute("DELETE FROM last_ingest")
             if "kind" in row and table != "runs":
                 row["kind"] = "answer" if table == "batches" else "text"
             if table == "job_steps":
@@ -129,3 +136,27 @@ def test_files_of_an_older_version_are_forgotten_with_their_copies(tmp_path: Pat
         counts = bench.forget("doc")
         assert held(folder) == []
     assert (counts["rows"], counts["outputs"], counts["jobs"]) == (2, 1, 2)
+
+
+@pytest.mark.parametrize("damage", ["file", "table"])
+def test_a_damaged_ledger_stops_forgetting_before_anything_is_gone(
+    tmp_path: Path, damage: str
+) -> None:
+    folder = project(tmp_path, f"The code is {MARK}.")
+    with Workbench.open(folder) as bench:
+        store_reply(bench, MARK)
+        list(bench.project.runs.list())
+    path = folder / ".ragwright/data/ledger.sqlite"
+    if damage == "file":
+        path.write_bytes(b"not a database at all" * 400)
+    else:  # found by the first statement that needs it
+        with closing(sqlite3.connect(path)) as ledger:
+            ledger.execute("DROP TABLE uses")
+    before = held(folder)
+    with Workbench.open(folder) as bench:
+        with pytest.raises(StoreDamagedError, match=r"ledger\.sqlite"):
+            bench.forget(NAME)
+        assert NAME in {document.id for document in bench.documents()}
+        assert bench.project.replies.get("k") is not None
+    assert {"store.sqlite", "replies.sqlite"} <= {*before}
+    assert {*before} <= {*held(folder)}

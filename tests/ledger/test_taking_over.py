@@ -13,7 +13,8 @@ from unittest import mock
 
 import pytest
 from children import started
-from former_files import NAMES, old_file, old_files, rows_in
+from forgetting import forget_at
+from former_files import NAMES, TEXTS, old_file, old_files, old_text, rows_in
 
 from ragwright import Workbench
 from ragwright.core import (
@@ -26,8 +27,11 @@ from ragwright.core import (
 )
 from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import RunRow, Runs
-from ragwright.ledger import LEDGER_TABLES, SqliteDatabase, open_ledger
+from ragwright.ledger import LEDGER_TABLES, Ledger, SqliteDatabase
+from ragwright.project import ProjectFolder, Served
+from ragwright.serve import ServeKeys
 
+FORMER_TEXTS = [former for former in LEDGER_TABLES.former if former.read is not None]
 RUNS = ("runs", "rows", "row_sources", "names", "facts")
 BACKUPS = {
     "jobs.sqlite.v1.bak",
@@ -35,6 +39,7 @@ BACKUPS = {
     "runs.sqlite.v3.bak",
     "serve/served.sqlite.v2.bak",
     "spending.sqlite.v1.bak",
+    *(f"{file}.v1.bak" for file in TEXTS),
 }
 
 
@@ -55,7 +60,13 @@ def whole(data: Path) -> None:
     for former in LEDGER_TABLES.former:
         [backup] = [data / name for name in BACKUPS if name.startswith(former.file)]
         assert stat.S_IMODE(backup.stat().st_mode) == 0o600
-        for old, now in former.tables.items():
+        if former.read is not None:
+            [(table, texts)] = former.read(backup.read_text("utf-8")).rows.items()
+            assert texts
+            assert rows_in(data / "ledger.sqlite", table, *texts[0]) == [
+                tuple(row.values()) for row in texts
+            ]
+        for old, now in former.tables.items() if former.read is None else ():
             if old != "served_days":
                 rows = rows_in(backup, old)
                 assert rows, old
@@ -68,10 +79,10 @@ def whole(data: Path) -> None:
 def test_every_row_is_taken_over_and_work_goes_on(data: Path) -> None:
     old_files(data)
     path = data / "ledger.sqlite"
-    open_ledger(path).close()
+    Ledger(path).close()
     whole(data)
     before = path.read_bytes()
-    open_ledger(path).close()
+    Ledger(path).close()
     assert path.read_bytes() == before
     (data.parent.parent / "ragwright.yaml").write_text("sources: [docs]\n", "utf-8")
     with Workbench.open(data.parent.parent) as bench:
@@ -84,7 +95,7 @@ def test_every_row_is_taken_over_and_work_goes_on(data: Path) -> None:
         assert runs.kept(run.id, "cost") == {"paid": 1.5}
         assert [row.body["text"] for row in runs.rows(run.id)] == ["of the first", "of the second"]
         assert len(runs.list()) == 2
-        assert runs.forget(source="other") == 1
+        assert forget_at(path, source="other")["rows"] == 1
     with closing(Outputs(path)) as outputs:
         assert [found.id for found in outputs.find(OutputQuery(scope=None))] == [
             *("1.p1", "1.1", "1.2", "2.1"),
@@ -117,7 +128,7 @@ def test_files_of_the_first_versions_are_taken_over_too(data: Path) -> None:
     served = old_file(data, "served", counted)
     calls = rows_in(served, "served_days")
     path = data / "ledger.sqlite"
-    open_ledger(path).close()
+    Ledger(path).close()
     assert rows_in(path, "served_calls") == calls
     assert b"client-7" not in path.read_bytes()
     with closing(Outputs(path)) as outputs:
@@ -157,13 +168,16 @@ def opening_that_dies(path: Path, call: str, count: int) -> None:
 
     connect = sqlite3.connect
     with mock.patch("sqlite3.connect", lambda *a, **k: connect(*a, **{"factory": Deadly} | k)):
-        open_ledger(DeadlyPath(path)).close()
+        Ledger(DeadlyPath(path)).close()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "count"),
-    [*(("copy", at) for at in (1, 4, 9, 17, 24)), *(("rename", at) for at in range(1, 6))],
+    [
+        *(("copy", at) for at in (1, 4, 9, 17, 24, 26, 30)),
+        *(("rename", at) for at in (1, 3, 5, 6, 10)),
+    ],
 )
 def test_a_kill_at_any_moment_loses_and_doubles_nothing(data: Path, call: str, count: int) -> None:
     old_files(data)
@@ -172,7 +186,7 @@ def test_a_kill_at_any_moment_loses_and_doubles_nothing(data: Path, call: str, c
     assert process.exitcode == -signal.SIGKILL
     if call == "copy":
         assert not any(name.endswith(".bak") for name in files(data))
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     whole(data)
 
 
@@ -202,21 +216,21 @@ def test_a_full_disk_leaves_the_files_and_says_so(
     numbers = "(WITH RECURSIVE n(value) AS (VALUES (1) UNION ALL SELECT value + 1 FROM n LIMIT 999)"
     with closing(sqlite3.connect(data / "runs.sqlite")) as old:
         old.executescript(f"{run}{numbers} SELECT value FROM n);")
-    real = SqliteDatabase.connect
+    real = SqliteDatabase._opened
 
     def small(self: SqliteDatabase) -> sqlite3.Connection:
         connection = real(self)
         connection.execute("PRAGMA max_page_count = 150")
         return connection
 
-    monkeypatch.setattr(SqliteDatabase, "connect", small)
+    monkeypatch.setattr(SqliteDatabase, "_opened", small)
     with pytest.raises(StoreFullError, match="they are untouched") as caught:
-        open_ledger(data / "ledger.sqlite")
+        Ledger(data / "ledger.sqlite")
     assert "free" in (caught.value.hint or "")
     assert not any(name.endswith(".bak") for name in files(data))
     assert len(rows_in(data / "runs.sqlite", "rows")) == 1001
     monkeypatch.undo()
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     whole(data)
 
 
@@ -227,10 +241,10 @@ def test_a_project_that_cannot_be_written_says_who_must_open_it(
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda _, mode, **__: mode == os.R_OK)
         with pytest.raises(SchemaVersionError, match="of an older ragwright") as caught:
-            open_ledger(data / "ledger.sqlite")
+            Ledger(data / "ledger.sqlite")
         assert "as a user who may write" in (caught.value.hint or "")
     assert files(data) >= {"runs.sqlite", "serve/served.sqlite"}
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     with monkeypatch.context() as patched:
         patched.setattr(os, "access", lambda _, mode, **__: mode == os.R_OK)
         with closing(Runs(data / "ledger.sqlite")) as runs:
@@ -240,17 +254,19 @@ def test_a_project_that_cannot_be_written_says_who_must_open_it(
 def test_rows_that_an_older_program_wrote_afterwards_are_not_passed_over(data: Path) -> None:
     old_files(data)
     path = data / "ledger.sqlite"
-    open_ledger(path).close()
+    Ledger(path).close()
     again = old_file(data, "runs", "UPDATE names SET name = 'later';")
     with pytest.raises(SchemaVersionError, match="was written to after") as caught:
-        open_ledger(path)
+        Ledger(path)
     assert "move runs.sqlite away" in (caught.value.hint or "")
     assert rows_in(path, "names") != rows_in(again, "names")
     path.rename(path.with_name("away"))  # as the hint says
     for name in NAMES:
         if name != "runs":
             old_file(data, name)
-    open_ledger(path).close()
+    for file in TEXTS:
+        old_text(data, file)
+    Ledger(path).close()
     assert [name for _, name in rows_in(path, "names")] == ["later"]
     assert len(rows_in(path, "batches")) == 2
 
@@ -258,10 +274,10 @@ def test_rows_that_an_older_program_wrote_afterwards_are_not_passed_over(data: P
 def test_an_empty_file_that_an_older_program_left_is_removed(data: Path) -> None:
     """It makes one when it only reads; the backup of the rows stays."""
     old_files(data)
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     old_file(data, "runs", "".join(f"DELETE FROM {name};" for name in RUNS))
     (data / "spending.sqlite").touch()
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     whole(data)
 
 
@@ -271,9 +287,9 @@ def test_a_file_that_an_older_program_has_open_is_not_taken_from_it(data: Path) 
         at_work.execute("BEGIN")
         at_work.execute("SELECT count(*) FROM batches").fetchone()
         with pytest.raises(StoreBusyError) as caught:
-            open_ledger(data / "ledger.sqlite")
+            Ledger(data / "ledger.sqlite")
     assert "older ragwright" in (caught.value.hint or "")
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     assert len(rows_in(data / "ledger.sqlite", "batches")) == 2
 
 
@@ -284,7 +300,7 @@ def test_what_a_killed_program_left_in_the_log_is_taken_over(data: Path) -> None
         left = {end: Path(f"{old}{end}").read_bytes() for end in ("", "-wal")}
     for end, content in left.items():  # as they lay when it was killed
         Path(f"{old}{end}").write_bytes(content)
-    open_ledger(data / "ledger.sqlite").close()
+    Ledger(data / "ledger.sqlite").close()
     assert [name for _, name in rows_in(data / "ledger.sqlite", "names")] == ["last words"]
     assert files(data) == {"ledger.sqlite", "runs.sqlite.v3.bak"}
     assert not list(data.glob("runs.sqlite-*"))
@@ -302,12 +318,83 @@ def test_a_file_that_cannot_be_read_is_named_and_left(data: Path, kind: str) -> 
     before = path.read_bytes()
     error = SchemaVersionError if kind == "newer" else StoreDamagedError
     with pytest.raises(error, match=r"jobs\.sqlite") as caught:
-        open_ledger(data / "ledger.sqlite")
+        Ledger(data / "ledger.sqlite")
     assert caught.value.hint
     assert path.read_bytes() == before
     path.unlink()
     with closing(Runs(data / "ledger.sqlite")) as runs:
         assert list(runs.list()) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "error"),
+    [
+        ("serve/keys.json", "{", StoreDamagedError),
+        ("serve/keys.json", '{"version": 1, "keys": [{"name": "app"}]}', StoreDamagedError),
+        ("serve/keys.json", '{"version": 9, "keys": []}', SchemaVersionError),
+        ("serve/sessions.json", '{"version": 1, "sessions": []}', StoreDamagedError),
+        ("served/history.jsonl", '{"version": 1}\n', StoreDamagedError),
+        ("served/history.jsonl", "\xff", StoreDamagedError),
+        ("embedders.json", "[]", StoreDamagedError),
+        ("systems.json", '{"a": 1}', StoreDamagedError),
+        ("ingested.json", "7", StoreDamagedError),
+    ],
+)
+def test_a_file_of_text_that_cannot_be_read_is_named_and_left(
+    data: Path, file: str, content: str, error: type[StoreError]
+) -> None:
+    path = old_text(data, file)
+    path.write_text(content, "latin-1")
+    with pytest.raises(error, match=path.name) as caught:
+        Ledger(data / "ledger.sqlite")
+    assert caught.value.where == str(path)
+    assert caught.value.hint
+    assert path.read_text("latin-1") == content
+
+
+def test_keys_and_promotions_of_an_older_version_count_on(data: Path) -> None:
+    for file in TEXTS:
+        old_text(data, file)
+    folder = ProjectFolder(data.parents[1])
+    with closing(ServeKeys(folder)) as keys:
+        assert [key.name for key in keys.all()] == ["app", "owner"]
+        key = keys.find("rw_HigPT1fXid85eOZPnJUd4idRFDQnM4TwbWrvtZHx7Sg")
+        assert key is not None
+        assert (key.filters, key.configurations) == (("tenant=acme",), ("short",))
+        assert (key.per_minute, key.daily_budget) == (7, 0.5)
+    served = Served(folder).current()
+    assert served is not None
+    assert (served.number, served.replaced, served.action, served.reason) == (
+        *(1, 2, "back", "too long: für alle"),
+    )
+    assert [change.gate.get("outcome") for change in Served(folder).history()] == [
+        *("passed", "passed", None),
+    ]
+
+
+def test_a_server_whose_last_key_was_revoked_by_an_older_version_stays_closed(data: Path) -> None:
+    old_text(data, "serve/keys.json").write_text('{"version": 1, "keys": []}')
+    with closing(ServeKeys(ProjectFolder(data.parents[1]))) as keys:
+        assert keys.all() == ()
+        assert keys.used
+
+
+def test_a_ledger_of_the_first_version_is_migrated_after_a_backup(data: Path) -> None:
+    for name in NAMES:
+        old_file(data, name)
+    path = data / "ledger.sqlite"
+    new = [table for former in FORMER_TEXTS for table in former.tables]
+    Ledger(path).close()
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript("".join(f"DROP TABLE {name};" for name in new))
+        file.execute("PRAGMA user_version = 1")
+    for text in TEXTS:
+        old_text(data, text)
+    Ledger(path).close()
+    backup = path.with_name("ledger.sqlite.v1.bak")
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    backup.unlink()
+    whole(data)
 
 
 def test_an_old_file_that_comes_later_is_taken_over_where_nothing_is_in_its_place(

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from forgetting import forget_at
 from former_files import old_file, rows_in
 from postgres_server import running_server
 
@@ -16,11 +17,11 @@ from ragwright.drafting import OutputQuery, Outputs
 from ragwright.flow import Runs
 from ragwright.ledger import (
     LEDGER_TABLES,
+    Ledger,
     SharedPlace,
     Tables,
     copy_rows,
     open_database,
-    open_ledger,
 )
 
 pytestmark = pytest.mark.slow
@@ -62,10 +63,9 @@ def older_schemas(place: SharedPlace, data: Path) -> dict[str, int]:
 
 
 def counted(place: SharedPlace) -> dict[str, int]:
-    database = open_ledger(place)
-    with closing(database), closing(database.connect()) as connection:
+    with closing(Ledger(place)) as ledger:
         return {
-            now: connection.execute(f"SELECT count(*) FROM {now}").fetchone()[0]
+            now: ledger.select(f"SELECT count(*) FROM {now}")[0][0]
             for former in SHARED
             for now in former.tables.values()
         }
@@ -80,11 +80,11 @@ def test_the_tables_are_taken_over_by_the_command_and_by_nothing_else(
     assert "ragwright shared migrate" in (caught.value.hint or "")
     assert "pg_dump" in (caught.value.hint or "")
     for _ in range(2):
-        open_ledger(place, upgrade=True).close()
+        Ledger(place, upgrade=True).close()
         assert counted(place) == expected
     with closing(Runs(place)) as runs:
         assert [run.name for run in runs.list("eval")] == ["main"]
-        assert runs.forget(source="doc") == 2
+        assert forget_at(place, source="doc")["rows"] == 2
     with closing(Outputs(place)) as outputs:
         assert [found.id for found in outputs.find(OutputQuery(scope=None))] == [
             *("1.p1", "1.1", "1.2")  # 2.1 was made of the document
@@ -104,9 +104,9 @@ def test_a_take_over_that_fails_leaves_the_tables_where_they_were(
     with psycopg.connect(place.address, autocommit=True) as sql:
         sql.execute(f"CREATE VIEW {theirs} AS SELECT id FROM {place.schema}_outputs.outputs")
         with pytest.raises(StoreError, match="depend on it"):  # after the tables of runs were moved
-            open_ledger(place, upgrade=True)
+            Ledger(place, upgrade=True)
         with pytest.raises(SchemaVersionError, match="of an older ragwright"):
             Runs(place)
         sql.execute(f"DROP VIEW {theirs}")
-    open_ledger(place, upgrade=True).close()
+    Ledger(place, upgrade=True).close()
     assert counted(place) == expected

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -69,10 +71,12 @@ def test_tools_have_no_stream_to_listen_to(project: Path) -> None:
 
 def test_keys_that_cannot_be_written_are_an_error_with_the_place(project: Path) -> None:
     data = project / ".ragwright/data"
-    (data / "serve").write_text("a file where a folder should be", "utf-8")
+    for file in data.glob("ledger.sqlite*"):
+        file.unlink()
+    (data / "ledger.sqlite").mkdir()
     with pytest.raises(StoreError) as error:
         ServeKeys(ProjectFolder(project)).add(ServeKey("app", ""))
-    assert "serve" in str(error.value)
+    assert error.value.where == str(data / "ledger.sqlite")
 
 
 def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:
@@ -80,9 +84,8 @@ def test_an_answer_that_cannot_be_stored_is_answered(project: Path) -> None:
         assert running.ask(QUESTION).status_code == 200
         with Workbench.open(project) as bench:
             stored = bench.outputs.count()
-        outputs = project / ".ragwright/data/ledger.sqlite"
-        for file in outputs.parent.glob("ledger.sqlite*"):
-            file.write_bytes(b"not a database at all" * 400)
+        with closing(sqlite3.connect(ProjectFolder(project).ledger)) as ledger:
+            ledger.execute("DROP TABLE items")
         made = running.ask(f"{QUESTION} Please.")
     assert stored == 2
     assert made.status_code == 200

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ from served import Running, served
 from small_project import MakeProject
 
 from ragwright import Workbench
-from ragwright.core import ConfigError, RagwrightError
+from ragwright.core import ConfigError, RagwrightError, StoreDamagedError
 from ragwright.project import ProjectFolder
 from ragwright.serve import Listening, ServeKey, ServeKeys, Serving, serve
 from ragwright.testing import ScriptedServer
@@ -62,9 +64,9 @@ def test_a_key_is_needed_once_one_is_made_and_its_file_holds_no_key(project: Pat
         ServeKeys(ProjectFolder(project)).revoke("reader")
         key(project, "other")
         assert running.client(secret).get("/v1/models").status_code == 401
-    file = ServeKeys(ProjectFolder(project)).file
-    assert secret not in file.read_text("utf-8")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    for file in (project / ".ragwright").rglob("*"):
+        assert file.is_dir() or secret.encode() not in file.read_bytes()
+    assert stat.S_IMODE(ProjectFolder(project).ledger.stat().st_mode) == 0o600
 
 
 @pytest.mark.slow
@@ -168,14 +170,19 @@ def test_a_served_persona_that_does_not_exist_is_refused(project: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_damaged_file_of_keys_lets_nobody_in(project: Path) -> None:
-    file = ServeKeys(ProjectFolder(project)).file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("{", "utf-8")
+def test_keys_that_cannot_be_read_let_nobody_in(project: Path) -> None:
     with served(project) as running:
-        made = running.http.get("/v1/models")
+        secret = key(project, "reader")
+        with closing(sqlite3.connect(ProjectFolder(project).ledger)) as ledger:
+            ledger.execute("DROP TABLE serve_keys")
+        made = running.client(secret).get("/v1/models")
     assert made.status_code == 500
-    assert "keys" in made.json()["error"]["message"]
+    assert "damaged" in made.json()["error"]["message"]
+    file = ProjectFolder(project).data / "serve" / "keys.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("{", "utf-8")  # of an older version
+    with pytest.raises(StoreDamagedError, match=r"keys\.json is damaged"):
+        serve(Serving(project), Listening("127.0.0.1", 0))
 
 
 @pytest.mark.slow

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +51,9 @@ def test_the_cookie_is_a_session_that_ends_and_is_no_key(tmp_path: Path) -> None
         for name in ("authorization", "x-api-key"):
             value = f"Bearer {session[1]}" if name == "authorization" else session[1]
             assert running.client().get("/v1/models", headers={name: value}).status_code == 401
-        kept = folder / ".ragwright/data/serve/sessions.json"
-        assert kept.stat().st_mode & 0o777 == 0o600
-        assert session[1] not in kept.read_text()
+        for kept in (folder / ".ragwright").rglob("ledger.sqlite*"):
+            assert kept.stat().st_mode & 0o777 == 0o600
+            assert session[1].encode() not in kept.read_bytes()
         http.post("/logout")
         stolen = {"cookie": f"ragwright_session={session[1]}"}
         assert running.client().get("/sources", headers=stolen).status_code == 401
@@ -67,8 +70,21 @@ def test_a_session_outlives_a_restart_and_not_its_key(tmp_path: Path) -> None:
         assert running.client().get("/sources", headers=sent).status_code == 200
         ServeKeys(ProjectFolder(folder)).revoke("reader")
         assert running.client().get("/sources", headers=sent).status_code == 401
-        (folder / ".ragwright/data/serve/sessions.json").write_text("{")  # damaged
-        assert running.client().get("/sources", headers=sent).status_code == 401
+
+
+def test_a_session_of_an_older_version_goes_on(tmp_path: Path) -> None:
+    folder = project(tmp_path)
+    secret = key(folder)
+    hashes = [hashlib.sha256(text.encode()).hexdigest() for text in ("session", secret)]
+    file = folder / ".ragwright/data/serve/sessions.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    ends = time.time() + 60
+    file.write_text(json.dumps({"version": 1, "sessions": {hashes[0]: [hashes[1], ends]}}))
+    with served(folder) as running:
+        for session, status in (("session", 200), ("another", 401)):
+            sent = {"cookie": f"ragwright_session={session}"}
+            assert running.client().get("/sources", headers=sent).status_code == status
+    assert not file.exists()
 
 
 def test_a_link_never_asks_and_explanations_are_for_our_pages(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from forgetting import forget_at
 from small_project import MakeProject
 
 from ragwright import Asking, Workbench
@@ -229,10 +230,8 @@ def test_an_empty_name_is_refused_everywhere(make_project: MakeProject, name: st
             lambda: bench.forget_tenant(name),
             lambda: bench.project.replies.forget(scope=name),
             lambda: bench.project.replies.forget(source=name),
-            lambda: bench.project.runs.forget(scope=name),
-            lambda: bench.project.runs.forget(source=name),
-            lambda: bench.outputs.forget(scope=name),
-            lambda: bench.outputs.forget(document=name),
+            lambda: forget_at(bench.project.folder.ledger, scope=name),
+            lambda: forget_at(bench.project.folder.ledger, source=name),
         ):
             with pytest.raises(StoreError, match="is empty; nothing was forgotten"):
                 forget()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ..answer import CONVERSATION
-from ..ledger import forget, forget_backups, one_to_forget, open_ledger
+from ..ledger import Ledger, forget, forget_backups, one_to_forget
 from ..project import clear_spools, forget_glossaries, forget_stamps
 from .tables import ProjectRecords
 
@@ -57,18 +57,18 @@ def forget_document(project: Project, document_id: str) -> Mapping[str, int]:
             message names them, and nothing was forgotten.
     """
     one_to_forget(document_id, None)
-    with _erasing_alone(project, document_id):
+    with _erasing_alone(project, document_id), _ledgers(project) as ledgers:
         document = project.store.document(document_id)
+        names = {document_id, CONVERSATION} | ({document.source} if document else set())
+        records = ProjectRecords(project)
+        # the document last: it can be named again if anything else cannot be forgotten
+        counts = _forget_rows(project, ledgers, source=document_id)
+        replies = sum(project.replies.forget(source=name) for name in sorted(names))
         removed = project.store.remove([document_id], purge=True)
         project.views.channels.drop()  # they may hold its text
         forget_glossaries(project.folder.cache)  # they may be mined from the document
         clear_spools(project.folder.cache)  # left by an ingest that was killed
-        project.folder.ingest_report.unlink(missing_ok=True)  # it may name the document
         forget_stamps(project.folder.cache / "files.sqlite", document_id)
-        names = {document_id, CONVERSATION} | ({document.source} if document else set())
-        records = ProjectRecords(project)
-        replies = sum(project.replies.forget(source=name) for name in sorted(names))
-        counts = _forget_rows(project, source=document_id)
         return {
             "documents": removed.removed,
             "chunks": removed.chunks_removed,
@@ -94,23 +94,31 @@ def forget_tenant(project: Project, scope: str) -> Mapping[str, int]:
         StoreBusyError: As :func:`forget_document`.
     """
     one_to_forget(None, scope)
-    with _erasing_alone(project, scope_name(scope)):
+    with _erasing_alone(project, scope_name(scope)), _ledgers(project) as ledgers:
+        counts = _forget_rows(project, ledgers, scope=scope)
         replies = project.replies.forget(scope=scope)
-        counts = _forget_rows(project, scope=scope)
         return {"replies": replies, "rows": counts["rows"], "outputs": counts["outputs"]}
 
 
-def _forget_rows(project: Project, **target: str) -> Mapping[str, int]:
-    """Purge a document (``source``) or a ``scope`` from ledger and backups; return the counts.
+@contextmanager
+def _ledgers(project: Project) -> Iterator[Sequence[Ledger]]:
+    """The ledgers of a project, opened before anything is removed: one may be damaged.
 
-    With a shared database, the ledger of the project folder is purged too: it holds rows from
-    before the move, and the printed output of jobs.
+    With a shared database, that of the project folder too: it holds rows from before they were
+    moved, and what jobs have printed.
     """
-    file = project.folder.ledger
+    file, power_safe = project.folder.ledger, project.settings.budget.power_safe
+    with ExitStack() as stack:
+        places = dict.fromkeys((file, project.settings.shared.place(file)))
+        yield [
+            stack.enter_context(closing(Ledger(place, power_safe=power_safe))) for place in places
+        ]
+
+
+def _forget_rows(project: Project, ledgers: Sequence[Ledger], **target: str) -> Mapping[str, int]:
+    """Purge a document (``source``) or a ``scope`` from ledgers and backups; returns the counts."""
     counts: dict[str, int] = {}
-    for place in dict.fromkeys((file, project.settings.shared.place(file))):
-        power_safe = project.settings.budget.power_safe
-        with closing(open_ledger(place, power_safe=power_safe)) as database:
-            counts.update(forget(database, **target))
-    forget_backups(project.folder.data)  # after opening, which may have made one
+    for ledger in ledgers:
+        counts.update(forget(ledger.database, **target))
+    forget_backups(project.folder.data)  # opening a ledger may have made one
     return counts

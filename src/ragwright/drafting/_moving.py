@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..core import ConfigError
-from ..ledger import LEDGER_TABLES, REPLY_TABLES, SharedPlace, copy_rows, open_database, open_ledger
+from ..ledger import LEDGER_TABLES, REPLY_TABLES, Ledger, SharedPlace, copy_rows, open_database
 
 if TYPE_CHECKING:
     from ..project import Project
@@ -27,8 +27,8 @@ def move_to_shared(project: Project) -> Mapping[str, int]:
     place, folder = _shared_place(project), project.folder
     with project.alone("shared move", hint="wait for other work to end, or end it"):
         replies = project.replies.move(folder.cache / "replies.sqlite")
-        with closing(open_ledger(place)) as database:
-            copied = copy_rows(folder.ledger, database)
+        with closing(Ledger(place)) as ledger:
+            copied = copy_rows(folder.ledger, ledger.database)
     runs, outputs = copied.get("runs", 0), copied.get("batches", 0)
     return {"replies": replies, "runs": runs, "outputs": outputs}
 

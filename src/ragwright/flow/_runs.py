@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core import StoreError, canonical_json, value_hash
-from ..ledger import Connection, Place, Writer, forget, open_ledger
+from ..ledger import Connection, Ledger, Place
 
 _MOST_QUEUED = 256
 _TICK = 1e-4
@@ -52,9 +52,7 @@ class Runs:
     """
 
     def __init__(self, place: Place, *, power_safe: bool = False) -> None:
-        self._database = open_ledger(place, power_safe=power_safe)
-        self._writer = Writer(self._database)
-        self._reader = self._database.connect()
+        self._ledger = Ledger(place, power_safe=power_safe)
         self._failure: BaseException | None = None
         self._room = threading.Semaphore(_MOST_QUEUED)
 
@@ -72,7 +70,7 @@ class Runs:
                 (run, kind, canonical_json(manifest), value_hash(manifest), scope, _TICK),
             )
 
-        self._writer.call(work)
+        self._ledger.writer.call(work)
         return run
 
     def unfinished(
@@ -107,7 +105,7 @@ class Runs:
 
     def states(self, run: str) -> dict[str, str]:
         """State of every row of a run, by row id; bodies are not read."""
-        return dict(self._selected("SELECT row, state FROM rows WHERE run = ?", (run,)))
+        return dict(self._ledger.select("SELECT row, state FROM rows WHERE run = ?", (run,)))
 
     def append(
         self,
@@ -139,14 +137,14 @@ class Runs:
 
         self._room.acquire()
         try:
-            self._writer.submit(work, self._note)
+            self._ledger.writer.submit(work, self._note)
         except BaseException:
             self._room.release()
             raise
 
     def flush(self) -> None:
         """Wait until every appended row is committed; raise the first failure."""
-        self._writer.call(lambda _: None)
+        self._ledger.writer.call(lambda _: None)
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -162,7 +160,7 @@ class Runs:
                 (state, run),
             )
 
-        self._writer.call(work)
+        self._ledger.writer.call(work)
 
     def get(self, run: str) -> Run:
         """A run by its name.
@@ -174,7 +172,7 @@ class Runs:
         if not found:
             raise StoreError(
                 f"unknown run {run!r}",
-                where=self._database.where,
+                where=self._ledger.database.where,
                 hint="see ragwright report",
             )
         return found[0]
@@ -191,7 +189,7 @@ class Runs:
         names = "LEFT JOIN names USING (run)"
         columns = "run, kind, manifest, state, started, ended, coalesce(name, '')"
         query = f"SELECT {columns} FROM runs {names} WHERE {where} ORDER BY started, run"  # noqa: S608
-        rows = self._selected(query, values)
+        rows = self._ledger.select(query, values)
         return [Run(r[0], r[1], json.loads(r[2]), *r[3:]) for r in rows]
 
     def name(self, run: str, name: str) -> None:
@@ -202,7 +200,7 @@ class Runs:
             if name:
                 connection.execute("INSERT INTO names (run, name) VALUES (?, ?)", (run, name))
 
-        self._writer.call(work)
+        self._ledger.writer.call(work)
 
     def keep(self, run: str, fact: str, value: Mapping[str, Any]) -> None:
         """Store a further fact about a run; it does not affect what is resumed."""
@@ -215,7 +213,7 @@ class Runs:
                 said,
             )
 
-        self._writer.call(work)
+        self._ledger.writer.call(work)
 
     def kept(self, run: str, fact: str) -> Mapping[str, Any]:
         """The fact that :meth:`keep` stored; empty if there is none."""
@@ -225,38 +223,23 @@ class Runs:
     def rows(self, run: str) -> Iterator[RunRow]:
         """Rows of a run in input order, as they were when reading began."""
         # its own connection: a half-read cursor blocks no other reader
-        connection = self._database.connect()
+        database = self._ledger.database
+        connection = database.connect()
         try:
             query = "SELECT ordinal, row, state, body FROM rows WHERE run = ? ORDER BY ordinal, row"
-            with self._database.explained():
-                for row in self._database.stream(connection, query, (run,)):
+            with database.explained():
+                for row in database.stream(connection, query, (run,)):
                     yield RunRow(row[0], row[1], row[2], json.loads(row[3]))
         finally:
             connection.close()
 
-    def forget(self, *, source: str | None = None, scope: str | None = None) -> int:
-        """Purge a document or a scope from the ledger; returns the number of rows of runs.
-
-        Raises:
-            StoreError: Neither or both are named, the name is empty, or the file is held by
-                another process.
-        """
-        self.flush()
-        return forget(self._database, source=source, scope=scope)["rows"]
-
     def close(self) -> None:
         """Finish what is queued; safe to call twice."""
-        self._writer.close()
-        self._reader.close()
-        self._database.close()
-
-    def _selected(self, query: str, values: Sequence[Any]) -> Sequence[Any]:
-        with self._database.explained():
-            return self._reader.execute(query, values).fetchall()
+        self._ledger.close()
 
     def _first(self, query: str, values: Sequence[Any]) -> Any:
         """The first row of a query, None if it has none."""
-        return next(iter(self._selected(query, values)), None)
+        return next(iter(self._ledger.select(query, values)), None)
 
     def _note(self, _result: Any, error: BaseException | None) -> None:
         self._room.release()

@@ -6,7 +6,7 @@ import asyncio
 import uuid
 
 from ..core import BudgetStopped
-from ..ledger import Connection, Place, Writer, committed, open_ledger, unheard
+from ..ledger import Connection, Ledger, Place, committed, unheard
 
 _DAY = 86_400
 _PAUSE_SECONDS = 0.1
@@ -24,11 +24,11 @@ class Spending:
     Args:
         place: File to use, made with mode 0600; or a shared database.
         bound: Most money of a day (UTC).
+        power_safe: Wait for the disk at each commit.
     """
 
-    def __init__(self, place: Place, bound: float) -> None:
-        self._database = open_ledger(place)
-        self._writer = Writer(self._database)
+    def __init__(self, place: Place, bound: float, *, power_safe: bool = False) -> None:
+        self._ledger = Ledger(place, power_safe=power_safe)
         self._bound = bound
         self._in_flight = 0
 
@@ -36,9 +36,10 @@ class Spending:
         """What was spent and is reserved today."""
 
         def work(connection: Connection) -> float:
-            return sum(_sums(connection, _today(connection)))
+            paid, held, _ = _sums(connection, _today(connection), "")
+            return paid + held
 
-        return self._writer.call(work)
+        return self._ledger.writer.call(work)
 
     async def reserve(self, amount: float) -> str:
         """Reserve money for a call; the name of the reservation.
@@ -50,9 +51,8 @@ class Spending:
 
         def work(connection: Connection) -> tuple[bool, float, float]:
             day = _today(connection)
-            paid, held = _sums(connection, day)
-            known = "SELECT 1 FROM reserved WHERE name = ?"
-            if connection.execute(known, (name,)).fetchone():  # its first commit was not answered
+            paid, held, known = _sums(connection, day, name)
+            if known:  # its first commit was not answered
                 return True, paid, held
             fits = paid + held + amount <= self._bound + 1e-9
             if fits:
@@ -63,7 +63,7 @@ class Spending:
         waited = 0.0
         while True:
             future, done = committed()
-            self._writer.submit(work, done)
+            self._ledger.writer.submit(work, done)
             try:
                 made, paid, held = await asyncio.shield(future)
             except asyncio.CancelledError:
@@ -101,12 +101,11 @@ class Spending:
                     (row[0], cost),
                 )
 
-        self._writer.submit(work, unheard)
+        self._ledger.writer.submit(work, unheard)
 
     def close(self) -> None:
         """Write what is queued, and close; safe to call twice."""
-        self._writer.close()
-        self._database.close()
+        self._ledger.close()
 
 
 def _today(connection: Connection) -> int:
@@ -114,9 +113,12 @@ def _today(connection: Connection) -> int:
     return int(seconds // _DAY)
 
 
-def _sums(connection: Connection, day: int) -> tuple[float, float]:
-    """What was paid, and what is reserved."""
-    paid = "SELECT COALESCE(SUM(cost), 0) FROM spending WHERE day = ?"
-    held = "SELECT COALESCE(SUM(amount), 0) FROM reserved WHERE day = ?"
-    first, second = (float(connection.execute(one, (day,)).fetchone()[0]) for one in (paid, held))
-    return first, second
+def _sums(connection: Connection, day: int, name: str) -> tuple[float, float, bool]:
+    """What was paid, what is reserved, and whether the reservation of this name is among it."""
+    paid, held, known = connection.execute(
+        "SELECT (SELECT COALESCE(SUM(cost), 0) FROM spending WHERE day = ?), "
+        "(SELECT COALESCE(SUM(amount), 0) FROM reserved WHERE day = ?), "
+        "EXISTS (SELECT 1 FROM reserved WHERE name = ?)",
+        (day, day, name),
+    ).fetchone()
+    return float(paid), float(held), bool(known)

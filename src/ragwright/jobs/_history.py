@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from ..ledger import Connection, open_ledger
+from ..ledger import Connection, Ledger
 
 Trigger: TypeAlias = Literal["by hand", "schedule", "catch-up"]
 JobState: TypeAlias = Literal[
@@ -133,7 +133,8 @@ class JobHistory:
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = open_ledger(path)
+        self._ledger = Ledger(path)
+        self._database = self._ledger.database
 
     def begin(self, start: RunStart) -> int:
         """Store the start of a run; returns its number."""

@@ -28,9 +28,9 @@ from ._locks import (
 )
 from ._moving import copy_rows as copy_rows
 from ._opening import (
+    Ledger as Ledger,
     open_cache as open_cache,
     open_database as open_database,
-    open_ledger as open_ledger,
 )
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
 from ._tables import (

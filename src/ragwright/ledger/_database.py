@@ -76,6 +76,21 @@ class Forgets:
 
 
 @dataclass(frozen=True, slots=True)
+class FormerText:
+    """What a file of text of an older ragwright holds.
+
+    Attributes:
+        version: Its version.
+        rows: Table -> rows, each by the names of its columns.
+        numbers: Table -> highest number that was given.
+    """
+
+    version: int
+    rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    numbers: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Former:
     """A file, or a schema of PostgreSQL, of an older ragwright, whose rows the tables take over.
 
@@ -87,6 +102,7 @@ class Former:
         views: Views of its schema.
         upgrades: Statements for rows of an older version, run after copying; by the version that
             no longer needs them.
+        read: Reads a file of text; None for a SQLite file.
     """
 
     file: str
@@ -95,6 +111,7 @@ class Former:
     schema: str = ""
     views: Sequence[str] = ()
     upgrades: Mapping[int, str] = field(default_factory=dict)
+    read: Callable[[str], FormerText] | None = None
 
 
 @dataclass(frozen=True, slots=True)

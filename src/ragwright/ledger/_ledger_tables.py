@@ -1,7 +1,8 @@
-"""The tables of the ledger: all that is kept of runs, outputs, money, jobs and requests, once."""
+"""The tables of the ledger: all that is kept of runs, outputs, money, jobs and access, once."""
 
 from __future__ import annotations
 
+from ._access_tables import ACCESS_FORGETS, ACCESS_STATEMENTS, FORMER_ACCESS
 from ._database import Forgets, Former, Tables
 from ._output_tables import FORMER_OUTPUTS, OUTPUT_STATEMENTS, OUTPUTS_FORGET, OUTPUTS_MOVED
 
@@ -146,18 +147,19 @@ _FORMER = (
             "served_days": "served_calls",
         },
     ),
+    *FORMER_ACCESS,
 )
 
 LEDGER_TABLES = Tables(
     "ledger",
     (*_RUNS, *OUTPUT_STATEMENTS, *_SPENDING),
-    1,
-    local=(*_JOBS, *_SERVED, _TAKEN_OVER),
-    damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent "
-    "and the history of jobs begin anew",
+    2,
+    local=(*_JOBS, *_SERVED, *ACCESS_STATEMENTS, _TAKEN_OVER),
+    damaged="restore it from a backup, or move it away: runs, outputs, feedback, what was spent, "
+    "the history of jobs, keys of the server and promotions begin anew",
     moved=_RUNS_MOVED | OUTPUTS_MOVED,
     numbered={"batches": ("batch", "at", "asked"), "feedback": ("number",)},
-    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *_JOBS_FORGET),
+    forgets=(*_RUNS_FORGET, *OUTPUTS_FORGET, *_JOBS_FORGET, *ACCESS_FORGETS),
     former=_FORMER,
 )
-"""All that a project keeps in tables; jobs and requests are counted on each machine."""
+"""All that a project keeps in tables; jobs, requests and keys are those of one machine."""

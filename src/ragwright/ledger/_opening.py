@@ -1,21 +1,30 @@
-"""Opens a database at a place."""
+"""Opens a database at a place, and the ledger once for all of a process."""
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
 
-from ..core import SchemaVersionError, StoreDamagedError
-from ._database import Database, Place, Tables
+from ..core import SchemaVersionError, StoreDamagedError, StoreError
+from ._database import Connection, Database, Place, Tables
+from ._former import former_files
 from ._kept_files import discard, file_error
 from ._ledger_tables import LEDGER_TABLES
 from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase
+from ._writer import Writer
+
+T = TypeVar("T")
 
 
 def open_database(
     place: Place, tables: Tables, *, power_safe: bool = False, upgrade: bool = False
 ) -> Database:
-    """The tables of a subject in a SQLite file, or in a shared database.
+    """The tables of a subject in a SQLite file, or in a shared database; close it after use.
 
     Args:
         place: A file, made with mode 0600 where it is missing; or a shared database.
@@ -27,17 +36,184 @@ def open_database(
         StoreError: It cannot be used; its subclasses say why.
     """
     if isinstance(place, Path):
-        return SqliteDatabase(place, tables, power_safe)
+        return SqliteDatabase(place, tables, power_safe, keep=True)
     return PostgresDatabase(place, tables, upgrade=upgrade)
 
 
-def open_ledger(place: Place, *, power_safe: bool = False, upgrade: bool = False) -> Database:
-    """All that a project keeps in tables, as :func:`open_database`.
+class Ledger:
+    """All that a project keeps in tables, opened: one database and one writer for all who open it.
 
     Files of an older ragwright beside the file are taken over first; schemas of one in a shared
     database where ``upgrade`` allows it.
+
+    Args:
+        place: As :func:`open_database`, and so are the others.
+        power_safe: Wait for the disk at each commit.
+        upgrade: Migrate older tables of a shared database, too.
+
+    Attributes:
+        database: The database, which others in this process may use as well.
+
+    Raises:
+        StoreError: As :func:`open_database`.
     """
-    return open_database(place, LEDGER_TABLES, power_safe=power_safe, upgrade=upgrade)
+
+    def __init__(self, place: Place, *, power_safe: bool = False, upgrade: bool = False) -> None:
+        self._shared = _shared(place, power_safe, upgrade)
+        self.database = self._shared.database
+        self._writer: Writer | None = None
+        self._reader: list[Connection] = []  # one, once something was read
+        self._lock = threading.Lock()
+        self._end = weakref.finalize(self, _release, self._shared, self._reader)
+        self._end.atexit = False
+
+    @property
+    def writer(self) -> Writer:
+        """The one thread of this process that writes to it.
+
+        Raises:
+            StoreError: The ledger was closed.
+        """
+        if self._writer is None:
+            self._require_open()
+            self._writer = self._shared.writer()
+        return self._writer
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do work that writes, and wait for its commit; see :class:`Writer`.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        self.database.require_writable()
+        return self.writer.call(work)
+
+    def select(self, query: str, values: Sequence[Any] = ()) -> Sequence[Any]:
+        """All rows of a query, read by a connection of its own; from any thread.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        with self._lock:
+            try:
+                if not self._reader:
+                    self._require_open()
+                    self._reader.append(self._shared.connection())
+                return self._reader[0].execute(query, values).fetchall()
+            except Exception as error:  # entered in vain, it would take a third of a short query
+                with self.database.explained():
+                    raise error from None
+
+    def _require_open(self) -> None:
+        if not self._end.alive:
+            raise StoreError("the store is closed", where=self.database.where)
+
+    def close(self) -> None:
+        """Finish what is queued; safe to call twice."""
+        if self._end.alive:
+            self._shared.drain()
+            self._end()
+            self._writer = None
+
+
+_MOST_IDLE = 2
+"""Connections that are kept for the next reader: to open one takes half a millisecond."""
+
+_Key: TypeAlias = tuple[Place, bool, int]
+
+
+class _Shared:
+    """A database and its writer, and how many have it open."""
+
+    def __init__(self, key: _Key, database: Database) -> None:
+        self.key = key
+        self.database = database
+        self.users = 0
+        self.idle: list[Connection] = []
+        self._state = _file_state(key[0])
+        self._writer: Writer | None = None
+
+    @property
+    def usable(self) -> bool:
+        """True while the file is the one that was opened, and no older file lies beside it."""
+        place = self.key[0]
+        if not isinstance(place, Path):
+            return True
+        return _file_state(place) == self._state and not former_files(place, LEDGER_TABLES)
+
+    def writer(self) -> Writer:
+        with _GUARD:
+            if self._writer is None:
+                self._writer = Writer(self.database)
+            return self._writer
+
+    def connection(self) -> Connection:
+        """A connection to read with: one that somebody used before, if there is one."""
+        with _GUARD:
+            if self.idle:
+                return self.idle.pop()
+        return self.database.connect()
+
+    def drain(self) -> None:
+        if self._writer is not None and self.users > 1:
+            self._writer.drain()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        for connection in self.idle:
+            connection.close()
+        self.database.close()
+
+
+_GUARD = threading.RLock()  # a finalizer may run while the same thread holds it
+_OPEN: dict[_Key, _Shared] = {}
+
+
+def _shared(place: Place, power_safe: bool, upgrade: bool) -> _Shared:
+    """What this process has open at a place, or has just opened; counted as used once more."""
+    key = (place.absolute() if isinstance(place, Path) else place, power_safe, os.getpid())
+    with _GUARD:
+        known = None if upgrade else _OPEN.get(key)
+        if known is not None and known.usable:
+            known.users += 1
+            return known
+    # may take minutes: others wait for it only where they open the same
+    database = open_database(place, LEDGER_TABLES, power_safe=power_safe, upgrade=upgrade)
+    with _GUARD:
+        other = _OPEN.get(key)
+        if other is None or other is known or not other.usable:
+            other = _Shared(key, database)
+            if not database.read_only:  # that may change
+                _OPEN[key] = other
+        other.users += 1
+    if other.database is not database:
+        database.close()
+    return other
+
+
+def _release(shared: _Shared, reader: list[Connection]) -> None:
+    if shared.key[2] != os.getpid():  # a copy in a forked process
+        return
+    with _GUARD:
+        shared.idle += reader
+        reader.clear()
+        while len(shared.idle) > _MOST_IDLE:
+            shared.idle.pop().close()
+        shared.users -= 1
+        last = not shared.users
+        if last and _OPEN.get(shared.key) is shared:
+            del _OPEN[shared.key]
+    if last:
+        shared.close()
+
+
+def _file_state(place: Place) -> tuple[int, int] | None:
+    try:
+        stat = place.stat() if isinstance(place, Path) else None
+    except OSError:
+        return None
+    return None if stat is None else (stat.st_dev, stat.st_ino)
 
 
 def open_cache(path: Path, tables: Tables) -> SqliteDatabase:

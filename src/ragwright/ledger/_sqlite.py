@@ -6,7 +6,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..core import (
 )
 from ._database import Connection, Database, Tables
 from ._former import former_files, left_to_take, take_over
-from ._kept_files import back_up, file_error, reading_connection, rolled_back, writable
+from ._kept_files import back_up, file_error, reading_connection, writable
 
 _BUSY_SECONDS = 30.0
 _PATIENCE_MS = 200
@@ -39,47 +39,63 @@ class SqliteDatabase(Database):
         path: The file; made where it is missing.
         tables: What it holds.
         power_safe: Wait for the disk at each commit.
+        keep: Keep the connection that checked the file for the first who wants one, because to
+            read a schema takes half a millisecond; then the database must be closed.
     """
 
-    def __init__(self, path: Path, tables: Tables, power_safe: bool = False) -> None:
+    def __init__(
+        self, path: Path, tables: Tables, power_safe: bool = False, *, keep: bool = False
+    ) -> None:
         self.path = path
         self.tables = tables
         self.name = path.name
         self.where = str(path)
         self._power_safe = power_safe
+        self._kept: list[sqlite3.Connection] = []
         self.read_only = not writable(path)
         if not self.read_only:
             self._make()
         with self.explained():
-            self._check()
-        version = tables.version
-        connection = self.connect()
+            connection = self._reading() if self.read_only else self._opened()
         try:
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if self.read_only:
-                for former in left_to_take(connection, path, tables):
-                    raise SchemaVersionError(
-                        f"{former.name} is of an older ragwright; {path.name} must take it over",
-                        where=str(former),
-                        hint="run any command there once as a user who may write in the folder",
-                    )
-            if found < version and self.read_only:
-                raise SchemaVersionError(
-                    f"{path.name} has schema version {found} and must be migrated to {version}",
-                    where=str(path),
-                    hint="run any command there once as a user who may write in the folder",
-                )
-            # else nothing is written, so that opening waits for no other writer
-            if found < version:
-                self._migrate(connection)
-            if not self.read_only and former_files(path, tables):
-                take_over(connection, path, tables)
+            self._check(connection)  # before anything is written
+            if not self.read_only:
+                self._prepare(connection)
+            self._bring_up(connection)
+            if keep and not self.read_only:
+                self._kept.append(connection)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._error(error) from error
         except OSError as error:
             raise file_error(error, path) from error
         finally:
-            connection.close()
+            if connection not in self._kept:
+                connection.close()
+
+    def _bring_up(self, connection: sqlite3.Connection) -> None:
+        """Migrate the file, and take over older ones; nothing is written where none is needed."""
+        path, tables, version = self.path, self.tables, self.tables.version
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if self.read_only:
+            hint = "run any command there once as a user who may write in the folder"
+            for former in left_to_take(connection, path, tables):
+                raise SchemaVersionError(
+                    f"{former.name} is of an older ragwright; {path.name} must take it over",
+                    where=str(former),
+                    hint=hint,
+                )
+            if found < version:
+                raise SchemaVersionError(
+                    f"{path.name} has schema version {found} and must be migrated to {version}",
+                    where=str(path),
+                    hint=hint,
+                )
+            return
+        if found < version:
+            self._migrate(connection)
+        if former_files(path, tables):
+            take_over(connection, path, tables)
+            self._prepare(connection)  # it has waited for the disk
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         """Make the tables, or bring them to the present version after a backup."""
@@ -97,15 +113,10 @@ class SqliteDatabase(Database):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
-    def _check(self) -> None:
-        """Refuse another program's file, and a newer version, before anything is written."""
-        if not self.path.is_file() or not self.path.stat().st_size:
-            return
-        if not self.read_only:
-            rolled_back(self.path)
-        with closing(reading_connection(self.path, _BUSY_SECONDS)) as connection:
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
+    def _check(self, connection: sqlite3.Connection) -> None:
+        """Refuse another program's file, and a newer version."""
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
         ours = self.tables.statements[0].partition("(")[0].split()[-1]
         if names and ours not in names:
             raise StoreDamagedError(
@@ -149,18 +160,31 @@ class SqliteDatabase(Database):
         """A connection of its own; usable from any one thread at a time."""
         if self.read_only:
             return self._reading()
-        connection: sqlite3.Connection | None = None
-        try:
-            connection = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            if connection is not None:
+        with suppress(IndexError):
+            return self._kept.pop()
+        with self.explained():
+            connection = self._opened()
+            try:
+                self._prepare(connection)
+            except BaseException:
                 connection.close()
-            raise self._error(error) from error
-        return _with_clock(connection)
+                raise
+        return connection
+
+    def _opened(self) -> sqlite3.Connection:
+        return sqlite3.connect(
+            self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
+        _with_clock(connection)
+
+    def close(self) -> None:
+        """Close the connection that was kept; safe to call twice."""
+        while self._kept:
+            self._kept.pop().close()
 
     def _reading(self) -> sqlite3.Connection:
         if self.path.exists():

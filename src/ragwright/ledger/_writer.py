@@ -87,7 +87,15 @@ class Writer:
                 return
             self._closed = True
             self._queue.put(None)
-        self._thread.join()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def drain(self) -> None:
+        """Wait until all that is queued by now is done; errors go to its callers alone."""
+        finished = threading.Event()
+        with suppress(StoreError):  # closed: then all of it is done
+            self.submit(lambda _: None, lambda *_: finished.set())
+            finished.wait()
 
     def _run(self) -> None:
         closing = False

@@ -117,7 +117,7 @@ class ProjectFolder:
 
     @property
     def ledger(self) -> Path:
-        """Runs, outputs, what was spent, the history of jobs and counts of requests."""
+        """All that is kept in tables: runs, outputs, money, jobs, keys, promotions."""
         return self.data / "ledger.sqlite"
 
     @property
@@ -129,11 +129,6 @@ class ProjectFolder:
     def ingest_marker(self) -> Path:
         """A file that exists during an ingest, and after one that was interrupted."""
         return self.data / "ingesting"
-
-    @property
-    def ingest_report(self) -> Path:
-        """What the last ingest read, failed to read and warned of, as JSON."""
-        return self.data / "ingested.json"
 
     @property
     def without_file(self) -> Path:

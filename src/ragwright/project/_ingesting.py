@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import flow, ingest
-from ..core import ConfigError, counted, plugin_folder, replace_text
+from ..core import ConfigError, StoreError, counted, plugin_folder
 from ..engines import open_engine, settled_engine
 from ..ingest import ScanProgress, SourceOptions
+from ..ledger import Ledger
 from ._again import vectors_again
 from ._folder import ProjectFolder
 from ._settings import SourceEntry
@@ -74,7 +75,9 @@ def ingest_sources(
     scans = ScanProgress()
     feeds, how = _feeds(project, sources, scans)
     if project.settled_spec().embedder:
-        remember_embedder(project.folder.data, project.pair.embedder, project.settings.embed.model)
+        remember_embedder(
+            project.folder.ledger, project.pair.embedder, project.settings.embed.model
+        )
     again, notes = vectors_again(project, everything=embed_again)
     marker = project.folder.ingest_marker
     marker.parent.mkdir(parents=True, exist_ok=True)
@@ -110,8 +113,13 @@ def maintain_store(project: Project) -> int:
 def _keep_report(folder: ProjectFolder, report: IngestReport) -> None:
     """Keep it for those who look later; a full disk does not fail the ingest."""
     body = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **report.as_dict()}
-    with suppress(OSError):
-        replace_text(folder.ingest_report, json.dumps(body, ensure_ascii=False) + "\n")
+    insert = (
+        "INSERT INTO last_ingest (one, report) VALUES (1, ?) "
+        "ON CONFLICT (one) DO UPDATE SET report = excluded.report"
+    )
+    text = json.dumps(body)
+    with suppress(StoreError), closing(Ledger(folder.ledger)) as ledger:
+        ledger.write(lambda connection: connection.execute(insert, (text,)).rowcount)
 
 
 def last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
@@ -119,11 +127,10 @@ def last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
 
     None if there is none, or it cannot be read.
     """
-    try:
-        found = json.loads(folder.ingest_report.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    with suppress(StoreError), closing(Ledger(folder.ledger)) as ledger:
+        for (report,) in ledger.select("SELECT report FROM last_ingest"):
+            return dict(json.loads(report))
+    return None
 
 
 def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:

@@ -233,7 +233,8 @@ class Project:
             return None
         if self._base is not self and self._base.settings.budget.daily_cost == bound:
             return self._base.spending
-        return flow.Spending(self.settings.shared.place(self.folder.ledger), bound)
+        place = self.settings.shared.place(self.folder.ledger)
+        return flow.Spending(place, bound, power_safe=self.settings.budget.power_safe)
 
     def clear_replies(self) -> int:
         """Delete every stored reply; how many there were, 0 where their file was damaged."""
@@ -463,7 +464,7 @@ class Project:
                 pair,
                 self.store.pairs(),
                 self.settings.embed.model,
-                building.known_embedders(self.folder.data),
+                building.known_embedders(self.folder.ledger),
                 self.folder.file,
                 self.filled_by,
             )

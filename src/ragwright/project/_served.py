@@ -1,7 +1,8 @@
 """The served configuration: numbered snapshots of settings and files, and the history of changes.
 
 ``.ragwright/data/served/`` contains a folder per number (``0003/settings.yaml`` and copies of the
-files named in it) and ``history.jsonl``; its last line is the served one.
+files named in it), because prompts and personas are read from a folder. The history is in the
+ledger; its last change names the number that is served.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..core import (
     ConfigError,
-    SchemaVersionError,
     StoreError,
     added,
     changed_options,
@@ -28,7 +28,7 @@ from ..core import (
     text_hash,
     value_hash,
 )
-from ..ledger import FileLock
+from ..ledger import Connection, FileLock, Ledger
 from ._folder import ProjectFolder
 from ._settings import served_sections
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Literal["promote", "back"]
 
-_VERSION = 1
 _HEAD = "# A served configuration: not to be edited; `ragwright promote` makes another.\n"
 
 _WAIT = 30.0
@@ -191,6 +190,10 @@ class Change:
     baseline: str = ""
 
 
+_FIELDS = tuple(member.name for member in fields(Change))
+_COLUMNS = ", ".join(f'"{name}"' for name in _FIELDS)
+
+
 class Served:
     """The served configurations of a project.
 
@@ -203,45 +206,35 @@ class Served:
         self._root = folder.data / "served"
 
     @property
-    def file(self) -> Path:
-        """The history: one line per change; the last one counts."""
-        return self._root / "history.jsonl"
+    def folder(self) -> Path:
+        """Folder of the numbered configurations."""
+        return self._root
 
     def history(self) -> tuple[Change, ...]:
-        """All changes, oldest first.
-
-        Raises:
-            StoreError: The file is damaged; the line is named.
-            SchemaVersionError: A later version wrote it.
-        """
-        try:
-            lines = self.file.read_text("utf-8").splitlines()
-        except FileNotFoundError:
-            return ()
-        return tuple(self._change(line, number) for number, line in enumerate(lines, 1))
-
-    def _change(self, line: str, number: int) -> Change:
-        try:
-            body = json.loads(line)
-            version = body.pop("version")
-            if version <= _VERSION:
-                return Change(**body)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise StoreError(
-                "this line is not a change of the served configuration",
-                where=f"{self.file}:{number}",
-                hint="restore the file from a backup",
-            ) from error
-        raise SchemaVersionError(
-            f"version {version} of the history; this ragwright reads {_VERSION}",
-            where=f"{self.file}:{number}",
-            hint="upgrade ragwright: pip install -U ragwright",
-        )
+        """All changes, oldest first."""
+        return self._changes("ORDER BY change")
 
     def current(self) -> Change | None:
         """The served configuration, None if there is none."""
-        known = self.history()
-        return known[-1] if known else None
+        return next(iter(self._changes("ORDER BY change DESC LIMIT 1")), None)
+
+    def _changes(self, rest: str) -> tuple[Change, ...]:
+        query = f"SELECT {_COLUMNS} FROM served_changes {rest}"  # noqa: S608
+        with closing(Ledger(self._folder.ledger)) as ledger:
+            rows = (dict(zip(_FIELDS, row, strict=True)) for row in ledger.select(query))
+            return tuple(Change(**{**row, "gate": json.loads(row["gate"])}) for row in rows)
+
+    def add(self, change: Change) -> None:
+        """Add a change to the history; only for the holder of the lock."""
+        row = {**asdict(change), "gate": json.dumps(change.gate, ensure_ascii=False)}
+        marks = ", ".join("?" * len(_FIELDS))
+        insert = f"INSERT INTO served_changes ({_COLUMNS}) VALUES ({marks})"  # noqa: S608
+
+        def work(connection: Connection) -> None:
+            connection.execute(insert, [row[name] for name in _FIELDS])
+
+        with closing(Ledger(self._folder.ledger, power_safe=True)) as ledger:
+            ledger.write(work)
 
     def snapshot(self, number: int) -> tuple[Configuration, Path]:
         """A numbered configuration, and the folder with copies of its files.
@@ -340,7 +333,7 @@ class Changing:
             at=_now(),
             by=change.by or current_user(),
         )
-        self._append(before, made)
+        self.served.add(made)
         return made
 
     def back(self, reason: str, by: str = "") -> Change:
@@ -357,7 +350,7 @@ class Changing:
         if now is None or earlier is None:
             raise ConfigError(
                 "no earlier configuration to return to",
-                where=str(self.served.file),
+                where=str(self.root),
                 hint="no configuration is served" if now is None else f"{now.number} was the first",
             )
         self.served.snapshot(earlier)
@@ -371,7 +364,7 @@ class Changing:
             gate={},
             baseline="",
         )
-        self._append(before, made)
+        self.served.add(made)
         return made
 
     def _bytes(self, name: str) -> bytes:
@@ -379,14 +372,6 @@ class Changing:
             return (self.folder.parts / name).read_bytes()
         except OSError:
             return b""  # recognised by its hash
-
-    def _append(self, before: Sequence[Change], change: Change) -> None:
-        """Rewrite the whole history; a crash leaves the old one."""
-        lines = [
-            json.dumps({"version": _VERSION, **asdict(one)}, ensure_ascii=False)
-            for one in (*before, change)
-        ]
-        replace_text(self.served.file, "".join(f"{line}\n" for line in lines), private=True)
 
 
 def not_reproducible(run: str, wrong: Sequence[str]) -> ConfigError:

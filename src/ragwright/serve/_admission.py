@@ -238,7 +238,7 @@ async def _within_rate(service: Service, caller: Caller) -> None:
     key = caller.key
     if key is None or key.per_minute is None:
         return
-    wait = await service.ledger.admit(key.name, key.per_minute)
+    wait = await service.charges.admit(key.name, key.per_minute)
     if wait:
         raise ApiError(
             429,
@@ -255,7 +255,7 @@ async def _within_budget(service: Service, caller: Caller) -> None:
     if caller.key is not None:
         limits.append((caller.name, caller.key.daily_budget, f"the key {caller.name!r}'s"))
     for name, most, whose in limits:
-        if most is not None and await service.ledger.spent(name) >= most:
+        if most is not None and await service.charges.spent(name) >= most:
             raise ApiError(429, f"{whose} budget of today is spent", "insufficient_quota")
 
 

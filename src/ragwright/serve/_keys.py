@@ -1,6 +1,6 @@
 """Keys of a server: who may ask, which configurations, under which filters, how much.
 
-The file ``.ragwright/data/serve/keys.json`` holds hashes of the keys, never a key.
+The ledger holds hashes of the keys, never a key.
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..core import ConfigError, StoreError, near, replace_text
-from ..ledger import FileLock, file_error
+from ..core import ConfigError, near
+from ..ledger import Connection, Ledger
 from ..retrieve import parse_filter
 
 if TYPE_CHECKING:
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
 Role: TypeAlias = Literal["reader", "owner"]
 
-_VERSION = 1
 _PREFIX = "rw_"
 _SECRET_BYTES = 32
 _NAME = 64
+_COLUMNS = "name, hash, role, configurations, filters, per_minute, daily_budget, created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,44 +73,38 @@ class ServeKey:
 
 
 class ServeKeys:
-    """The keys of a project, kept in a file that only its owner may read.
-
-    Changes of the file are seen by a running server at its next request.
+    """The keys of a project, in its ledger: a running server sees a change at its next request.
 
     Args:
         folder: The project.
     """
 
     def __init__(self, folder: ProjectFolder) -> None:
-        self.file = folder.data / "serve" / "keys.json"
-        self._lock = threading.Lock()
-        self._seen: tuple[int, int] | None = None
-        self._by_hash: Mapping[str, ServeKey] = {}
+        self._ledger = Ledger(folder.ledger)
+        self._used = False
+
+    def close(self) -> None:
+        """Close the ledger; safe to call twice."""
+        self._ledger.close()
 
     def all(self) -> tuple[ServeKey, ...]:
-        """Every key, by name.
-
-        Raises:
-            StoreError: The file is damaged.
-        """
-        return tuple(sorted(self._known().values(), key=lambda key: key.name))
+        """Every key, by name."""
+        return self._select("ORDER BY name")
 
     @property
     def used(self) -> bool:
-        """True once a key was made, also after the last one was revoked.
-
-        Then nobody is let in without a key; deleting the file makes the server open again to
-        this machine alone.
-        """
-        return bool(self._known()) or self.file.exists()
+        """True once a key was made, also after the last one was revoked: all requests need one."""
+        if not self._used:
+            rows = self._ledger.select(
+                "SELECT EXISTS (SELECT 1 FROM serve_keys) OR EXISTS "
+                "(SELECT 1 FROM sqlite_sequence WHERE name = 'serve_keys' AND seq > 0)"
+            )
+            self._used = bool(rows[0][0])
+        return self._used
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
-        return self._known().get(_hashed(secret))
-
-    def of_hash(self, found: str) -> ServeKey | None:
-        """The key with this hash, None where it was revoked."""
-        return self._known().get(found)
+        return next(iter(self._select("WHERE hash = ?", (hashed(secret),))), None)
 
     def add(self, key: ServeKey) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
@@ -119,6 +112,7 @@ class ServeKeys:
         Raises:
             ConfigError: The name is taken or empty, or a limit is out of range.
             FilterError: A filter cannot be read.
+            StoreError: It cannot be stored.
         """
         if not key.name.strip() or len(key.name) > _NAME or not key.name.isprintable():
             raise ConfigError(
@@ -134,14 +128,17 @@ class ServeKeys:
         _ = key.conditions
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with self._changing() as keys:
-            if any(one.name == key.name for one in keys):
-                raise ConfigError(
-                    f"there is a key named {key.name!r} already",
-                    where=str(self.file),
-                    hint="choose another name, or revoke that key first",
-                )
-            keys.append(replace(key, hash=_hashed(secret), created=now))
+        row = _row(replace(key, hash=hashed(secret), created=now))
+        insert = (
+            f"INSERT INTO serve_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
+            "ON CONFLICT (name) DO NOTHING"
+        )
+        if not self._ledger.write(lambda connection: connection.execute(insert, row).rowcount):
+            raise ConfigError(
+                f"there is a key named {key.name!r} already",
+                where=self._ledger.database.where,
+                hint="choose another name, or revoke that key first",
+            )
         return secret
 
     def revoke(self, name: str) -> None:
@@ -149,71 +146,43 @@ class ServeKeys:
 
         Raises:
             ConfigError: There is none of this name.
+            StoreError: It cannot be removed.
         """
-        with self._changing() as keys:
-            names = [key.name for key in keys]
-            if name not in names:
-                raise ConfigError(
-                    f"unknown key {name!r}",
-                    where=str(self.file),
-                    hint=near(name, names) if names else "there are no keys",
-                )
-            keys[:] = [key for key in keys if key.name != name]
 
-    @contextmanager
-    def _changing(self) -> Iterator[list[ServeKey]]:
-        """The keys, to be changed in place; the file is replaced whole, or stays as it is.
+        def work(connection: Connection) -> int:
+            return connection.execute("DELETE FROM serve_keys WHERE name = ?", (name,)).rowcount
 
-        Raises:
-            StoreError: It cannot be written.
-        """
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            with FileLock(self.file.with_name("keys.lock"), "keys", wait=10.0):
-                keys = list(self._known().values())
-                yield keys
-                body = {"version": _VERSION, "keys": [asdict(key) for key in keys]}
-                text = json.dumps(body, indent=1, ensure_ascii=False)
-                replace_text(self.file, text, private=True)
-        except OSError as error:
-            raise file_error(error, self.file) from error
+        if not self._ledger.write(work):
+            names = [key.name for key in self.all()]
+            raise ConfigError(
+                f"unknown key {name!r}",
+                where=self._ledger.database.where,
+                hint=near(name, names) if names else "there are no keys",
+            )
 
-    def _known(self) -> Mapping[str, ServeKey]:
-        with self._lock:
-            try:
-                stat = self.file.stat()
-            except FileNotFoundError:
-                self._seen, self._by_hash = None, {}
-                return {}
-            except OSError as error:
-                raise file_error(error, self.file) from error
-            state = (stat.st_mtime_ns, stat.st_ino)
-            if state != self._seen:
-                self._by_hash = {key.hash: key for key in self._read()}
-                self._seen = state
-            return self._by_hash
+    def of_session(self, session: str, now: float) -> ServeKey | None:
+        """The key that a session was begun with, None once the session or the key has ended."""
+        condition = "WHERE hash = (SELECT key FROM serve_sessions WHERE id = ? AND ends > ?)"
+        return next(iter(self._select(condition, (hashed(session), now))), None)
 
-    def _read(self) -> Iterator[ServeKey]:
-        try:
-            body = json.loads(self.file.read_text("utf-8"))
-            if body["version"] != _VERSION:
-                raise ValueError(f"version {body['version']}")
-            for one in body["keys"]:
-                yield _key(one)
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            raise StoreError(
-                f"the file of keys cannot be read: {error}",
-                where=str(self.file),
-                hint="restore it from a backup, or delete it and make new keys",
-            ) from error
+    def _select(self, condition: str, values: Sequence[str | float] = ()) -> tuple[ServeKey, ...]:
+        rows = self._ledger.select(f"SELECT {_COLUMNS} FROM serve_keys {condition}", values)  # noqa: S608
+        return tuple(_key(*row) for row in rows)
 
 
-def _key(body: Mapping[str, Any]) -> ServeKey:
-    lists = {name: tuple(body[name]) for name in ("configurations", "filters")}
-    key = ServeKey(**{**body, **lists})
-    _ = key.conditions
-    return key
+@lru_cache(maxsize=256)  # at every request: to read its lists takes as long as the query
+def _key(
+    name: str, digest: str, role: Role, configurations: str, filters: str, *limits: Any
+) -> ServeKey:
+    lists = tuple(json.loads(configurations)), tuple(json.loads(filters))
+    return ServeKey(name, digest, role, *lists, *limits)
 
 
-def _hashed(secret: str) -> str:
+def _row(key: ServeKey) -> tuple[Any, ...]:
+    lists = (json.dumps(names, ensure_ascii=False) for names in (key.configurations, key.filters))
+    return (key.name, key.hash, key.role, *lists, key.per_minute, key.daily_budget, key.created)
+
+
+def hashed(secret: str) -> str:
+    """SHA-256 of a key or of a session's id, which is all that is stored of it."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

@@ -136,7 +136,7 @@ def serve(serving: Serving, listening: Listening) -> None:
                 host,
             )
     finally:
-        service.ledger.close()
+        service.close_ledger()
     log_to_stderr(service.options.log)
     with (
         _listening(host, port) as listener,

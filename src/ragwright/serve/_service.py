@@ -28,9 +28,9 @@ from ..project import (
     load_settings,
 )
 from ..workbench import Workbench
+from ._charges import Charges
 from ._errors import ApiError
 from ._keys import ServeKey, ServeKeys
-from ._ledger import Ledger
 from ._measuring import BackgroundMeasuring
 from ._opened import Opened
 from ._options import ServeOptions, serve_options
@@ -99,8 +99,8 @@ class Service:
         self.folder = ProjectFolder(serving.folder).require()
         self.options: ServeOptions = self._settings_options()
         self.keys = ServeKeys(self.folder)
-        self.sessions = Sessions(self.folder)
-        self.ledger = Ledger(self.folder)
+        self.sessions = Sessions(self.folder, self.keys)
+        self.charges = Charges(self.folder)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
         self._follow(self.options)
         self.tracing = Tracing()
@@ -170,7 +170,12 @@ class Service:
         for pool in (self._slow, self._pages):
             pool.shutdown(wait=False, cancel_futures=True)
         self.tracing.close()
-        self.ledger.close()
+        self.close_ledger()
+
+    def close_ledger(self) -> None:
+        """Close keys, sessions and charges; safe to call twice."""
+        for part in (self.keys, self.sessions, self.charges):
+            part.close()
 
     def check(self) -> None:
         """Check every configuration without opening an index.
@@ -249,7 +254,7 @@ class Service:
         name, own = ("", None) if key is None else (key.name, key.daily_budget)
 
         def note(usage: Usage) -> None:
-            self.ledger.charge(name, usage)
+            self.charges.charge(name, usage)
             if self.metrics is not None:
                 self.metrics.spent(usage)
 
@@ -348,11 +353,11 @@ class Service:
 
     def _seen(self) -> object:
         """What decides the settings, as far as it is followed: equal while nothing has changed."""
-        files = [Served(self.folder).file]
-        if self.serving.own:
-            folders = (self.folder.personas, self.folder.prompts)
-            files = [self.folder.file]
-            files += [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
+        if not self.serving.own:
+            return Served(self.folder).current()
+        folders = (self.folder.personas, self.folder.prompts)
+        files = [self.folder.file]
+        files += [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
         return [(file, _stamp(file)) for file in sorted(files)]
 
     async def _note_answers(self) -> None:

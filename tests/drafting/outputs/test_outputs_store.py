@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from children import child
 from drafted import REQUEST, drafted
+from forgetting import forget_at
 
 from ragwright.core import ConfigError, SchemaVersionError, StoreError, Usage
 from ragwright.drafting import DraftText, Origin, OutputQuery, Outputs
@@ -186,7 +187,7 @@ def test_what_was_made_of_a_document_is_forgotten_to_the_byte(path: Path) -> Non
     outputs.save(drafted(("Secretly of one", "Also of one"), ("record:1", "record:2")))
     outputs.save(drafted(("Of two alone",), ("record:2",)))
     outputs.respond("1.1", by="ann", note="quotes Secretly of one")
-    assert outputs.forget(document="record:1") == 3  # a prompt and two texts
+    assert forget_at(path, source="record:1")["outputs"] == 3  # a prompt and two texts
     assert [o.id for o in outputs.find()] == ["2.p1", "2.1"]
     assert [hit.document_id for hit in outputs.batch(1).hits] == ["record:2"]
     with pytest.raises(StoreError):
@@ -201,7 +202,7 @@ def test_what_was_made_of_a_document_is_forgotten_to_the_byte(path: Path) -> Non
 def test_an_example_that_is_no_hit_is_of_the_document_its_id_begins_with(path: Path) -> None:
     outputs = at(path)
     outputs.save(replace(drafted(), hits=()))
-    assert outputs.forget(document="record:2") == 3
+    assert forget_at(path, source="record:2")["outputs"] == 3
     outputs.close()
 
 
@@ -209,13 +210,13 @@ def test_a_tenant_is_forgotten_and_its_numbers_are_not_given_again(path: Path) -
     outputs = at(path)
     outputs.save(drafted(("Of a",)), Origin(scope="a"))
     outputs.save(drafted(("Of b",)), Origin(scope="b"))
-    assert outputs.forget(scope="b") == 2
-    assert outputs.forget(scope="b") == 0
+    assert forget_at(path, scope="b")["outputs"] == 2
+    assert forget_at(path, scope="b")["outputs"] == 0
     assert [o.text for o in outputs.find(OutputQuery(scope=None, kind="text"))] == ["Of a"]
     assert outputs.save(drafted()) == 3
-    for wrong in ({}, {"document": "x", "scope": "y"}):
+    for wrong in ({}, {"source": "x", "scope": "y"}):
         with pytest.raises(StoreError, match="either"):
-            outputs.forget(**wrong)
+            forget_at(path, **wrong)
     outputs.close()
 
 

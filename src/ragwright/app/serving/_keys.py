@@ -72,14 +72,14 @@ def add(
 @takes("project as_json")
 def show(flags: Flags) -> None:
     """List the keys and their rights; the keys themselves are not kept."""
-    stored = ServeKeys(ProjectFolder(flags.project).require())
-    keys = stored.all()
+    known = ServeKeys(ProjectFolder(flags.project).require())
+    keys = known.all()
     rows = [["name", "role", "configurations", "filters", "a minute", "a day", "made"]]
     for key in keys:
         limits = [str(limit or "") for limit in (key.per_minute, key.daily_budget)]
         lists = [", ".join(key.configurations) or "all", ", ".join(key.filters)]
         rows.append([key.name, key.role, *lists, *limits, key.created])
-    refused = "requests are refused" if stored.file.exists() else "only this machine may ask"
+    refused = "requests are refused" if known.used else "only this machine may ask"
     flags.console.show(
         lambda: {"keys": [_shown(key) for key in keys]},
         lambda: table(rows, right=(4, 5)) if keys else f"no keys: {refused}",

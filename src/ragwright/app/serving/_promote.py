@@ -115,7 +115,7 @@ def _show_served(console: Console, served: Served) -> None:
     if change is None:
         raise ConfigError(
             "no configuration is served yet",
-            where=str(served.file),
+            where=str(served.folder),
             hint="run `ragwright promote RUN`",
         )
     head = f"# number {change.number}, since {change.at}, by {change.by}, run {change.run}"

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ...core import ConfigError, StoreError, Usage, canonical_json, well_formed
-from ...ledger import Connection, forget
+from ...ledger import Connection
 from ._records import (
     Feedback,
     Origin,
@@ -156,18 +156,6 @@ class Outputs(OutputTable):
                 (*key, at, well_formed(by), verdict, score, well_formed(note)),
             )
         return Feedback(output, at, by, verdict, score, note)
-
-    def forget(self, *, document: str | None = None, scope: str | None = None) -> int:
-        """Purge a document or a scope from the ledger; return the number of outputs.
-
-        For a document: prompts that contain it, their texts, feedback on both, its text among
-        the hits; of a served answer also the question and the citations.
-
-        Raises:
-            StoreError: Neither or both are named, the name is empty, or the file is held by
-                another process.
-        """
-        return forget(self._database, source=document, scope=scope)["outputs"]
 
     # -- reading ---------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime
 
-from ...ledger import Connection, Place, open_ledger
+from ...ledger import Connection, Ledger, Place
 from ._times import now_utc, timestamp
 
 
@@ -23,7 +23,8 @@ class OutputTable:
     def __init__(
         self, place: Place, *, power_safe: bool = False, clock: Callable[[], datetime] = now_utc
     ) -> None:
-        self._database = open_ledger(place, power_safe=power_safe)
+        self._ledger = Ledger(place, power_safe=power_safe)
+        self._database = self._ledger.database
         self._connection = self._database.connect()
         self._lock = threading.Lock()
         self._clock = clock
@@ -31,7 +32,7 @@ class OutputTable:
     def close(self) -> None:
         """Close it; safe to call twice."""
         self._connection.close()
-        self._database.close()
+        self._ledger.close()
 
     def now(self) -> str:
         """Return the time as it is stored: ISO 8601, UTC."""

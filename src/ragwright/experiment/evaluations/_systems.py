@@ -5,15 +5,15 @@ The system needs no index: its answers are matched with the gold in the rows.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ...core import Row, Score, StoppedError, SystemCallError, replace_text, value_hash
+from ...core import Row, Score, StoppedError, SystemCallError, value_hash
 from ...flow import (
     Flow,
     Forecast,
@@ -24,6 +24,7 @@ from ...flow import (
     ask_system,
     chat,
 )
+from ...ledger import Ledger
 from ...measure import ChosenMeasures, Measure, MeasureSetup, check_setup, parse_measures
 from ...models import UnderTest, open_system
 from ...project import Project, at_work
@@ -235,14 +236,14 @@ def _with_round(project: Project, rows: Testset, system: UnderTest, *, resume: b
     """
     if system.options.version:
         return system
-    path = project.folder.data / "systems.json"
-    rounds = json.loads(path.read_text("utf-8")) if path.is_file() else {}
     key = value_hash({**system.manifest, "testset": rows.name, "rows": rows.fingerprint})
-    if not resume or key not in rounds:
-        rounds[key] = uuid.uuid4().hex
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json.dumps(rounds, indent=1))
-    return replace(system, round=rounds[key])
+    rule = "DO NOTHING" if resume else "(system) DO UPDATE SET round = excluded.round"
+    insert = f"INSERT INTO system_rounds (system, round) VALUES (?, ?) ON CONFLICT {rule}"  # noqa: S608
+    new = (key, uuid.uuid4().hex)
+    with closing(Ledger(project.folder.ledger)) as ledger:
+        ledger.write(lambda connection: connection.execute(insert, new).rowcount)
+        known = ledger.select("SELECT round FROM system_rounds WHERE system = ?", (key,))
+    return replace(system, round=known[0][0])
 
 
 def _first_reply(runner: Runner, rows: Sequence[Row], system: UnderTest) -> SystemReply:

@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...core import RetrieveError, counted, replace_text
+from ...core import RetrieveError, StoreError, counted
+from ...ledger import Ledger
 
 if TYPE_CHECKING:
     from ...index import IndexSpec
 
-_FILE = "embedders.json"
 _SHOWN = 60
 """Characters of an identity that are shown: enough to distinguish two."""
 
 
-def remember_embedder(folder: Path, identity: str, name: str) -> None:
+def remember_embedder(place: Path, identity: str, name: str) -> None:
     """Remember the configured name of a model, for messages after it is changed.
 
-    An index knows a model only by its identity. The file is only for messages, so errors on writing
+    An index knows a model only by its identity. The name is only for messages, so errors on writing
     it are ignored.
+
+    Args:
+        place: The ledger.
+        identity: The model's identity.
+        name: Its name in the project file.
     """
-    known = known_embedders(folder)
-    if known.get(identity) == name:
+    if known_embedders(place).get(identity) == name:
         return
-    path = folder / _FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        replace_text(path, json.dumps({**known, identity: name}, indent=1))
-    except OSError:
-        pass
+    insert = (
+        "INSERT INTO embedders (identity, name) VALUES (?, ?) "
+        "ON CONFLICT (identity) DO UPDATE SET name = excluded.name"
+    )
+    with suppress(StoreError), closing(Ledger(place)) as ledger:
+        ledger.write(lambda connection: connection.execute(insert, (identity, name)).rowcount)
 
 
-def known_embedders(folder: Path) -> Mapping[str, str]:
+def known_embedders(place: Path) -> Mapping[str, str]:
     """Identity -> name of every model that documents were embedded with, if known."""
-    try:
-        found = json.loads((folder / _FILE).read_text("utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return {str(key): str(name) for key, name in found.items()} if isinstance(found, dict) else {}
+    with suppress(StoreError), closing(Ledger(place)) as ledger:
+        return dict(ledger.select("SELECT identity, name FROM embedders"))
+    return {}
 
 
 def nothing_indexed(

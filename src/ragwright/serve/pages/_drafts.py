@@ -119,7 +119,7 @@ async def _page(
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
             values = await service.aside(lambda: _form(bench))
-        spent = await service.ledger.spent()
+        spent = await service.charges.spent()
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     budget = {"spent": spent, "most": service.options.daily_budget}

@@ -1,0 +1,145 @@
+"""Every table that is declared survives kill -9, a full disk and a shared database alike."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from children import child
+from every_table import (
+    DECLARED,
+    ONE_ROW,
+    every_table,
+    expected,
+    opened,
+    present,
+    rows,
+    shared,
+    write,
+    writing_for_ever,
+)
+from postgres_server import running_server
+
+from ragwright.core import StoreFullError
+from ragwright.ledger import Connection, Database, Place, SharedPlace, Writer, copy_rows
+
+TABLES = every_table()
+MOVED = [(name, table) for name, tables in DECLARED.items() for table in tables.moved]
+NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    pytest.importorskip("psycopg")
+    with running_server() as folder:
+        yield f"postgresql://admin@/postgres?host={folder}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "sqlite":
+        return tmp_path
+    return SharedPlace(request.getfixturevalue("server"), f"every{next(NUMBERS)}")
+
+
+def whole(place: Place, name: str, acknowledged: int) -> int:
+    """Every table holds the same numbers, and all that were acknowledged; returns how many."""
+    with closing(opened(place, name)) as database, closing(database.connect()) as connection:
+        counts = {}
+        for table in present(database, name):
+            stored = rows(connection, name, table)
+            if table not in ONE_ROW:
+                counts[table] = len(stored)
+                assert stored == expected(name, table, range(len(stored)))
+        assert len({*counts.values()}) == 1, "a piece of work is there in all tables, or in none"
+        if isinstance(place, Path):
+            assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    [count] = {*counts.values()}
+    assert count > acknowledged
+    return count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECLARED)
+def test_a_kill_loses_no_commit_and_keeps_no_half(place: Place, name: str) -> None:
+    if not isinstance(place, Path) and name == "stamps":
+        pytest.skip("a cache of one machine")
+    for pause in (0.0, 0.003, 0.01, 0.02):
+        target = place
+        if not isinstance(place, Path):
+            target = SharedPlace(place.address, f"every{next(NUMBERS)}")
+        else:
+            target = place / str(pause)
+        with child(writing_for_ever, target, name) as told:
+            last = told.recv()
+            threading.Event().wait(pause)
+        whole(target, name, last)
+
+
+def small(database: Database) -> Connection:
+    """A connection whose disk has room for a few rows."""
+    connection = database.connect()
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages + 12}")
+    return connection
+
+
+@pytest.mark.parametrize(("name", "table"), TABLES)
+def test_a_full_disk_keeps_what_was_committed(tmp_path: Path, name: str, table: str) -> None:
+    database = opened(tmp_path, name)
+    writer = Writer(database, small(database))
+    kept = 0
+
+    def until_full() -> None:
+        nonlocal kept
+        while kept < 1000:
+            writer.call(work)
+            kept += 1
+
+    def work(connection: Connection) -> None:
+        write(connection, name, table, kept)
+        connection.execute("CREATE TABLE IF NOT EXISTS filler (x)")
+        connection.execute("INSERT INTO filler VALUES (?)", ("x" * 3000,))
+
+    with pytest.raises(StoreFullError, match="everything committed before is intact"):
+        until_full()
+    assert kept
+    writer.close()
+    with closing(database.connect()) as connection:  # somebody has freed some space
+        assert rows(connection, name, table) == expected(name, table, range(kept))
+        write(connection, name, table, kept)
+        assert rows(connection, name, table) == expected(name, table, range(kept + 1))
+    database.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "table"), MOVED)
+def test_a_table_reads_the_same_from_a_shared_database(
+    tmp_path: Path, server: str, name: str, table: str
+) -> None:
+    assert table in shared(name)
+    with closing(opened(tmp_path, name)) as file, file.transaction() as connection:
+        for number in range(700):  # more than are copied at once
+            write(connection, name, table, number)
+    place = SharedPlace(server, f"every{next(NUMBERS)}")
+    with closing(opened(place, name)) as database:
+        for _ in range(2):  # again: nothing twice
+            copy_rows(tmp_path / f"{name}.sqlite", database)
+            with closing(database.connect()) as connection:
+                assert rows(connection, name, table) == expected(name, table, range(700))
+
+
+def test_every_shared_table_is_moved_or_of_the_moment() -> None:
+    """A table that a move leaves behind is named here with its reason."""
+    left = {
+        ("ledger", "spending"): "money of a day, and the shared bound counts its own",
+        ("ledger", "reserved"): "calls under way",
+    }
+    assert {(name, table) for name in ("ledger", "replies") for table in shared(name)} == {
+        *MOVED,
+        *left,
+    }
