@@ -266,7 +266,7 @@ def export(
         typer.Option(
             "--delta",
             metavar="FOLDER",
-            help="Bring Delta tables of all four tables up to date; needs ragwright[delta].",
+            help="Copy the four Delta tables there, or bring the copy up to date.",
         ),
     ] = None,
     project: Project = HERE,
@@ -284,8 +284,11 @@ def export(
                 "--delta exports all tables and takes no table and no -o", where="records export"
             )
         with Workbench.open(project) as bench:
-            made = bench.records.export_delta(delta, version)
-        _show_delta(console, delta, made, as_json=as_json)
+            counts = bench.records.export_delta(delta, version)
+            tables = bench.records.tables.folder
+        _show_delta(console, delta, counts, as_json=as_json)
+        if not as_json:
+            console.remark(f"the tables are Delta tables where they are, too: {tables}")
         return
     if table is None or output is None:
         raise ConfigError(
@@ -302,13 +305,14 @@ def export(
 
 
 def _show_delta(
-    console: Console, folder: Path, made: Mapping[TableName, DeltaCounts], *, as_json: bool
+    console: Console, folder: Path, exported: Mapping[TableName, DeltaCounts], *, as_json: bool
 ) -> None:
     if as_json:
-        found = {name: asdict(counts) for name, counts in made.items()}
-        console.json({"folder": str(folder), "tables": found})
+        tables = {name: asdict(counts) for name, counts in exported.items()}
+        console.json({"folder": str(folder), "tables": tables})
         return
     body = [["table", "version", "rows", "files written", "files removed"]]
-    for name, one in made.items():
-        body.append([name, *(f"{n:,}" for n in (one.version, one.rows, one.written, one.removed))])
+    for name, counts in exported.items():
+        numbers = (counts.version, counts.rows, counts.written, counts.removed)
+        body.append([name, *(f"{number:,}" for number in numbers)])
     console.result(table(body, right=(1, 2, 3, 4)))

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...core import RecordsError, StoreError, replace_text, replacing
+from ...core import RecordsError, StoreError, replace_text, replacing, require
 from ...ledger import FileLock
 from .._seams import TABLES, TableName
 from ._files import count_keys
@@ -75,11 +75,13 @@ def export_delta(
 
     Args:
         tables: What to export: bronze, silver, gold and left_out.
-        folder: Where to; made where it is not there.
+        folder: Where to; made where it is not there. For the folder of ``tables`` itself the
+            versions are named, and nothing is written.
         version: Which version of ``tables``; the newest where None.
         wait: Seconds to wait for another export to this folder.
 
     Raises:
+        MissingExtraError: deltalake is not installed.
         RecordsError: The folder holds something else, or an export of another project.
         SnapshotGoneError: The version is not kept.
         StoreBusyError: Another export writes to the folder for longer.
@@ -95,6 +97,10 @@ def export_delta(
     number = tables.version if version is None else version
     tables.manifest(number)  # refuse a version that is not kept before anything is written
     folder = Path(folder).absolute()
+    require("deltalake", "records", "exporting Delta tables")
+    if folder == tables.folder:
+        states = tables.manifest(number).tables
+        return {t: DeltaCounts(state.delta, state.rows, 0, 0) for t, state in states.items()}
     _refuse_foreign(folder)
     with errors_named(folder):
         folder.mkdir(parents=True, exist_ok=True)
