@@ -30,7 +30,7 @@ def exported(project: Path, *words: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_an_export_follows_the_tables(project: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="needs ragwright[delta]")
+    deltalake = pytest.importorskip("deltalake")
     first = exported(project)
     assert [*first] == ["bronze", "silver", "gold", "left_out"]
     assert exported(project) == {
@@ -55,7 +55,7 @@ def test_an_export_follows_the_tables(project: Path) -> None:
 
 @pytest.mark.slow
 def test_forget_reaches_the_export(project: Path) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="needs ragwright[delta]")
+    deltalake = pytest.importorskip("deltalake")
     exported(project)
     gold = deltalake.DeltaTable(project / "lake" / "gold").to_pandas()
     key = gold["record_key"][0]
@@ -71,6 +71,21 @@ def test_forget_reaches_the_export(project: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_tables_are_there_already(project: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    own = project / ".ragwright" / "data" / "records"
+    before = sorted(own.rglob("*"))
+    done = ragwright(project, "records", "export", "--delta", str(own), "--json")
+    for name, counts in json.loads(done.stdout)["tables"].items():
+        delta = deltalake.DeltaTable(own / name, version=counts["version"])
+        assert len(delta.to_pandas()) == counts["rows"]
+        assert counts["written"] == counts["removed"] == 0
+    assert sorted(own.rglob("*")) == before
+    copied = ragwright(project, "records", "export", "--delta", "lake")
+    assert str(own) in "".join(copied.stderr.split("\n"))
+
+
+@pytest.mark.slow
 def test_what_cannot_be_asked_together(project: Path) -> None:
     for words in (("gold", "--delta", "lake"), ("gold",), ("-o", "gold.csv"), ()):
         done = ragwright(project, "records", "export", *words, code=1)
@@ -83,5 +98,5 @@ def test_the_extra_is_named_where_it_is_missing(
 ) -> None:
     monkeypatch.setitem(sys.modules, "deltalake", None)
     done = ragwright(project, "records", "export", "--delta", "lake", code=1)
-    assert "pip install 'ragwright[delta]'" in done.stderr
+    assert "pip install 'ragwright[records]'" in done.stderr
     assert not (project / "lake").exists()

@@ -118,7 +118,7 @@ def _commands_of(loaded: Any) -> Iterator[Any]:
 
 
 def _failing(error: PluginError) -> Callable[[list[str]], None]:
-    def command(words: list[str] = typer.Argument(None)) -> None:  # noqa: B008
+    def command(words: list[str] = typer.Argument(None)) -> None:
         raise error
 
     return command

@@ -200,7 +200,7 @@ def export(
     delta: Path | None = Option(
         None,
         metavar="FOLDER",
-        help="Bring Delta tables of all four tables up to date; needs ragwright[delta].",
+        help="Copy the four Delta tables there, or bring the copy up to date.",
     ),
     version: int | None = _VERSION,
 ) -> None:
@@ -212,6 +212,7 @@ def export(
             )
         with flags.open() as bench:
             counts = bench.records.export_delta(delta, version)
+            tables = bench.records.tables.folder
         flags.console.show(
             lambda: {
                 "folder": str(delta),
@@ -219,6 +220,8 @@ def export(
             },
             lambda: _delta_text(counts),
         )
+        if not flags.as_json:
+            flags.console.remark(f"the tables are Delta tables where they are, too: {tables}")
         return
     if table is None or output is None:
         raise ConfigError(

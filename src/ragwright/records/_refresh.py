@@ -43,7 +43,6 @@ from .tables import (
     hashed_keys,
     held_note,
     read_file,
-    write_part,
 )
 
 Mask = NDArray[np.bool_]
@@ -98,7 +97,7 @@ class _Refresh:
         self._lineage["from"] = self._came_from
         self._state = SourceState.load(tables)
         self._counts: Counter[tuple[str, str]] = Counter()
-        self._notes: list[str] = []
+        self._notes: list[str] = list(writing.notes)
         # columns of the last reading: an all-null column is in no file
         self._columns = set(tables.manifest().lineage.get("columns", ()))
         self._kept = lookups.kept_folder(tables.folder)
@@ -113,6 +112,7 @@ class _Refresh:
         if self._plan.dry_run:
             return report
         self._lineage["columns"] = sorted(self._columns)
+        self._lineage["left_out"] = dict(report.left_out)
         version = self._writing.commit(self._lineage, self._plan.note)
         self._state.save(self._tables)
         lookups.keep(self._spec.lookups, self._kept)
@@ -343,9 +343,7 @@ class _Refresh:
             self._adopt("left_out", rows)
 
     def _adopt(self, table: TableName, rows: ArrowTable) -> None:
-        path = self._writing.new_part(table)
-        write_part(rows, path)
-        self._count(table, self._writing.adopt(table, path))
+        self._count(table, self._writing.add(table, rows))
 
     def _count(self, table: TableName, counts: UpsertCounts) -> None:
         self._counts[table, "inserted"] += counts.inserted
@@ -360,19 +358,26 @@ class _Refresh:
         for table in _COUNTED:
             new, changed = self._counts[table, "inserted"], self._counts[table, "updated"]
             counts[table] = UpsertCounts(new, changed, self._rows(table) - new - changed)
-        reasons: Counter[str] = Counter()
-        for batch in self._writing.read("left_out", [REASON]):
-            for found in batch.column(REASON).value_counts().to_pylist():
-                reasons[stages.kind_of_reason(found["values"])] += found["counts"]
         return RefreshReport(
             self._tables.version,
             counts,
             {table: self._counts[table, "removed"] for table in _COUNTED},
-            dict(sorted(reasons.items())),
+            self._reasons(),
             self._progress.read,
             tuple(self._notes),
             lookups.compared(self._spec.lookups, self._kept),
         )
+
+    def _reasons(self) -> Mapping[str, int]:
+        """Reason -> rows that are left out now; as it was where nothing was written or removed."""
+        counted = self._tables.manifest().lineage.get("left_out")
+        if counted is not None and not self._writing.opened("left_out"):
+            return dict(counted)
+        reasons: Counter[str] = Counter()
+        for batch in self._writing.read("left_out", [REASON]):
+            for count in batch.column(REASON).value_counts().to_pylist():
+                reasons[stages.kind_of_reason(count["values"])] += count["counts"]
+        return dict(sorted(reasons.items()))
 
 
 class _Keys:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _EXTRAS = {
     "cluster": (("daft", "ray"), "refreshing records on a Ray cluster (records.engine: ray)"),
-    "delta": (("deltalake",), "tables of records as Delta tables (records export --delta)"),
+    "delta": (("deltalake",), "Delta tables as sources of documents"),
     "docs": (
         ("pypdfium2", "pdfplumber", "docx", "pptx", "python_calamine", "selectolax"),
         "PDF, DOCX, PPTX, XLSX and HTML",
@@ -29,7 +29,10 @@ _EXTRAS = {
     "jobs": (("apprise",), "notices of jobs"),
     "lance": (("lancedb",), "LanceDB as the store"),
     "ocr": (("rapidocr", "onnxruntime", "pypdfium2"), "scanned PDF pages and images"),
-    "records": (("daft", "pyarrow", "sqlalchemy"), "tables of records (ragwright records)"),
+    "records": (
+        ("daft", "deltalake", "pyarrow", "sqlalchemy"),
+        "tables of records (ragwright records)",
+    ),
     "serve": (
         ("fastapi", "mcp", "prometheus_client", "uvicorn"),
         "the HTTP server and tools for agents (ragwright serve, ragwright mcp)",

@@ -42,6 +42,16 @@ def content(tables: Tables | Writing, table: TableName, **how: Any) -> list[tupl
 
 
 def files(folder: Path) -> set[str]:
-    """Files of the tables, below their folder; without the lock and the words for readers."""
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    return found - {"lock", "README.md"}
+    """Files of the tables, below their folder; without the lock, the README and Delta's logs."""
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    return {name for name in names if "_delta_log" not in name} - {"lock", "README.md"}
+
+
+def holds(path: Path, text: str) -> bool:
+    """True where a file contains a text: in its bytes, or in a column that is compressed."""
+    from pyarrow import parquet
+
+    raw = path.read_bytes()
+    if raw[:4] != b"PAR1":
+        return text.encode() in raw
+    return text.encode() in raw or text in str(parquet.read_table(path).to_pylist())

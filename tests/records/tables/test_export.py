@@ -52,7 +52,8 @@ def test_parquet_holds_the_rows_alive(tables: Tables, tmp_path: Path) -> None:
     found = parquet.read_table(path)
     assert found.column(KEY).to_pylist() == ["a", "b", "d"]
     assert found.column("topic").to_pylist() == [["health", 'a, "b"'], [], None]
-    assert dict(zip(found.schema.names, map(str, found.schema.types), strict=True)) == dict(
+    kinds = [str(kind).replace("element", "item") for kind in found.schema.types]
+    assert dict(zip(found.schema.names, kinds, strict=True)) == dict(
         tables.manifest().tables["gold"].schema
     )
 
@@ -120,13 +121,14 @@ def test_bytes_and_durations_are_readable_and_alike_in_all_files_of_texts(tmp_pa
         rows = list(csv.DictReader(file))
     lines = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text("utf-8").splitlines()]
     for name in ("blob", "fixed", "lasts", "fine"):
-        assert [row[name] for row in rows] == [line[name] or "" for line in lines]
+        # a text that begins like a formula is marked as one in CSV
+        assert [row[name].lstrip("'") for row in rows] == [line[name] or "" for line in lines]
     assert [line["blob"] for line in lines] == ["ff00", "", None]
     assert [line["fixed"] for line in lines] == ["0001", "6162", None]
     assert [line["lasts"] for line in lines] == ["P1DT0H0M0S", "-P0DT1H0M2.000001S", None]
     assert [line["fine"] for line in lines] == ["P0DT0H0M0.000000001S", "P0DT0H0M1S", None]
     assert [line["each"] for line in lines] == [["ff"], [], None]
-    assert json.loads(rows[0]["spans"]) == lines[0]["spans"] == ["P0DT0H0M1S"]
+    assert json.loads(rows[0]["spans"]) == json.loads(lines[0]["spans"]) == ["P0DT0H0M1S"]
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl"])

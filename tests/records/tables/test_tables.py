@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 
 pa = pytest.importorskip("pyarrow")
+deltalake = pytest.importorskip("deltalake")
 pytest.importorskip("daft")
 
 from hypothesis import (  # noqa: E402
@@ -26,7 +26,7 @@ from hypothesis import (  # noqa: E402
     strategies as st,
 )
 from pyarrow import parquet  # noqa: E402
-from table_rows import adopt, content, files, hash_of, write  # noqa: E402
+from table_rows import adopt, content, files, hash_of, holds, write  # noqa: E402
 
 from ragwright.core import (  # noqa: E402
     DuplicateKeyError,
@@ -37,7 +37,7 @@ from ragwright.core import (  # noqa: E402
     StoreFullError,
 )
 from ragwright.records import HASH, KEY, TABLES, Manifest, Tables, UpsertCounts  # noqa: E402
-from ragwright.records.tables import _compact  # noqa: E402
+from ragwright.records.tables import _writing  # noqa: E402
 
 
 def commit(tables: Tables, rows: dict[str, object], *, gone: tuple[str, ...] = ()) -> int:
@@ -156,12 +156,8 @@ def test_rows_leave_and_other_tables_stay(tmp_path: Path) -> None:
         assert writing.remove("gold", ["a"]) == 0
         assert writing.commit({}, "") == 2
     assert tables.manifest().rows == {"bronze": 2, "silver": 2, "gold": 1, "left_out": 2}
-    (part,) = tables.live("gold")
-    assert part.rows == 2
-    assert part.live is not None
-    assert part.live.tolist() == [False, True]
-    (part,) = tables.live("bronze")
-    assert part.live is None
+    assert [part.rows for part in tables.live("gold")] == [1]
+    assert [part.rows for part in tables.live("bronze")] == [2]
 
 
 def test_known_compares_and_follows(tmp_path: Path) -> None:
@@ -239,7 +235,7 @@ def test_old_versions_and_their_files_go(tmp_path: Path) -> None:
     assert content(tables, "bronze", version=4) == [("a", "3")]
     with pytest.raises(SnapshotGoneError, match=r"(?s)version 3 .*available versions: 4 to 5"):
         content(tables, "bronze", version=3)
-    named = set[str]().union(*(m.files() for m in tables.history()))
+    named = set[str]().union(*(tables.files(m.version) for m in tables.history()))
     kept = {"manifests/00000004.json", "manifests/00000005.json"}
     assert files(tables.folder) == named | kept
 
@@ -264,12 +260,14 @@ def test_a_version_that_goes_while_it_is_read_says_so(tmp_path: Path) -> None:
 def test_what_strangers_put_there_stays(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "tables", keep=1)
     commit(tables, {"a": "1"})
-    for name in ("gold/mine.parquet", "manifests/notes.txt", "dead/README"):
+    for name in ("gold/mine.parquet", "manifests/notes.txt", "silver/README"):
         (tables.folder / name).write_text("mine")
-    (tables.folder / "gold/.00000009-00001-0123abcd.parquet.of-a-worker.part").write_text("half")
+    (tables.folder / f"gold/.00000009-00001-00000009-0123abcd.parquet.{32 * 'a'}.part").write_text(
+        "half"
+    )
     commit(tables, {"a": "2"})
-    strangers = {"gold/mine.parquet", "manifests/notes.txt", "dead/README"}
-    kept = {"manifests/00000002.json"} | tables.manifest().files()
+    strangers = {"gold/mine.parquet", "manifests/notes.txt", "silver/README"}
+    kept = {"manifests/00000002.json"} | tables.files(tables.version)
     assert files(tables.folder) == strangers | kept
 
 
@@ -329,9 +327,8 @@ def test_new_columns_and_other_types_read_as_one_table(tmp_path: Path) -> None:
             writing.adopt("bronze", path)
         writing.commit({}, "")
     state = tables.manifest().tables["bronze"]
-    assert state.as_text == ("zip", "on", "tags")
     assert state.schema["sum"] == "double"
-    assert state.schema["zip"] == "large_string"
+    assert {state.schema[name] for name in ("zip", "on", "tags")} == {"string"}
     batches = list(tables.read("bronze"))
     assert batches[0].schema == batches[1].schema
     (first,), (second,) = (batch.to_pylist() for batch in batches)
@@ -349,7 +346,7 @@ def test_new_columns_and_other_types_read_as_one_table(tmp_path: Path) -> None:
     [
         (pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("us")),
         (pa.timestamp("us", "UTC"), pa.timestamp("us"), None),
-        (pa.uint64(), pa.int64(), None),
+        (pa.uint64(), pa.int64(), pa.decimal128(20, 0)),
         (pa.binary(), pa.string(), None),
         (pa.null(), pa.binary(), pa.binary()),
         (pa.dictionary(pa.int32(), pa.string()), pa.string(), pa.string()),
@@ -366,25 +363,23 @@ def test_types_that_join(tmp_path: Path, one: Any, other: Any, joined: Any) -> N
             writing.adopt("gold", path)
         writing.commit({}, "")
     state = tables.manifest().tables["gold"]
-    assert state.schema["value"] == str(joined or pa.large_string())
-    assert state.as_text == (("value",) if joined is None else ())
+    assert state.schema["value"] == str(joined or pa.string())
     assert [batch.num_rows for batch in tables.read("gold")] == [1, 1]
 
 
-def test_a_file_mostly_dead_is_written_anew_in_its_place(tmp_path: Path) -> None:
+def test_a_file_with_a_dead_row_is_written_anew_in_its_place(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "tables")
     rows: dict[str, object] = {f"k{n}": "1" for n in range(10)}
     with tables.writing("test", 5) as writing:
         adopt(writing, "bronze", rows)
         adopt(writing, "bronze", {f"l{n}": "1" for n in range(5000)})
         writing.commit({}, "")
-    commit(tables, {}, gone=tuple(f"k{n}" for n in range(5)))
-    first = tables.manifest().tables["bronze"].parts[0]
-    assert (first.rows, first.dead) == (10, 5)
+    first, second = tables.live("bronze")
     commit(tables, {"new": "1"}, gone=("k5",))
-    first = tables.manifest().tables["bronze"].parts[0]
-    assert (first.rows, first.dead, first.dead_file) == (4, 0, "")
-    assert [key for key, _ in content(tables, "bronze")][:5] == ["k6", "k7", "k8", "k9", "l0"]
+    changed, same, new = tables.live("bronze")
+    assert (changed.rows, same, new.rows) == (9, second, 1)
+    assert changed.path != first.path
+    assert [key for key, _ in content(tables, "bronze")][4:7] == ["k4", "k6", "k7"]
     assert [key for key, _ in content(tables, "bronze")][-1] == "new"
     assert content(tables, "bronze", version=1)[:10] == list(rows.items())
 
@@ -400,9 +395,7 @@ def test_rows_die_one_after_the_other(tmp_path: Path) -> None:
         commit(tables, {}, gone=(gone,))
         keys.remove(gone)
         assert [key for key, _ in content(tables, "bronze")] == keys
-    parts = tables.manifest().tables["bronze"].parts
-    assert [part.dead for part in parts] == [3, 1]
-    assert parts[0].dead_file > parts[1].dead_file  # what did not change was not written again
+    assert [part.rows for part in tables.live("bronze")] == [17, 19]
     assert len(content(tables, "bronze", version=3)) == 38
 
 
@@ -411,32 +404,37 @@ def test_many_small_files_become_one_and_order_stays(tmp_path: Path) -> None:
     tables = Tables(tmp_path / "tables", keep=3)
     for number in range(40):
         commit(tables, {f"k{number:02d}": "1", f"m{number:02d}": "1"})
-        assert len(tables.manifest().tables["bronze"].parts) < 8
+        assert len(tables.live("bronze")) < 8
     keys = [f"{letter}{n:02d}" for n in range(40) for letter in "km"]
     assert [key for key, _ in content(tables, "bronze")] == keys
 
 
-def test_one_commit_rewrites_so_much_and_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_compact, "TARGET_ROWS", 4)
-    monkeypatch.setattr(_compact, "_MOST_ROWS", 9)
+def test_another_schema_is_another_name_of_every_file(tmp_path: Path) -> None:
+    """Delta takes a file out and in again in one commit only under another name."""
     tables = Tables(tmp_path / "tables")
-    with tables.writing("test", 5) as writing:
-        for part in "abcdefgh":
-            adopt(writing, "bronze", {f"{part}{n}": "1" for n in range(50)})
-        writing.commit({}, "")
-    commit(tables, {}, gone=tuple(f"{part}{n}" for part in "abcdefgh" for n in range(48)))
-    left = [part.rows for part in tables.manifest().tables["bronze"].parts]
-    assert left == [4, 4, 50, 50, 50, 50]
-    commit(tables, {}, gone=("h49",))
-    assert [part.rows for part in tables.manifest().tables["bronze"].parts] == [4, 4, 4, 3]
-    assert (
-        content(tables, "bronze") == [(f"{p}{n}", "1") for p in "abcdefgh" for n in (48, 49)][:-1]
-    )
+    commit(tables, {"a": "1"})
+    commit(tables, {"b": "1"})
+    for keys, more in ((["c"], {"n": [1]}), (["d"], {"n": ["one"]})):
+        with tables.writing("test", 5) as writing:
+            path = writing.new_part("bronze")
+            write(path, keys, ["1"], **more)
+            writing.adopt("bronze", path)
+            writing.commit({}, "")
+    assert not tables.files(2) & tables.files(3)
+    rows = [row for batch in tables.read("bronze", [KEY, "n"]) for row in batch.to_pylist()]
+    assert [tuple(row.values()) for row in rows] == [
+        ("a", None),
+        ("b", None),
+        ("c", "1"),
+        ("d", "one"),
+    ]
+    tables.restore(2)
+    assert [batch.schema.names for batch in tables.read("bronze")] == [[KEY, HASH, "text"]] * 2
+    commit(tables, {"e": "1"})
+    assert [key for key, _ in content(tables, "bronze")] == ["a", "b", "e"]
 
 
-def test_what_others_are_told_is_true(tmp_path: Path) -> None:
+def test_other_engines_read_the_tables_where_they_are(tmp_path: Path) -> None:
     pytest.importorskip("pandas")
     tables = Tables(tmp_path / "tables")
     with tables.writing("test", 5) as writing:
@@ -446,15 +444,34 @@ def test_what_others_are_told_is_true(tmp_path: Path) -> None:
     with tables.writing("test", 5) as writing:
         adopt(writing, "gold", {"k1": "2", "l": "2"})
         writing.commit({}, "")
-    text = (tables.folder / "README.md").read_text("utf-8")
-    code = "\n".join(line[4:] for line in re.findall(r"(?m)^(?:    .*|)$", text) if line)
-    code = code[: code.index("gold = ") + len("gold = pd.concat(frames, ignore_index=True)")]
-    names: dict[str, Any] = {}
-    with contextlib.chdir(tables.folder):
-        exec(code, names)
-    assert list(zip(names["gold"][KEY], names["gold"]["text"], strict=True)) == content(
-        tables, "gold"
-    )
+    for version in (1, 2):
+        named = json.loads((tables.folder / f"manifests/{version:08d}.json").read_text("utf-8"))
+        for table in TABLES:
+            delta = deltalake.DeltaTable(
+                str(tables.folder / table), version=named["tables"][table]["delta"]
+            )
+            frame = delta.to_pandas()
+            assert len(frame) == tables.rows(table, version)
+            if table == "gold":
+                assert dict(zip(frame[KEY], frame["text"], strict=True)) == dict(
+                    content(tables, "gold", version=version)
+                )
+    assert deltalake.DeltaTable(str(tables.folder / "gold")).to_pandas().shape[0] == 6
+    polars = pytest.importorskip("polars")
+    frame = polars.read_delta(str(tables.folder / "gold"))
+    assert dict(zip(frame[KEY], frame["text"], strict=True)) == dict(content(tables, "gold"))
+
+
+def test_a_table_that_another_program_changed_is_refused(tmp_path: Path) -> None:
+    tables = Tables(tmp_path / "tables")
+    commit(tables, {"a": "1", "b": "1"})
+    deltalake.DeltaTable(str(tables.folder / "bronze")).delete(f"{KEY} = 'a'")
+    assert content(tables, "bronze") == [("a", "1"), ("b", "1")]
+    with pytest.raises(RecordsError, match=r"changed by another program(?s:.*)records restore"):
+        commit(tables, {"c": "1"})
+    tables.restore(1)
+    commit(tables, {"c": "1"})
+    assert content(tables, "bronze") == [("a", "1"), ("b", "1"), ("c", "1")]
 
 
 def test_only_the_owner_reads(tmp_path: Path) -> None:
@@ -471,16 +488,16 @@ def test_a_newer_layout_is_refused_and_touched_by_nobody(tmp_path: Path) -> None
     newest = tables.folder / "manifests/00000001.json"
     found = json.loads(newest.read_text("utf-8"))
     newer = tables.folder / "manifests/00000002.json"
-    newer.write_text(json.dumps({**found, "schema_version": 2, "tables": "another shape"}))
+    newer.write_text(json.dumps({**found, "schema_version": 3, "tables": "another shape"}))
     before = files(tables.folder)
-    with pytest.raises(SchemaVersionError, match="schema version 2; this ragwright reads 1"):
+    with pytest.raises(SchemaVersionError, match="schema version 3; this ragwright reads 2"):
         tables.manifest()
     with pytest.raises(SchemaVersionError), tables.writing("test", 5):
         pass
     assert files(tables.folder) == before
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema_version": 1}'])
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema_version": 2}'])
 def test_a_damaged_manifest_is_named_and_nothing_is_swept(tmp_path: Path, damage: str) -> None:
     tables = Tables(tmp_path / "tables")
     commit(tables, {"a": "1"})
@@ -514,20 +531,26 @@ class FullDisk:
 def test_a_full_disk_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    """Waits for the disk: the dead rows, five folders, the manifest; then it is committed."""
+    """Waits for the disk: a file, its folder, the log twice, the manifest; then it is committed."""
     tables = Tables(tmp_path / "tables")
     commit(tables, {"a": "1", "b": "1", "c": "1"})
     before = files(tables.folder)
     monkeypatch.setattr(os, "fsync", FullDisk(at))
-    failed = contextlib.nullcontext() if at > 6 else pytest.raises(StoreFullError, match="intact")
+    failed = contextlib.nullcontext() if at > 4 else pytest.raises(StoreFullError, match="intact")
     with failed:
         commit(tables, {"a": "2"})
     monkeypatch.undo()
-    if at > 6:
+    if at > 4:
         assert content(tables, "bronze") == [("b", "1"), ("c", "1"), ("a", "2")]
     else:
         assert content(tables, "bronze") == [("a", "1"), ("b", "1"), ("c", "1")]
+        frame = deltalake.DeltaTable(str(tables.folder / "bronze")).to_pyarrow_table()
+        assert len(frame) == 3  # also where the full disk came after its commit
+        with tables.writing("next", 5):
+            pass
         assert files(tables.folder) == before
+        frame = deltalake.DeltaTable(str(tables.folder / "bronze")).to_pyarrow_table()
+        assert "2" not in frame.column("text").to_pylist()
 
 
 SMALL_DISK = """
@@ -535,7 +558,7 @@ import resource, sys
 from pathlib import Path
 from table_rows import adopt
 from ragwright.core import StoreFullError
-from ragwright.records.tables._parts import write_part
+from ragwright.records.tables._files import write_part
 from ragwright.records.tables._tables import Tables
 import numpy, pyarrow
 
@@ -577,6 +600,52 @@ def test_an_error_of_the_source_stays_what_it_is(tmp_path: Path) -> None:
         raise PermissionError(13, "Permission denied", "/elsewhere/source.csv")
 
 
+def test_forget_leaves_no_byte_in_any_version_or_log(tmp_path: Path) -> None:
+    secret, key = "a secret that nobody may read", "key-of-a-person"
+    tables = Tables(tmp_path / "tables")
+    rows: dict[str, object] = {f"k{n}": str(n) for n in range(50)}
+    for text in (secret, "something else"):  # the secret itself is in an older version alone
+        with tables.writing("test", 5) as writing:
+            for table in TABLES:
+                adopt(writing, table, {**rows, key: text})
+            writing.commit({}, "")
+    commit(tables, {"k1": "changed"})
+    held = [path for path in tables.folder.rglob("*.parquet") if holds(path, secret)]
+    assert len(held) == 4
+    assert tables.forget([key]) == 8
+    for path in tables.folder.rglob("*"):
+        assert not path.is_file() or not (holds(path, secret) or holds(path, key)), path
+    assert [m.version for m in tables.history()] == [4]
+    for table in TABLES:
+        assert {key for key, _ in content(tables, table)} == rows.keys()
+        delta = deltalake.DeltaTable(str(tables.folder / table))
+        assert len(delta.to_pyarrow_table()) == 50
+        with pytest.raises(Exception, match=r"(?i)not found|no such file"):
+            deltalake.DeltaTable(str(tables.folder / table), version=0).to_pyarrow_table()
+    assert tables.forget([key]) == 0
+    assert tables.version == 4
+
+
+def test_forget_that_was_killed_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = Tables(tmp_path / "tables")
+    commit(tables, {"a": "secret", "b": "1"})
+    commit(tables, {"c": "1"})
+
+    def killed(path: Path, **_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            tables.forget(["a"])
+    assert [path for path in tables.folder.rglob("*.parquet") if holds(path, "secret")]
+    assert tables.forget(["a"]) == 1
+    assert not [path for path in tables.folder.rglob("*.parquet") if holds(path, "secret")]
+    assert content(tables, "bronze") == [("b", "1"), ("c", "1")]
+
+
 # -- against a slow model -------------------------------------------------------------------
 
 Step = tuple[str, Any]
@@ -599,10 +668,10 @@ TURNS = st.lists(
 @contextlib.contextmanager
 def small_files() -> Iterator[None]:
     """Compaction at sizes that a test reaches."""
-    sizes = {"TARGET_ROWS": 6, "_SMALL_ROWS": 3, "_MANY": 3, "_MOST_ROWS": 8}
+    sizes = {"TARGET_ROWS": 6, "_SMALL_ROWS": 3, "_MANY": 3}
     with pytest.MonkeyPatch.context() as patch:
         for name, size in sizes.items():
-            patch.setattr(_compact, name, size)
+            patch.setattr(_writing, name, size)
         yield
 
 
@@ -693,7 +762,7 @@ def test_tables_are_what_the_model_says(turns: list[Any]) -> None:
             for version in range(max(1, newest - 3), newest + 1):
                 check(Tables(tables.folder), model.versions[version], version=version)
                 assert tables.rows("gold", version) == len(model.versions[version])
-            named = set[str]().union(*(m.files() for m in tables.history()))
+            named = set[str]().union(*(tables.files(m.version) for m in tables.history()))
             assert {f for f in files(tables.folder) if not f.startswith("manifests")} == named
 
 

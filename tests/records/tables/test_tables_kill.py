@@ -104,4 +104,4 @@ def strangers(folder: Path) -> set[str]:
     """Files that no version names."""
     tables = Tables(folder, keep=3)
     named = {f"manifests/{m.version:08d}.json" for m in tables.history()}
-    return files(folder) - named.union(*(m.files() for m in tables.history()))
+    return files(folder) - named.union(*(tables.files(m.version) for m in tables.history()))

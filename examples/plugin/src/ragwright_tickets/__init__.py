@@ -144,7 +144,7 @@ def tag_counts(documents: Iterator[Document]) -> list[tuple[str, int]]:
     return counts.most_common()
 
 
-def tickets(project: Path = typer.Option(Path(), "--project", "-C", help="The project.")) -> None:  # noqa: B008
+def tickets(project: Path = typer.Option(Path(), "--project", "-C", help="The project.")) -> None:
     """Count the tickets of the index by tag."""
     with Workbench.open(project) as bench:
         for tag, count in tag_counts(bench.documents()):

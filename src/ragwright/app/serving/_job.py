@@ -55,9 +55,9 @@ def job_run(
 @group.command("step")
 @takes("project")
 def job_step(
-    name: Annotated[str, Argument(help="Name of a step of an installed package.")],
     flags: Flags,
-    arguments: Annotated[list[str] | None, Argument(help="Arguments of the step.")] = None,
+    name: str = Argument(help="Name of a step of an installed package."),
+    arguments: list[str] | None = Argument(None, help="Arguments of the step."),
 ) -> int:
     """Run a step that an installed package adds; its exit code is the step's."""
     return run_added_step(name, tuple(arguments or ()), flags.project)

@@ -6,6 +6,7 @@ from ._delta import (
     lost_exports as lost_exports,
 )
 from ._export import export_chats as export_chats, export_table as export_table
+from ._files import LivePart as LivePart, read_file as read_file, write_part as write_part
 from ._known import (
     HashedKeys as HashedKeys,
     KeyIndex as KeyIndex,
@@ -16,7 +17,6 @@ from ._known import (
     written_hashes as written_hashes,
 )
 from ._manifest import Manifest as Manifest
-from ._parts import LivePart as LivePart, read_file as read_file, write_part as write_part
 from ._state import (
     SourceState as SourceState,
     held_note as held_note,

@@ -1,18 +1,15 @@
-"""Tables as Delta tables in a folder, for other engines; each export writes what has changed.
+"""Copies of the Delta tables in a folder, for other programs; each export copies what has changed.
 
 The folder::
 
     versions.json    which versions of the Delta tables belong together, the newest last
-    bronze/, silver/, gold/, left_out/    Delta tables: Parquet files and a ``_delta_log``
+    bronze/, silver/, gold/, left_out/    Delta tables
     lock             held by the one who writes
 
-A file of our tables never changes, so the rows alive in it become one Parquet file of the Delta
-table, whose name follows from the file, the list of its dead rows and the schema. An export
-compares names: it writes the files that the Delta table lacks, and commits them together with the
-removal of those that it should not have. Where all are there, it writes nothing. Whoever is killed
-in between leaves files that no log names; the next export writes them again.
-
-The log holds counts of rows and no values, so nothing of a row has to be deleted from it.
+A file of our tables never changes, so an export compares names: it copies the files that the folder
+lacks, and commits them together with the removal of those that it should not have. Where all are
+there, it writes nothing. Whoever is killed in between leaves files that no log names; the next
+export copies them again.
 """
 
 from __future__ import annotations
@@ -20,28 +17,26 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ...core import RecordsError, StoreError, replace_text, replacing, require, value_hash
+from ...core import RecordsError, StoreError, replace_text, replacing, require
 from ...ledger import FileLock
-from .._seams import HASH, KEY, TABLES, ArrowTable, TableName
-from ._delta_types import delta_schema, for_delta
-from ._manifest import TableFile, TableState, now, told
-from ._parts import LivePart, joined_schema, keys_of
+from .._seams import TABLES, TableName
+from ._files import count_keys
+from ._log import OURS, bring, files_of, newest_entry, open_delta
+from ._manifest import errors_named, now
 from ._tables import Tables
 
 _VERSIONS = "versions.json"
 _EXPORTS = "exports.json"
-_OURS = re.compile(r"\d{8}-\d{5}-[0-9a-f]{8}-[0-9a-f]{12}\.parquet")
+_FORMER = re.compile(r"\d{8}-\d{5}-[0-9a-f]{8}-[0-9a-f]{12}\.parquet")
+"""Files of an export made before our tables were Delta tables."""
+
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:/")
-_PURPOSE = "exporting Delta tables"
 
 _README = """\
 # Delta tables, written by ragwright
@@ -76,11 +71,12 @@ class DeltaCounts:
 def export_delta(
     tables: Tables, folder: Path, version: int | None = None, wait: float = 600.0
 ) -> Mapping[TableName, DeltaCounts]:
-    """Bring the Delta tables in a folder to a version of the tables; what is there stays.
+    """Bring the copies of the Delta tables in a folder to a version; what is there stays.
 
     Args:
         tables: What to export: bronze, silver, gold and left_out.
-        folder: Where to; made where it is not there.
+        folder: Where to; made where it is not there. For the folder of ``tables`` itself the
+            versions are named, and nothing is written.
         version: Which version of ``tables``; the newest where None.
         wait: Seconds to wait for another export to this folder.
 
@@ -92,7 +88,6 @@ def export_delta(
         StoreFullError: The disk is full; what was exported before can be read as it was.
         StoreError: The folder cannot be written, or a Delta table is damaged.
     """
-    require("deltalake", "delta", _PURPOSE)
     if _ELSEWHERE.match(str(folder)):
         raise RecordsError(
             "Delta tables are exported to folders of this machine only",
@@ -100,20 +95,24 @@ def export_delta(
             hint="export to a folder, then copy it to the object store",
         )
     number = tables.version if version is None else version
-    manifest = tables.manifest(number)
+    tables.manifest(number)  # refuse a version that is not kept before anything is written
     folder = Path(folder).absolute()
+    require("deltalake", "records", "exporting Delta tables")
+    if folder == tables.folder:
+        states = tables.manifest(number).tables
+        return {t: DeltaCounts(state.delta, state.rows, 0, 0) for t, state in states.items()}
     _refuse_foreign(folder)
-    with told(folder):
+    with errors_named(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, wait):
             export = _claimed(tables, folder)
-            made = {t: export.bring(tables, t, manifest.tables[t], number) for t in TABLES}
+            counts = {table: export.bring(tables, table, number) for table in TABLES}
             owed = _known(tables)[export.identity].owed
-            export.note(number, made, alone=owed)
+            export.note(number, counts, alone=owed)
             if owed:
                 export.sweep()
                 _register(tables, export.identity, _Known(folder))
-    return made
+    return counts
 
 
 def forget_exported(tables: Tables, keys: Sequence[str], wait: float = 600.0) -> int:
@@ -124,29 +123,24 @@ def forget_exported(tables: Tables, keys: Sequence[str], wait: float = 600.0) ->
     that export can no longer be read.
 
     Raises:
-        MissingExtraError: There are exports, and deltalake is not installed.
         StoreBusyError: Another export writes to a folder for longer than ``wait`` seconds.
         StoreError: An export cannot be written or is damaged.
     """
-    found = 0
+    copies = 0
     for identity, known in _known(tables).items():
         folder = known.folder
         if _identity(folder) != identity:
             _register(tables, identity, replace(known, owed=True))
             continue
-        require("deltalake", "delta", "forgetting in exported Delta tables")
-        with told(folder), _locked(folder, wait):
+        with errors_named(folder), _locked(folder, wait):
             held = sum(_holds(path, keys) for table in TABLES for path in _files(folder / table))
             if held:
-                export, newest = _Export(folder, identity), tables.manifest()
-                made = {
-                    table: export.bring(tables, table, newest.tables[table], newest.version)
-                    for table in TABLES
-                }
-                export.note(newest.version, made, alone=True)
+                export, newest = _Export(folder, identity), tables.version
+                counts = {table: export.bring(tables, table, newest) for table in TABLES}
+                export.note(newest, counts, alone=True)
                 export.sweep()
-            found += held
-    return found
+            copies += held
+    return copies
 
 
 def lost_exports(tables: Tables) -> tuple[Path, ...]:
@@ -208,100 +202,55 @@ class _Export:
         self._folder = folder
         self.identity = identity
 
-    def bring(
-        self, tables: Tables, table: TableName, state: TableState, version: int
-    ) -> DeltaCounts:
+    def bring(self, tables: Tables, table: TableName, version: int) -> DeltaCounts:
         """Bring one table to a version."""
         folder = self._folder / table
-        delta = self._opened(table)
-        schema = _schema(tables, state, delta)
-        shape = _shape(schema)
-        wanted = {_name(part, shape): part for part in state.parts if part.dead < part.rows}
-        there = _named(delta)
-        foreign = [name for name in there if not _OURS.fullmatch(name)]
-        if foreign:
-            raise RecordsError(
-                f"the Delta table {table} was changed by another program",
-                where=str(folder / foreign[0]),
-                hint="export to another folder, or delete this one and export again",
-            )
         folder.mkdir(exist_ok=True)
-        on_disk = {path.name for path in _files(folder)}
-        missing = {name: part for name, part in wanted.items() if name not in on_disk & set(there)}
-        _write(tables, version, table, missing, folder, schema)
-        new = [name for name in wanted if name not in there]
-        gone = [name for name in there if name not in wanted]
-        if delta is None or new or gone:
-            adds = {name: wanted[name] for name in new}
-            self._commit(delta, table, schema, adds, gone, version)
-            delta = self._opened(table)
-        assert delta is not None
-        return DeltaCounts(int(delta.version()), state.rows, len(missing), len(gone))
+        held = self._held(table)
+        files = {part.path.name: part.rows for part in tables.live(table, version)}
+        missing = [name for name in files if name not in held or not (folder / name).exists()]
+        for name in missing:
+            with (
+                (tables.folder / table / name).open("rb") as file,
+                replacing(folder / name) as copy,
+            ):
+                shutil.copyfileobj(file, copy)
+        schema = tables.schema(table, version)
+        number = bring(folder, files, schema, identity=self.identity, foreign=True)
+        removed = sum(name not in files for name in held)
+        return DeltaCounts(number, sum(files.values()), len(missing), removed)
 
-    def _opened(self, table: TableName) -> Any:
-        """The Delta table as it is; None where there is none yet."""
-        deltalake = require("deltalake", "delta", _PURPOSE)
+    def _held(self, table: TableName) -> Mapping[str, int]:
+        """Files of the exported table.
+
+        Raises:
+            RecordsError: It is of another export, or was changed by another program.
+        """
         folder = self._folder / table
-        with _explained(folder):
-            if not deltalake.DeltaTable.is_deltatable(str(folder)):
-                return None
-            found = deltalake.DeltaTable(str(folder))
-            if found.metadata().description == self.identity:
-                return found
+        if newest_entry(folder) < 0:
+            return {}
+        delta = open_delta(folder)
+        files = files_of(delta)
+        strangers = [n for n in files if not OURS.fullmatch(n) and not _FORMER.fullmatch(n)]
+        if delta.metadata().description == self.identity and not strangers:
+            return files
         raise RecordsError(
-            "this Delta table was not written by this export",
-            where=str(folder),
+            f"the Delta table {table} was changed by another program"
+            if strangers
+            else "this Delta table was not written by this export",
+            where=str(folder / strangers[0] if strangers else folder),
             hint="export to another folder, or delete this one and export again",
         )
 
-    def _commit(
-        self,
-        delta: Any,
-        table: TableName,
-        schema: ArrowTable,
-        adds: Mapping[str, TableFile],
-        gone: Sequence[str],
-        version: int,
-    ) -> None:
-        deltalake = require("deltalake", "delta", _PURPOSE)
-        transaction = require("deltalake.transaction", "delta", _PURPOSE)
-        folder = self._folder / table
-        moment = time.time_ns() // 1_000_000
-        made = [
-            transaction.AddAction(
-                path=name,
-                size=(folder / name).stat().st_size,
-                partition_values={},
-                modification_time=moment,
-                data_change=True,
-                stats=json.dumps({"numRecords": part.rows - part.dead}),
-            )
-            for name, part in adds.items()
-        ]
-        with _explained(folder):
-            said = deltalake.CommitProperties(custom_metadata={"ragwright": {"version": version}})
-            shape = deltalake.Schema.from_arrow(schema)
-            if delta is None or _shape(delta.schema().to_arrow()) != _shape(schema):
-                # A new schema is in the name of every file, so that all of them are new.
-                transaction.create_table_with_add_actions(
-                    str(folder),
-                    shape,
-                    made,
-                    mode="error" if delta is None else "overwrite",
-                    name=table,
-                    description=self.identity,
-                    commit_properties=said,
-                )
-            else:
-                made += [transaction.RemoveAction(name, True, moment) for name in gone]
-                delta.create_write_transaction(made, "append", shape, commit_properties=said)
-
     def note(
-        self, version: int, made: Mapping[TableName, DeltaCounts], *, alone: bool = False
+        self, version: int, counts: Mapping[TableName, DeltaCounts], *, alone: bool = False
     ) -> None:
         """Note which versions belong together; ``alone``: earlier ones can no longer be read."""
         listed = [] if alone else _read(self._folder)["exports"]
-        entry = {"version": version, "tables": {t: counts.version for t, counts in made.items()}}
+        entry = {
+            "version": version,
+            "tables": {table: count.version for table, count in counts.items()},
+        }
         if listed and {key: listed[-1].get(key) for key in entry} == entry:
             return
         _write_versions(self._folder, self.identity, [*listed, {**entry, "exported": now()}])
@@ -309,71 +258,10 @@ class _Export:
     def sweep(self) -> None:
         """Delete every file that the newest version of a table does not name."""
         for table in TABLES:
-            named = set(_named(self._opened(table)))
+            needed = self._held(table)
             for path in _files(self._folder / table):
-                if path.name not in named:
+                if path.name not in needed:
                     path.unlink()
-
-
-def _schema(tables: Tables, state: TableState, delta: Any) -> ArrowTable:
-    """The Arrow schema of a Delta table; that which it has, where the rows fit into it."""
-    pa = require("pyarrow", "records", _PURPOSE)
-    made = pa.schema([(KEY, pa.string()), (HASH, pa.string())])
-    if state.parts:
-        with told(tables.folder):
-            made = delta_schema(joined_schema(tables.folder, state.parts)[0])
-    if delta is not None:
-        held = delta_schema(pa.schema(delta.schema().to_arrow()))
-        kinds = dict(zip(held.names, held.types, strict=True))
-        if all(kinds.get(field.name) == field.type for field in made):
-            return held
-    return made
-
-
-def _shape(schema: ArrowTable) -> list[Any]:
-    """Columns of a schema as Delta writes them, in order of their names."""
-    deltalake = require("deltalake", "delta", _PURPOSE)
-    fields = json.loads(deltalake.Schema.from_arrow(schema).to_json())["fields"]
-    return sorted(fields, key=lambda field: str(field["name"]))
-
-
-def _name(part: TableFile, shape: Sequence[Any]) -> str:
-    """The name of a part's file: equal only where its content is."""
-    return f"{Path(part.file).stem}-{value_hash([shape, part.dead_file])[:12]}.parquet"
-
-
-def _write(
-    tables: Tables,
-    version: int,
-    table: TableName,
-    wanted: Mapping[str, TableFile],
-    folder: Path,
-    schema: ArrowTable,
-) -> None:
-    """Write the rows alive of some parts, a file each; a part in memory at a time."""
-    parquet = require("pyarrow.parquet", "records", _PURPOSE)
-    if not wanted:
-        return
-    files = {tables.folder / part.file for part in wanted.values()}
-    parts = [
-        part if part.path in files else _without_rows(part) for part in tables.live(table, version)
-    ]
-    batches = tables.read_live(table, parts, version)
-    for name, rows in zip(wanted, batches, strict=True):
-        with replacing(folder / name) as file:
-            parquet.write_table(for_delta(rows, schema), file, compression="zstd")
-
-
-def _without_rows(part: LivePart) -> LivePart:
-    return replace(part, live=np.zeros(part.rows, np.bool_))
-
-
-def _named(delta: Any) -> tuple[str, ...]:
-    """Files of the newest version."""
-    pa = require("pyarrow", "records", _PURPOSE)
-    if delta is None:
-        return ()
-    return tuple(pa.table(delta.get_add_actions()).column("path").to_pylist())
 
 
 def _files(folder: Path) -> list[Path]:
@@ -383,14 +271,10 @@ def _files(folder: Path) -> list[Path]:
 
 def _holds(path: Path, keys: Sequence[str]) -> int:
     """How many rows of a file have one of some keys; 1 for what cannot be read."""
-    pa = require("pyarrow", "records", _PURPOSE)
-    compute = require("pyarrow.compute", "records", _PURPOSE)
     try:
-        found = keys_of(path).keys
+        return count_keys(path, keys)
     except (StoreError, RecordsError):
         return 1  # half of a file may hold the row: it has to go
-    there = compute.is_in(found, value_set=pa.array(list(keys), pa.string()))
-    return int(compute.sum(there).as_py() or 0)
 
 
 def _locked(folder: Path, wait: float) -> FileLock:
@@ -449,8 +333,8 @@ def _identity(folder: Path) -> str:
 
 def _read(folder: Path) -> dict[str, Any]:
     try:
-        found = json.loads((folder / _VERSIONS).read_text("utf-8"))
-        return {"id": str(found["id"]), "exports": list(found["exports"])}
+        content = json.loads((folder / _VERSIONS).read_text("utf-8"))
+        return {"id": str(content["id"]), "exports": list(content["exports"])}
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"the list of exported versions is damaged: {error!r}",
@@ -462,17 +346,3 @@ def _read(folder: Path) -> dict[str, Any]:
 def _write_versions(folder: Path, identity: str, listed: Sequence[Mapping[str, Any]]) -> None:
     text = {"schema_version": 1, "id": identity, "exports": list(listed)}
     replace_text(folder / _VERSIONS, json.dumps(text, indent=1) + "\n")
-
-
-@contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Turn what delta-rs says into an error with a place."""
-    errors = require("deltalake.exceptions", "delta", _PURPOSE)
-    try:
-        yield
-    except errors.DeltaError as error:
-        raise StoreError(
-            f"the Delta table cannot be read or written: {error}",
-            where=str(folder),
-            hint="restore the folder from a backup, or delete it and export again",
-        ) from error

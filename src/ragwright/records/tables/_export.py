@@ -6,15 +6,14 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from ...core import RecordsError, StoreError, csv_cell, csv_formula, replacing, require
 from .._seams import ArrowTable, TableName
-from ._manifest import told
-from ._parts import as_text
+from ._manifest import errors_named
 from ._tables import Tables
+from ._types import as_text, iso_text, readable
 
 _Write: TypeAlias = Callable[[Iterable[ArrowTable], IO[bytes]], int]
 
@@ -96,7 +95,7 @@ def _whole(path: Path) -> Iterator[IO[bytes]]:
         raise StoreError(
             "the file cannot be written", where=str(path), hint="give a file in an existing folder"
         )
-    with told(path.parent), replacing(path) as file:
+    with errors_named(path.parent), replacing(path) as file:
         yield file
 
 
@@ -169,50 +168,7 @@ def _guarded(rows: ArrowTable) -> ArrowTable:
 
 
 def _nested(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False, default=_value)
-
-
-def readable(rows: ArrowTable, *, digits: bool = True) -> ArrowTable:
-    """Rows whose durations are texts, and with ``digits`` bytes too, the same in every export."""
-    pa = require("pyarrow", "records", "exporting records")
-    types = pa.types
-    for at, column in enumerate(rows.schema):
-        kind = column.type
-        values = rows.column(at)
-        if types.is_duration(kind):
-            made = [_duration(value, kind.unit) for value in values.cast(pa.int64()).to_pylist()]
-        elif digits and _is_binary(kind):
-            made = [None if value is None else value.hex() for value in values.to_pylist()]
-        elif types.is_interval(kind):
-            made = [None if value is None else _value(value) for value in values.to_pylist()]
-        else:
-            continue
-        rows = rows.set_column(at, column.name, pa.array(made, pa.large_string()))
-    return rows
-
-
-def _is_binary(kind: Any) -> bool:
-    types = require("pyarrow", "records", "exporting records").types
-    return bool(
-        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
-    )
-
-
-def _duration(value: int | None, unit: str) -> str | None:
-    """A count of seconds or of their parts as ISO 8601 has it: ``P1DT2H0M3.5S``."""
-    if value is None:
-        return None
-    parts = 10 ** _DIGITS[unit]
-    whole, fraction = divmod(abs(value), parts)
-    minutes, seconds = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    rest = f".{fraction:0{_DIGITS[unit]}d}".rstrip("0") if fraction else ""
-    return f"{'-' * (value < 0)}P{days}DT{hours}H{minutes}M{seconds}{rest}S"
-
-
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Unit of a duration -> digits behind its seconds."""
+    return None if value is None else json.dumps(value, ensure_ascii=False, default=iso_text)
 
 
 def _jsonl(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
@@ -226,9 +182,9 @@ def _jsonl(rows: Iterable[ArrowTable], file: IO[bytes]) -> int:
 
 def _line(row: Mapping[str, Any]) -> bytes:
     try:
-        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=_value)
+        text = json.dumps(row, ensure_ascii=False, allow_nan=False, default=iso_text)
     except ValueError:  # not a number, or infinite: JSON has no word for it
-        text = json.dumps(_finite(row), ensure_ascii=False, default=_value)
+        text = json.dumps(_finite(row), ensure_ascii=False, default=iso_text)
     return text.encode("utf-8", "replace") + b"\n"
 
 
@@ -240,15 +196,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list):
         return [_finite(inner) for inner in value]
     return value
-
-
-def _value(value: Any) -> str:
-    """What JSON has no type for, as text: dates and durations in ISO 8601, bytes as digits."""
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, timedelta):
-        return str(_duration(value // timedelta(microseconds=1), "us"))
-    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
 
 
 _FORMATS: dict[str, _Write] = {".parquet": _parquet, ".csv": _csv, ".jsonl": _jsonl}

@@ -1,4 +1,4 @@
-"""Versions of the tables: one JSON file each, listing the parts of all tables.
+"""Versions of the tables: one small JSON file each, naming the versions of the four Delta tables.
 
 A version exists once its file has its name; the newest has the highest number. So all tables change
 at once, with one rename, or not at all.
@@ -13,9 +13,9 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from ...core import (
     SchemaVersionError,
@@ -27,33 +27,14 @@ from ...core import (
 from ...ledger import file_error
 from .._seams import TABLES, TableName
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+FORMER_SCHEMA = 1
+"""Parquet files with lists of dead rows, before the tables were Delta tables."""
+
 MANIFESTS = "manifests"
-DEAD = "dead"
+_ASIDE = ".aside"
 
 _NAME = re.compile(r"(\d{8,})\.json")
-
-ColumnTypes: TypeAlias = tuple[tuple[str, str], ...]
-"""Names and types of columns, in order; types in Arrow's spelling."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """One Parquet file of a table.
-
-    Attributes:
-        file: Its path below the folder of the tables.
-        rows: Rows of the file, dead ones included.
-        columns: Names and types of its columns.
-        dead: How many of its rows are dead.
-        dead_file: Parquet file below the folder that lists them; empty where none is dead.
-    """
-
-    file: str
-    rows: int
-    columns: ColumnTypes
-    dead: int = 0
-    dead_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +42,15 @@ class TableState:
     """A table in one version.
 
     Attributes:
-        parts: Its files, in the order in which they are read.
-        schema: Name -> type of the table's columns, those of its parts together.
-        as_text: Columns whose types differ between parts and that are read as text for it.
+        delta: Version of its Delta table; -1 before the first commit.
+        rows: Its rows.
+        schema: Name -> Arrow type of its columns, in order. Columns that are null in every row
+            have the type ``null``, and are not in the Delta table.
     """
 
-    parts: tuple[TableFile, ...] = ()
+    delta: int = -1
+    rows: int = 0
     schema: Mapping[str, str] = field(default_factory=dict)
-    as_text: tuple[str, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        """Rows alive."""
-        return sum(part.rows - part.dead for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +63,7 @@ class Manifest:
         note: Note for users.
         lineage: What it was made from: fingerprints and facts of the refresh.
         tables: Every table, also those without rows.
+        restored: The version that it restores; 0 for a version of its own.
     """
 
     version: int = 0
@@ -95,16 +73,12 @@ class Manifest:
     tables: Mapping[TableName, TableState] = field(
         default_factory=lambda: {table: TableState() for table in TABLES}
     )
+    restored: int = 0
 
     @property
     def rows(self) -> dict[TableName, int]:
-        """Rows alive of every table."""
+        """Number of rows of every table."""
         return {table: state.rows for table, state in self.tables.items()}
-
-    def files(self) -> set[str]:
-        """Every file it needs, below the folder."""
-        parts = [part for state in self.tables.values() for part in state.parts]
-        return {part.file for part in parts} | {part.dead_file for part in parts} - {""}
 
 
 def versions(folder: Path) -> list[int]:
@@ -116,29 +90,67 @@ def versions(folder: Path) -> list[int]:
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
 
-def read_manifest(folder: Path, version: int) -> Manifest:
-    """One version.
+def read_manifest(folder: Path, version: int, *, aside: bool = False) -> Manifest:
+    """One version; ``aside``: one that was set aside.
 
     Raises:
         SnapshotGoneError: It is not kept, or never was.
         SchemaVersionError: A newer ragwright wrote it.
         StoreError: Its file is damaged.
     """
-    path = _path(folder, version)
+    content = manifest_content(folder, version, aside=aside)
+    path = _path(folder, version, aside=aside)
+    if content["schema_version"] == FORMER_SCHEMA:
+        raise SchemaVersionError(
+            "the tables of records were written before they were Delta tables",
+            where=str(path),
+            hint="run `ragwright records refresh`: it writes them as Delta tables, and deletes "
+            "the former files only when all rows are written",
+        )
+    with _damage_named(path, version):
+        tables = {
+            table: TableState(int(state["delta"]), int(state["rows"]), dict(state["schema"]))
+            for table, state in content["tables"].items()
+        }
+        return Manifest(
+            int(content["version"]),
+            content["created"],
+            content["note"],
+            content["lineage"],
+            {table: tables.get(table, TableState()) for table in TABLES},
+            int(content["restored"]),
+        )
+
+
+def manifest_content(folder: Path, version: int, *, aside: bool = False) -> dict[str, Any]:
+    """The JSON object of a version, also of one in the former layout.
+
+    Raises:
+        SnapshotGoneError: It is not kept, or never was.
+        SchemaVersionError: A newer ragwright wrote it.
+        StoreError: Its file is damaged.
+    """
+    path = _path(folder, version, aside=aside)
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         raise gone(folder, version) from None
+    with _damage_named(path, version):
+        content: dict[str, Any] = json.loads(text)
+        schema = content["schema_version"] = int(content["schema_version"])
+    if schema > SCHEMA_VERSION:
+        raise SchemaVersionError(
+            f"the tables have schema version {schema}; this ragwright reads {SCHEMA_VERSION}",
+            where=str(path),
+            hint="upgrade ragwright: pip install -U ragwright",
+        )
+    return content
+
+
+@contextmanager
+def _damage_named(path: Path, version: int) -> Iterator[None]:
     try:
-        found = json.loads(text)
-        schema = int(found["schema_version"])
-        if schema > SCHEMA_VERSION:
-            raise SchemaVersionError(
-                f"the tables have schema version {schema}; this ragwright reads {SCHEMA_VERSION}",
-                where=str(path),
-                hint="upgrade ragwright: pip install -U ragwright",
-            )
-        return _manifest(found)
+        yield
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise StoreError(
             f"the manifest of version {version} is damaged: {error!r}",
@@ -154,10 +166,10 @@ def manifest_stamp(folder: Path, version: int) -> tuple[int, int]:
         SnapshotGoneError: It is not kept, or never was.
     """
     try:
-        found = _path(folder, version).stat()
+        stat = _path(folder, version).stat()
     except FileNotFoundError:
         raise gone(folder, version) from None
-    return found.st_mtime_ns, found.st_size
+    return stat.st_mtime_ns, stat.st_size
 
 
 def gone(folder: Path, version: int) -> SnapshotGoneError:
@@ -184,10 +196,20 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         sync_folder(path.parent)
 
 
-def delete_manifest(folder: Path, version: int) -> None:
-    """A version is no longer kept."""
+def set_aside(folder: Path, version: int) -> None:
+    """Make a version one that is no longer kept; its files are still to be deleted."""
     with suppress(FileNotFoundError):
-        _path(folder, version).unlink()
+        _path(folder, version).rename(_path(folder, version, aside=True))
+
+
+def set_aside_versions(folder: Path) -> list[int]:
+    """Versions that are no longer kept, and whose files are still to be deleted."""
+    return sorted(int(path.stem) for path in (folder / MANIFESTS).glob(f"*{_ASIDE}"))
+
+
+def delete_manifest(folder: Path, version: int, *, aside: bool = False) -> None:
+    """Delete the manifest of a version."""
+    _path(folder, version, aside=aside).unlink(missing_ok=True)
 
 
 def sync_folder(path: Path) -> None:
@@ -213,8 +235,8 @@ _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
 @contextmanager
-def told(folder: Path) -> Iterator[None]:
-    """Turn what the file system refuses into an error that says so.
+def errors_named(folder: Path) -> Iterator[None]:
+    """Turn a refusal of the file system into an error with its reason and place.
 
     Raises:
         StoreFullError: No space is left.
@@ -239,59 +261,18 @@ def told(folder: Path) -> Iterator[None]:
         raise
 
 
-def _path(folder: Path, version: int) -> Path:
-    return folder / MANIFESTS / f"{version:08d}.json"
+def _path(folder: Path, version: int, *, aside: bool = False) -> Path:
+    return folder / MANIFESTS / f"{version:08d}{_ASIDE if aside else '.json'}"
 
 
 def _text(manifest: Manifest) -> str:
-    tables = {}
-    for table, state in manifest.tables.items():
-        kinds = list(dict.fromkeys(part.columns for part in state.parts))
-        tables[table] = {
-            "rows": state.rows,
-            "schema": dict(state.schema),
-            "as_text": list(state.as_text),
-            "part_schemas": [dict(columns) for columns in kinds],
-            "parts": [
-                {
-                    "file": part.file,
-                    "rows": part.rows,
-                    "dead": part.dead,
-                    "dead_file": part.dead_file,
-                    "part_schema": kinds.index(part.columns),
-                }
-                for part in state.parts
-            ],
-        }
     whole = {
         "schema_version": SCHEMA_VERSION,
         "version": manifest.version,
         "created": manifest.created,
         "note": manifest.note,
+        "restored": manifest.restored,
         "lineage": json.loads(canonical_json(manifest.lineage)),
-        "tables": tables,
+        "tables": {table: asdict(state) for table, state in manifest.tables.items()},
     }
     return json.dumps(whole, ensure_ascii=False, indent=1)
-
-
-def _manifest(found: Any) -> Manifest:
-    tables: dict[TableName, TableState] = {table: TableState() for table in TABLES}
-    for table in TABLES:
-        state = found["tables"].get(table)
-        if state is None:
-            continue
-        kinds = [tuple(columns.items()) for columns in state["part_schemas"]]
-        parts = (
-            TableFile(
-                part["file"],
-                int(part["rows"]),
-                kinds[part["part_schema"]],
-                int(part["dead"]),
-                part["dead_file"],
-            )
-            for part in state["parts"]
-        )
-        tables[table] = TableState(tuple(parts), state["schema"], tuple(state["as_text"]))
-    return Manifest(
-        int(found["version"]), found["created"], found["note"], found["lineage"], tables
-    )

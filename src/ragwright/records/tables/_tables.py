@@ -1,101 +1,75 @@
-"""Versioned tables of records: immutable Parquet files, and one manifest per version.
+"""Versioned tables of records: four Delta tables, and one small manifest for each version.
 
-The folder, which any tool that reads Parquet can read::
+The folder, which any program that reads Delta tables can read::
 
-    manifests/00000012.json   version 12 of all tables; the highest number is the newest
-    bronze/*.parquet          rows as they came            (see _seams for the columns)
-    silver/*.parquet          cleaned and tagged
-    gold/*.parquet            assembled
-    left_out/*.parquet        rows that went no further, and why
-    dead/*.parquet            rows of those files that no longer count (columns part, row)
+    manifests/00000012.json   version 12 of all tables: a version of each Delta table
+    bronze/                   rows as they came            (see _seams for the columns)
+    silver/                   cleaned and tagged
+    gold/                     assembled
+    left_out/                 rows that went no further, and why
     lock                      held by the one who writes
     README.md                 how to read all this without ragwright
 
-No file but the lock is ever changed. A version names the files of every table (``parts``, in the
-order in which they are read), and for each the file below ``dead`` that lists its dead rows. A
-writer adds files that nobody knows yet and then gives a new manifest its name: that rename is
-the commit, for all tables at once. Whoever is killed before it leaves files that no manifest
-names; the next writer deletes those. The newest ``keep`` versions can be read and gone back to;
-older manifests, and files that only they name, are deleted after a commit.
+Delta commits one table at a time. So a writer commits to the Delta tables and then gives a new
+manifest its name: that rename is the commit for all tables at once. Whoever is killed before it
+leaves commits and files that no manifest names; the next writer takes them back. The newest
+``keep`` versions can be read and gone back to; older manifests, and files that only they need, are
+deleted after a commit.
 
 Folders have the mode 0700, files 0600.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ...core import RecordsError, StoreError, require
+from ...core import RecordsError, StoreError
 from ...ledger import FileLock
 from .._seams import TABLES, ArrowTable, TableName
 from ._changes import Changes, changed_parts
+from ._files import LivePart, count_keys
+from ._former import delete_former, former_manifest, former_rows
+from ._log import OURS
 from ._manifest import (
-    DEAD,
     MANIFESTS,
     Manifest,
-    TableFile,
     TableState,
     delete_manifest,
+    errors_named,
     gone,
     manifest_stamp,
     owner_only,
     read_manifest,
-    told,
+    set_aside,
+    set_aside_versions,
     versions,
 )
-from ._parts import LivePart as LivePart, keys_of, live_parts, read_parts
+from ._versions import Versions, read_parts
 from ._writing import Writing
-
-_OURS = re.compile(r"\.?\d{8}-\d{5}-[0-9a-f]{8}\b")
-"""Names that a writing gives, also while a file is not whole; nothing else is ever deleted."""
 
 _BUSY = "the tables of records are being written"
 
-_MANIFESTS_HELD = 3
-"""Manifests kept in memory: those of large tables are large."""
+_MANIFESTS_HELD = 64
+"""Manifests kept in memory."""
 
 _README = """\
 # Tables of records
 
-Written by ragwright; every file is Parquet or JSON and can be read without it.
+Written by ragwright. `bronze`, `silver`, `gold` and `left_out` are Delta tables:
 
-- `manifests/NNNNNNNN.json`: one version of all tables each; the highest number is the newest.
-- In it, `tables.gold.parts` lists the files of the table gold in order (likewise bronze, silver,
-  left_out). `rows` of a file count the dead ones too; `dead` says how many are dead, and
-  `dead_file` names the file that lists them: columns `part` (the file) and `row` (from 0).
-- Columns that a file lacks are null; those named in `as_text` differ in type between files and
-  are to be read as text.
+    deltalake.DeltaTable("gold").to_pandas()      # at an earlier version: ("gold", version=3)
+    polars.read_delta("gold")
+    duckdb: SELECT * FROM delta_scan('gold')
+    spark.read.format("delta").load("gold")
 
-With pandas:
+`manifests/NNNNNNNN.json` names the versions of the four tables that belong together
+(`tables.gold.delta`); the highest number is the newest. While a refresh writes, or after one was
+killed, a Delta table may be ahead of the newest manifest.
 
-    import json, pathlib
-    import pandas as pd
-
-    folder = pathlib.Path(".")
-    manifest = json.loads(max((folder / "manifests").glob("*.json")).read_text())
-    frames = []
-    for part in manifest["tables"]["gold"]["parts"]:
-        frame = pd.read_parquet(folder / part["file"])
-        if part["dead_file"]:
-            dead = pd.read_parquet(folder / part["dead_file"])
-            frame = frame.drop(index=dead.loc[dead["part"] == part["file"], "row"])
-        frames.append(frame)
-    gold = pd.concat(frames, ignore_index=True)
-
-With DuckDB, given from the manifest the paths of a table's files (`parts`) and those of the
-`dead_file`s that they name (`dead_files`; leave the condition out where there is none):
-
-    SELECT t.* FROM read_parquet($parts, filename = true, file_row_number = true,
-                                 union_by_name = true) t
-    WHERE NOT EXISTS (SELECT 1 FROM read_parquet($dead_files) d
-                      WHERE t.filename LIKE '%' || d.part AND t.file_row_number = d.row)
-
-Daft and Spark read the files the same way: `daft.read_parquet([...])`.
-
-Do not write here: add or change rows with `ragwright records refresh`.
+Do not write here: add or change rows with `ragwright records refresh`. A table that another program
+changed, also by OPTIMIZE or VACUUM, is refused.
 """
 
 
@@ -111,7 +85,7 @@ class Tables:
         self._folder = Path(folder).absolute()
         self._keep = max(1, keep)
         self._read: dict[int, tuple[object, Manifest]] = {}
-        self._named: dict[int, tuple[object, set[str]]] = {}
+        self._versions = Versions(self._folder)
 
     @property
     def folder(self) -> Path:
@@ -121,8 +95,8 @@ class Tables:
     @property
     def version(self) -> int:
         """Number of the newest version; 0 where there is none yet."""
-        found = versions(self._folder)
-        return found[-1] if found else 0
+        numbers = versions(self._folder)
+        return numbers[-1] if numbers else 0
 
     def manifest(self, version: int | None = None) -> Manifest:
         """A version of the tables, the newest where none is named.
@@ -140,12 +114,12 @@ class Tables:
     def _once(self, version: int) -> Manifest:
         """A version, read once as long as its file stays the same."""
         stamp = manifest_stamp(self._folder, version)
-        found = self._read.get(version)
-        if found is None or found[0] != stamp:
+        known = self._read.get(version)
+        if known is None or known[0] != stamp:
             if len(self._read) >= _MANIFESTS_HELD:
                 self._read.clear()
-            found = self._read[version] = (stamp, read_manifest(self._folder, version))
-        return found[1]
+            known = self._read[version] = (stamp, read_manifest(self._folder, version))
+        return known[1]
 
     def history(self) -> tuple[Manifest, ...]:
         """Versions that are kept, the newest first."""
@@ -175,28 +149,25 @@ class Tables:
             SnapshotGoneError: The version is not kept, or went while it was read.
         """
         number = self.version if version is None else version
-        return self._rows(number, self._state(table, number), columns)
-
-    def read_live(
-        self, table: TableName, live: Sequence[LivePart], version: int
-    ) -> Iterator[ArrowTable]:
-        """Rows of a version as of :meth:`read`; of each part those that ``live`` says, if any."""
-        return self._rows(version, self._state(table, version), None, live)
+        self._state(table, number)  # an unknown table or version is an error of this call
+        return self._rows(table, number, columns)
 
     def _rows(
         self,
+        table: TableName,
         version: int,
-        state: TableState,
-        columns: Sequence[str] | None,
-        live: Sequence[LivePart] | None = None,
+        columns: Sequence[str] | None = None,
+        parts: Iterable[LivePart] | None = None,
     ) -> Iterator[ArrowTable]:
+        state = self._state(table, version)
         with self._there(version):
-            if live is None:
-                live = live_parts(self._folder, state.parts)
-            yield from read_parts(self._folder, state.parts, live, columns)
+            if parts is None:
+                parts = self._versions.parts(table, state)
+            if state.rows:
+                yield from read_parts(parts, self._versions.schema(table, state), columns)
 
     def changes(self, table: TableName, since: int, version: int | None = None) -> Changes:
-        """The differences between two versions of a table; reads nothing else.
+        """The differences between two versions of a table; reads files that only one of them has.
 
         Args:
             table: Which.
@@ -207,23 +178,35 @@ class Tables:
             SnapshotGoneError: One of them is not kept.
         """
         number = self.version if version is None else version
-        state = self._state(table, number)
         with self._there(since):
-            before = live_parts(self._folder, self._state(table, since).parts)
-            now = live_parts(self._folder, state.parts)
-            parts, gone = changed_parts(before, now)
-        return Changes(self._rows(number, state, None, parts), gone)
+            before, now = self.live(table, since), self.live(table, number)
+            parts, gone_keys = changed_parts(before, now)
+        return Changes(self._rows(table, number, parts=parts), gone_keys)
 
     def live(self, table: TableName, version: int | None = None) -> tuple[LivePart, ...]:
-        """Files of a table in order, and which of their rows are alive."""
+        """Files of a table in order."""
         number = self.version if version is None else version
         state = self._state(table, number)
         with self._there(number):
-            return live_parts(self._folder, state.parts)
+            return self._versions.parts(table, state)
+
+    def schema(self, table: TableName, version: int | None = None) -> ArrowTable:
+        """The Arrow schema of a table."""
+        return self._versions.schema(table, self._state(table, version))
+
+    def files(self, version: int) -> set[str]:
+        """The Parquet files of a version, below the folder."""
+        return {
+            f"{table}/{name}"
+            for table, state in self.manifest(version).tables.items()
+            for name in self._versions.files(table, state)
+        }
 
     @contextmanager
     def writing(self, holder: str, wait: float = 600.0) -> Iterator[Writing]:
         """Write: one writer at a time, and nothing counts before its commit.
+
+        Tables in the former layout are written as Delta tables first, and counted as a version.
 
         Args:
             holder: What is being done, for messages to waiting processes.
@@ -234,17 +217,24 @@ class Tables:
             StoreFullError: The disk is full; what was committed before is intact.
             StoreError: The folder cannot be written.
         """
-        with told(self._folder):
+        with errors_named(self._folder):
             self._make()
             with FileLock(self._folder / "lock", holder, wait=wait, busy=_BUSY):
-                writing = Writing(self._folder, self.manifest())
-                self._sweep()
+                notes = self._migrate()
+                head = self.manifest()
+                self._take_back(head)
+                writing = Writing(self._versions, head)
+                writing.notes += notes
                 try:
                     yield writing
                 finally:
                     writing.closed = True
-                    with suppress(OSError):  # what stays is the next writer's to delete
-                        self._sweep()
+                    # what cannot be deleted now is the next writer's to delete
+                    with suppress(OSError, StoreError):
+                        self._drop(versions(self._folder)[: -self._keep])
+                        newest = self.manifest()
+                        committed = newest.version != head.version
+                        self._take_back(newest, self.files(newest.version) if committed else None)
 
     def restore(self, version: int, *, holder: str = "restore", wait: float = 600.0) -> int:
         """Go back: a new version equal to an old one; its number.
@@ -269,22 +259,46 @@ class Tables:
         if not self.version:
             return 0
         with self.writing(holder, wait) as writing:
-            files = {part.file for part in self._parts_of_all_versions()}
-            found = sum(_holds(self._folder / file, keys) for file in sorted(files))
-            if not found:
+            files = [path for table in TABLES for path in self._files_on_disk(table)]
+            rows = sum(count_keys(path, keys) for path in files)
+            if not rows:
                 return 0
-            writing.purge(keys)
-            lineage = {**self.manifest().lineage, "gold": ""}
+            for table in TABLES:
+                writing.remove(table, keys)
+            lineage = {**self.manifest().lineage, "gold": "", "left_out": None}
             newest = writing.commit(lineage, "forget")
-            for version in versions(self._folder):
-                if version != newest:
-                    delete_manifest(self._folder, version)
-        return found
+            for version in versions(self._folder)[:-1]:
+                delete_manifest(self._folder, version)
+            for version in set_aside_versions(self._folder):
+                delete_manifest(self._folder, version, aside=True)
+            needed = self.files(newest)
+            for path in files:
+                if f"{path.parent.name}/{path.name}" not in needed:
+                    path.unlink()
+        return rows
 
-    def _parts_of_all_versions(self) -> Iterator[TableFile]:
-        for version in versions(self._folder):
-            for state in self.manifest(version).tables.values():
-                yield from state.parts
+    def _migrate(self) -> list[str]:
+        """Write tables of the former layout as Delta tables; a note on it.
+
+        The former files go only when a version of the Delta tables is there.
+        """
+        former = former_manifest(self._folder, self.version)
+        if former is None:
+            delete_former(self._folder)
+            return []
+        number = int(former["version"])
+        self._delete_leftovers(number)
+        writing = Writing(self._versions, Manifest(number))
+        for table in TABLES:
+            for rows in former_rows(self._folder, former, table):
+                writing.add(table, rows)
+        version = writing.commit(former["lineage"], f"as version {number}, now Delta tables")
+        delete_former(self._folder)
+        self._make()
+        return [
+            f"the tables of version {number} were written as Delta tables, version {version}; "
+            "earlier versions cannot be restored any more"
+        ]
 
     def _state(self, table: TableName, version: int | None) -> TableState:
         if table not in TABLES:
@@ -306,46 +320,59 @@ class Tables:
             ) from error
 
     def _make(self) -> None:
-        for folder in (self._folder, *(self._folder / n for n in (*TABLES, DEAD, MANIFESTS))):
+        for folder in (self._folder, *(self._folder / name for name in (*TABLES, MANIFESTS))):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         readme = self._folder / "README.md"
         if not readme.exists():
             with suppress(FileExistsError), open(readme, "x", opener=owner_only) as file:
                 file.write(_README)
 
-    def _sweep(self) -> None:
-        """Delete versions no longer kept, and files that no kept version names."""
-        there = versions(self._folder)
-        for version in there[: -self._keep]:
-            delete_manifest(self._folder, version)
+    def _files_on_disk(self, table: TableName) -> list[Path]:
+        """Files that some writing made, whether or not a version needs them."""
+        return sorted(p for p in (self._folder / table).iterdir() if OURS.fullmatch(p.name))
+
+    def _take_back(self, head: Manifest, needed: Collection[str] | None = None) -> None:
+        """Undo what writings that were never finished have done; ``needed`` as below."""
+        for table, state in head.tables.items():
+            self._versions.heal(table, state)
+        self._delete_leftovers(head.version, needed)
+
+    def _delete_leftovers(self, head: int, needed: Collection[str] | None = None) -> None:
+        """Delete files that no version needs.
+
+        Args:
+            head: The newest version: files of later ones were never committed.
+            needed: The files that it needs; None where its own files need not be looked at.
+        """
         for draft in (self._folder / MANIFESTS).glob("*.draft"):
             draft.unlink(missing_ok=True)
-        try:
-            named = self._needed(there[-self._keep :])
-        except StoreError:  # a damaged manifest may be mended: what it names is not known
-            return
-        for name in (*TABLES, DEAD):
-            for path in (self._folder / name).iterdir():
-                if f"{name}/{path.name}" not in named and _OURS.match(path.name):
-                    with suppress(OSError):
-                        path.unlink()
+        for table in TABLES:
+            for path in self._files_on_disk(table):
+                match = OURS.fullmatch(path.name)
+                writer = int(match["writer"]) if match else 0
+                late = writer > head or path.suffix == ".part"
+                if late or (
+                    needed is not None and writer == head and f"{table}/{path.name}" not in needed
+                ):
+                    path.unlink(missing_ok=True)
 
-    def _needed(self, kept: Sequence[int]) -> set[str]:
-        """Files of some versions."""
-        found: dict[int, tuple[object, set[str]]] = {}
-        for version in kept:
-            stamp = manifest_stamp(self._folder, version)
-            known = self._named.get(version)
-            if known is None or known[0] != stamp:
-                known = (stamp, read_manifest(self._folder, version).files())
-            found[version] = known
-        self._named = found
-        return set[str]().union(*(files for _, files in found.values()))
+    def _drop(self, numbers: Sequence[int]) -> None:
+        """Delete versions, and the files that no other version needs.
 
-
-def _holds(path: Path, keys: Sequence[str]) -> int:
-    """How many rows of a file have one of some keys, dead ones included."""
-    pa = require("pyarrow", "records", "reading records")
-    compute = require("pyarrow.compute", "records", "reading records")
-    there = compute.is_in(keys_of(path).keys, value_set=pa.array(list(keys), pa.string()))
-    return int(compute.sum(there).as_py() or 0)
+        Manifests are set aside first, so that the next writer goes on where this one is killed.
+        """
+        for number in numbers:
+            set_aside(self._folder, number)
+        for number in set_aside_versions(self._folder):
+            with suppress(StoreError):  # a damaged manifest may be mended: nothing goes with it
+                old = read_manifest(self._folder, number, aside=True)
+                kept = [self._once(version) for version in versions(self._folder)]
+                # what the next version lacks is in a later one only if that restores an older one
+                kept = kept if any(later.restored for later in kept) else kept[:1]
+                for table, state in old.tables.items():
+                    needed = set[str]().union(
+                        *(self._versions.files(table, later.tables[table]) for later in kept)
+                    )
+                    for name in self._versions.files(table, state).keys() - needed:
+                        (self._folder / table / name).unlink(missing_ok=True)
+                delete_manifest(self._folder, number, aside=True)

@@ -4,45 +4,67 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json
-from .._seams import TABLES, ArrowTable, TableName, UpsertCounts
-from ._compact import Standing, rewrite, with_dead_rows, worth_rewriting
+from ...core import DuplicateKeyError, RecordsError, StoreError, canonical_json, require
+from .._seams import HASH, KEY, TABLES, ArrowTable, TableName, UpsertCounts
+from ._files import Flags, LivePart, keys_of, read_file, write_part
 from ._known import HashedKeys, KeyIndex, Known, Words, hashed_keys, packed_hashes
-from ._manifest import DEAD, Manifest, TableFile, TableState, now, sync_folder, write_manifest
-from ._parts import (
-    Flags,
-    LivePart,
-    dead_rows,
-    keys_of,
-    live_mask,
-    live_parts,
-    read_parts,
-    table_state,
-    write_dead_rows,
-)
+from ._log import bring, place_of, same_schema
+from ._manifest import Manifest, TableState, now, sync_folder, write_manifest
+from ._types import delta_rows, fitted, joined_schema
+from ._versions import Versions, read_parts
+
+TARGET_ROWS = 16_384
+"""Rows of a file that joins small ones, at most."""
+
+_SMALL_ROWS = TARGET_ROWS // 4
+_MANY = 8
+"""So many small neighbours become one file."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file of a table while it is written.
+
+    Attributes:
+        name: Its name in the folder of the table.
+        rows: Its rows, dead ones included.
+        schema: Its Arrow schema.
+    """
+
+    name: str
+    rows: int
+    schema: ArrowTable
 
 
 class _OpenTable:
     """A table while it is written: its parts, its rows one after the other, which are alive."""
 
-    def __init__(self, folder: Path, parts: Sequence[TableFile]) -> None:
-        self.parts = list(parts)
-        self.base = len(parts)
+    def __init__(self, folder: Path, files: Sequence[str]) -> None:
+        self.folder = folder
+        self.parts: list[_Part] = []
         self.index = KeyIndex()
-        self.starts = [0]
-        for part in parts:
-            self.starts.append(self.starts[-1] + part.rows)
-        self.index.fill(_rows_of(folder, parts))
+        self.index.fill(self._rows_of(files))
+        self.base = len(self.parts)
         self.base_rows = self.index.rows
+        self.starts = [0, *itertools.accumulate(part.rows for part in self.parts)]
+
+    def _rows_of(self, files: Sequence[str]) -> Iterator[tuple[HashedKeys, Words, Flags]]:
+        for name in files:
+            rows = keys_of(self.folder / name)
+            self.parts.append(_Part(name, len(rows.keys), rows.schema))
+            alive = np.ones(len(rows.keys), np.bool_)
+            yield hashed_keys(rows.keys), packed_hashes(rows.hashes), alive
 
     def dead(self, at: int) -> Flags:
         """Which rows of a part are dead."""
@@ -52,27 +74,19 @@ class _OpenTable:
     def changed(self) -> bool:
         """True where an older row died or a new one is alive."""
         dead = int(np.count_nonzero(self.index.dead(0, self.base_rows)))
-        new = self.index.alive - (self.base_rows - dead)
-        return new > 0 or dead != sum(part.dead for part in self.parts[: self.base])
+        return dead > 0 or self.index.alive > self.base_rows - dead
 
-    def live(self, folder: Path, first: int = 0) -> tuple[LivePart, ...]:
-        """Parts from the given one on that have a row alive."""
-        found = []
-        for at, part in enumerate(self.parts[first:], first):
-            dead = self.dead(at)
-            if not dead.all():
-                live = ~dead if dead.any() else None
-                found.append(LivePart(folder / part.file, part.rows, live))
-        return tuple(found)
+    def standing(self, first: int = 0) -> list[tuple[_Part, Flags]]:
+        """Parts from the given one on that have a row alive, and which of their rows are."""
+        masks = ((part, ~self.dead(at)) for at, part in enumerate(self.parts[first:], first))
+        return [(part, live) for part, live in masks if live.any()]
 
-
-def _rows_of(folder: Path, parts: Sequence[TableFile]) -> Iterator[tuple[HashedKeys, Words, Flags]]:
-    dead = dead_rows(folder, parts)
-    for part in parts:
-        found = keys_of(folder / part.file)
-        mask = live_mask(part.rows, dead.get(part.file))
-        live = np.ones(part.rows, np.bool_) if mask is None else mask
-        yield hashed_keys(found.keys).take(live), packed_hashes(found.hashes), live
+    def live(self, first: int = 0) -> tuple[LivePart, ...]:
+        """The same as files."""
+        return tuple(
+            LivePart(self.folder / part.name, part.rows, None if live.all() else live)
+            for part, live in self.standing(first)
+        )
 
 
 class Writing:
@@ -82,13 +96,14 @@ class Writing:
     is not called. Not for several threads at once.
     """
 
-    def __init__(self, folder: Path, head: Manifest) -> None:
-        self._folder = folder
+    def __init__(self, versions: Versions, head: Manifest) -> None:
+        self._versions = versions
+        self._folder = versions.folder
         self._head = head
         self._open: dict[TableName, _OpenTable] = {}
         self._named: set[Path] = set()
         self._numbers = itertools.count(1)
-        self._purging = False
+        self.notes: list[str] = []
         self.closed = False
 
     def known(self, table: TableName) -> Known:
@@ -102,7 +117,8 @@ class Writing:
         its driver spoils nothing.
         """
         self._check()
-        path = self._new(table, ".parquet")
+        place = f"{self._head.version + 1:08d}-{next(self._numbers):05d}"
+        path = self._new_file(table, place)
         self._named.add(path)
         return path
 
@@ -131,8 +147,8 @@ class Writing:
         open_table = self._table(table)
         rows = keys_of(path)
         hashed, packed = hashed_keys(rows.keys), packed_hashes(rows.hashes)
-        found = open_table.index.find(hashed)
-        double = np.flatnonzero(found >= open_table.base_rows)
+        positions = open_table.index.find(hashed)
+        double = np.flatnonzero(positions >= open_table.base_rows)
         again = int(double[0]) if len(double) else hashed.repeated()
         if again is not None:
             raise DuplicateKeyError(
@@ -143,51 +159,51 @@ class Writing:
         if not len(hashed):
             path.unlink()
             return UpsertCounts()
-        held = found >= 0
+        held = positions >= 0
         same = np.zeros(len(hashed), np.bool_)
-        same[held] = (open_table.index.hashes(found[held]) == packed[held]).all(axis=1)
+        same[held] = (open_table.index.hashes(positions[held]) == packed[held]).all(axis=1)
         counts = UpsertCounts(int((~held).sum()), int((held & ~same).sum()), int(same.sum()))
         if same.all():
             path.unlink()
             return counts
         path.chmod(0o600)
-        part = TableFile(path.relative_to(self._folder).as_posix(), len(hashed), rows.columns)
-        open_table.index.kill(found[held & ~same])
+        open_table.index.kill(positions[held & ~same])
         open_table.index.add(hashed.take(~same), packed, ~same)
-        open_table.parts.append(part)
+        open_table.parts.append(_Part(path.name, len(hashed), rows.schema))
         open_table.starts.append(open_table.index.rows)
         return counts
+
+    def add(self, table: TableName, rows: ArrowTable) -> UpsertCounts:
+        """Write rows to a new file and :meth:`adopt` it."""
+        path = self.new_part(table)
+        write_part(rows, path)
+        return self.adopt(table, path)
 
     def remove(self, table: TableName, keys: ArrowTable | Sequence[str]) -> int:
         """Rows of these keys leave a table; how many did."""
         self._check()
         index = self._table(table).index
-        found = np.unique(index.find(hashed_keys(keys)))
-        found = found[found >= 0]
-        index.kill(found)
-        return len(found)
+        positions = np.unique(index.find(hashed_keys(keys)))
+        positions = positions[positions >= 0]
+        index.kill(positions)
+        return len(positions)
 
-    def purge(self, keys: ArrowTable | Sequence[str]) -> int:
-        """Rows of these keys leave every table; how many did.
-
-        The files of the version that :meth:`commit` makes hold no dead row at all, of these keys
-        or of others. Versions before it keep theirs for as long as they are kept.
-        """
-        self._purging = True
-        return sum(self.remove(table, keys) for table in TABLES)
+    def opened(self, table: TableName) -> bool:
+        """True if the keys of a table were looked at, as every change of it does."""
+        return table in self._open
 
     def live(self, table: TableName) -> tuple[LivePart, ...]:
         """Files of a table and their rows alive, as they are now."""
         if table not in self._open:  # its keys need not be known for that
-            return live_parts(self._folder, self._state(table).parts)
-        return self._table(table).live(self._folder)
+            return self._versions.parts(table, self._state(table))
+        return self._table(table).live()
 
     def adopted(self, table: TableName) -> tuple[LivePart, ...]:
         """Files that this writing adopted, and their rows alive."""
         if table not in self._open:
             return ()
         open_table = self._open[table]
-        return open_table.live(self._folder, open_table.base)
+        return open_table.live(open_table.base)
 
     def rows(self, table: TableName) -> int:
         """Rows alive, as they are now."""
@@ -197,9 +213,9 @@ class Writing:
 
     def columns(self, table: TableName) -> tuple[str, ...]:
         """Columns that a file of a table with a row alive has, each once."""
-        parts = {self._folder / part.file: part for part in self._parts(table)}
-        named = dict.fromkeys(parts[one.path].columns for one in self.live(table))
-        return tuple(dict.fromkeys(name for columns in named for name, _ in columns))
+        if table not in self._open:
+            return tuple(self._state(table).schema)
+        return tuple(self._schema(table).names)
 
     def read(self, table: TableName, columns: Sequence[str] | None = None) -> Iterator[ArrowTable]:
         """Rows alive as they are now, a part at a time.
@@ -208,8 +224,11 @@ class Writing:
             RecordsError: No part has such a column.
         """
         live = self.live(table)
-        parts = {self._folder / part.file: part for part in self._parts(table)}
-        return read_parts(self._folder, [parts[one.path] for one in live], live, columns)
+        if not live:
+            return iter(())
+        if table in self._open:
+            return read_parts(live, self._schema(table), columns)
+        return read_parts(live, self._versions.schema(table, self._state(table)), columns)
 
     def commit(self, lineage: Mapping[str, Any], note: str) -> int:
         """Make it the newest version of all tables, and say its number; ends the writing.
@@ -219,15 +238,15 @@ class Writing:
         """
         self._check()
         lineage = json.loads(canonical_json(lineage))
-        tables = {table: self._head.tables[table] for table in TABLES}
-        changed = False
-        for table, open_table in self._open.items():
-            if open_table.changed or self._purging:
-                parts = self._kept(table, open_table)
-                tables[table] = table_state(self._folder, parts)
-                changed = True
+        changed = {table for table, open_table in self._open.items() if open_table.changed}
         if changed or lineage != self._head.lineage or not self._head.version:
-            self._head = self._written(Manifest(0, "", note, lineage, tables))
+            states = {
+                table: self._committed(table)
+                if table in changed or self._head.tables[table].delta < 0
+                else self._head.tables[table]
+                for table in TABLES
+            }
+            self._write(Manifest(0, "", note, lineage, states))
         self.closed = True
         return self._head.version
 
@@ -235,56 +254,90 @@ class Writing:
         """Make an old version the newest again, under a new number."""
         self._check()
         note = f"as version {old.version}" + (f": {old.note}" if old.note else "")
-        self._head = self._written(replace(old, note=note))
+        states = {
+            table: replace(state, delta=self._versions.bring_back(table, state))
+            for table, state in old.tables.items()
+        }
+        self._write(replace(old, note=note, tables=states, restored=old.version))
         self.closed = True
         return self._head.version
 
-    def _written(self, manifest: Manifest) -> Manifest:
-        for name in (*TABLES, DEAD):
-            sync_folder(self._folder / name)
+    def _write(self, manifest: Manifest) -> None:
         manifest = replace(manifest, version=self._head.version + 1, created=now())
         write_manifest(self._folder, manifest)
-        return manifest
+        self._head = manifest
 
-    def _kept(self, table: TableName, open_table: _OpenTable) -> list[TableFile]:
-        """Parts with a row alive, compacted; what died in them is on the disk."""
-        standing = [
-            Standing(part, dead)
-            for at, part in enumerate(open_table.parts)
-            if not (dead := open_table.dead(at)).all()
-        ]
-        parts: list[TableFile] = []
-        dying: dict[str, NDArray[np.int64]] = {}
-        done = 0
-        ranges = with_dead_rows(standing) if self._purging else worth_rewriting(standing)
-        for start, stop in (*ranges, (len(standing), len(standing))):
-            parts += (self._with_dead(one, dying) for one in standing[done:start])
-            if stop > start:
-                path = self.new_part(table)
-                parts.append(rewrite(self._folder, standing[start:stop], path))
-            done = stop
-        if dying:
-            path = self._new(DEAD, f"-{table}.parquet")
-            write_dead_rows(path, dying)
-            name = path.relative_to(self._folder).as_posix()
-            parts = [replace(p, dead_file=name) if p.file in dying else p for p in parts]
+    def _committed(self, table: TableName) -> TableState:
+        """A table's state with what this writing changed; its Delta table has a new version."""
+        schema = self._schema(table)
+        parts = self._kept(table, schema)
+        sync_folder(self._folder / table)
+        files = {part.name: part.rows for part in parts}
+        delta = bring(self._folder / table, files, schema)
+        kinds = {column.name: str(column.type) for column in schema}
+        return TableState(delta, sum(part.rows for part in parts), kinds)
+
+    def _schema(self, table: TableName) -> ArrowTable:
+        """The Arrow schema of the parts of an open table that have a row alive."""
+        pa = require("pyarrow", "records", "writing records")
+        empty = pa.schema([(KEY, pa.string()), (HASH, pa.string())])
+        parts = [part for part, _ in self._table(table).standing()]
+        # Many parts have one schema; comparing each is slower than joining the different ones.
+        different = {str(part.schema): part.schema for part in parts}
+        return joined_schema(different.values()) if parts else empty
+
+    def _kept(self, table: TableName, schema: ArrowTable) -> list[_Part]:
+        """Parts without dead rows and with the types of the table; small neighbours are joined."""
+        state = self._head.tables[table]
+        moved = state.delta >= 0 and not same_schema(self._versions.opened(table, state), schema)
+
+        def kept(group: Sequence[tuple[_Part, Flags]]) -> _Part:
+            part, live = group[0]
+            whole = len(group) == 1 and live.all() and _fits(part.schema, schema)
+            if whole and not (moved and part.name in held):
+                return part
+            path = self._new_file(table, place_of(part.name))
+            if whole:  # a file has one schema: under another, the table needs another name for it
+                _copy(self._folder / table / part.name, path)
+                return replace(part, name=path.name)
+            return self._rewritten(table, group, schema, path)
+
+        open_table = self._table(table)
+        held = self._versions.files(table, state)
+        with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+            parts = list(pool.map(kept, _groups(open_table.standing())))
+        names = {part.name for part in parts}
+        for part in open_table.parts[open_table.base :]:  # nobody but this writing knows them
+            if part.name not in names:
+                (self._folder / table / part.name).unlink(missing_ok=True)
         return parts
 
-    def _with_dead(self, one: Standing, dying: dict[str, NDArray[np.int64]]) -> TableFile:
-        """The part with the number of its dead, which are noted where there are more now."""
-        dead = np.flatnonzero(one.dead)
-        if len(dead) == one.part.dead:
-            return one.part
-        dying[one.part.file] = dead
-        return replace(one.part, dead=len(dead))
-
-    def _parts(self, table: TableName) -> Sequence[TableFile]:
-        return self._open[table].parts if table in self._open else self._state(table).parts
+    def _rewritten(
+        self,
+        table: TableName,
+        group: Sequence[tuple[_Part, Flags]],
+        schema: ArrowTable,
+        path: Path,
+    ) -> _Part:
+        """The rows alive of some neighbours as one new file."""
+        pa = require("pyarrow", "records", "writing records")
+        names = {name for part, _ in group for name in part.schema.names}
+        there = pa.schema([column for column in schema if column.name in names])
+        rows = pa.concat_tables(
+            fitted(
+                delta_rows(read_file(self._folder / table / part.name).filter(pa.array(live))),
+                there,
+            )
+            for part, live in group
+        )
+        write_part(rows, path)
+        return _Part(path.name, rows.num_rows, there)
 
     def _table(self, table: TableName) -> _OpenTable:
         state = self._state(table)
         if table not in self._open:
-            self._open[table] = _OpenTable(self._folder, state.parts)
+            files = list(self._versions.files(table, state))
+            self._open[table] = _OpenTable(self._folder / table, files)
         return self._open[table]
 
     def _state(self, table: TableName) -> TableState:
@@ -294,10 +347,50 @@ class Writing:
             raise RecordsError(f"unknown table {table!r}", hint=f"known: {', '.join(TABLES)}")
         return self._head.tables[table]
 
-    def _new(self, folder: str, suffix: str) -> Path:
-        number = f"{self._head.version + 1:08d}-{next(self._numbers):05d}"
-        return self._folder / folder / f"{number}-{secrets.token_hex(4)}{suffix}"
+    def _new_file(self, table: TableName, place: str) -> Path:
+        writer = f"{self._head.version + 1:08d}-{secrets.token_hex(4)}"
+        return self._folder / table / f"{place}-{writer}.parquet"
 
     def _check(self) -> None:
         if self.closed:
             raise StoreError("this writing has ended", where=str(self._folder))
+
+
+def _fits(part: ArrowTable, schema: ArrowTable) -> bool:
+    """True where a part has the types of the table in all its columns."""
+    return all(schema.field(column.name).type.equals(column.type) for column in part)
+
+
+def _groups(standing: Sequence[tuple[_Part, Flags]]) -> Iterator[Sequence[tuple[_Part, Flags]]]:
+    """Parts in order: alone, or with the small neighbours that they are joined with."""
+    run: list[tuple[_Part, Flags]] = []
+    rows = 0
+    for part, live in standing:
+        count = int(np.count_nonzero(live))
+        if run and (count >= _SMALL_ROWS or rows + count > TARGET_ROWS):
+            yield from _joined(run)
+            run, rows = [], 0
+        if count >= _SMALL_ROWS:
+            yield [(part, live)]
+        else:
+            run.append((part, live))
+            rows += count
+    yield from _joined(run)
+
+
+def _joined(
+    run: Sequence[tuple[_Part, Flags]],
+) -> Iterator[Sequence[tuple[_Part, Flags]]]:
+    if len(run) >= _MANY:
+        yield run
+    else:
+        yield from ([part] for part in run)
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Copy a file, on the disk; it gets its name when it is whole."""
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
+    shutil.copyfile(path, draft)
+    draft.chmod(0o600)
+    sync_folder(draft)
+    draft.replace(target)
