@@ -28,8 +28,8 @@ from ._ranker import Shares
 from ._ranker_features import Asked
 from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
-from ._stage import run_stages
 from ._stage_hooks import StageHooks
+from ._stages import run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
 
