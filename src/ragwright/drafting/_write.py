@@ -213,7 +213,7 @@ class _DraftWriter:
         self.started: list[_StartedCall] = []
 
     @cached_property
-    def _tokens(self) -> TextTokens:
+    def _token_estimates(self) -> TextTokens:
         """Tokens of a text; counted with the first call, off the loop."""
         return text_tokens(self.job.request, self.job.plan, self.job.pool, self._frame.window)
 
@@ -243,7 +243,7 @@ class _DraftWriter:
         job = self.job
         if job.single:
             return 1
-        return texts_per_call(job.request.count, job.plan.options, self._tokens)
+        return texts_per_call(job.request.count, job.plan.options, self._token_estimates)
 
     def _planned_call(self, number: int, wanted: Wanted, purpose: DraftPurpose) -> _DraftCall:
         job, frame = self.job, self._frame
@@ -331,7 +331,10 @@ class _DraftWriter:
             }
         )
         sources = tuple(dict.fromkeys(example.hit.document_id for example in composed.examples))
-        likely = (round(count * self._tokens.least), round(count * self._tokens.likely))
+        likely = (
+            round(count * self._token_estimates.least),
+            round(count * self._token_estimates.likely),
+        )
         request: Chat | Complete
         if composed.text:
             request = Complete(self.model, composed.text, params, sample=sample, sources=sources)

@@ -182,7 +182,7 @@ class ReviewLog:
         Raises:
             TestsetError: The log cannot be written.
         """
-        body = {"row": row, "by": by, "at": _now(), "decision": decision}
+        body = {"row": row, "by": by, "at": _now_iso(), "decision": decision}
         with self._append_for({**body, "before": dict(before), "after": dict(after)}):
             yield
 
@@ -193,7 +193,7 @@ class ReviewLog:
         Raises:
             TestsetError: The log cannot be written.
         """
-        body = {"row": last.row, "by": last.by, "at": _now(), "decision": "undone"}
+        body = {"row": last.row, "by": last.by, "at": _now_iso(), "decision": "undone"}
         with self._append_for(body):
             yield
 
@@ -227,5 +227,5 @@ def answer_in_evidence(row: Row) -> bool | None:
     return all(gold.held(evidence))
 
 
-def _now() -> str:
+def _now_iso() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")

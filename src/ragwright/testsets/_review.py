@@ -111,7 +111,7 @@ class TestsetReview:
             )
         self.by = by
         self._log = ReviewLog(self.path)
-        self._load()
+        self._load_rows()
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -149,14 +149,14 @@ class TestsetReview:
             StoreBusyError: Another process holds the folder.
         """
         with self._newest_locked():
-            now = self._present(row)
+            now = self._current_row(row)
             decided = reviewed(now, status, self.by, question=question, answer=answer)
             # The log comes first: a decision that is only in the file could not be undone.
             # If the file cannot be written, the decision is removed from the log.
             review = str(decided.metadata["review"])
             changes = _reviewable_fields(now), _reviewable_fields(decided)
             with self._log.adding(decided.id, self.by, review, *changes):
-                self._store(decided)
+                self._store_row(decided)
         return decided
 
     def undo(self) -> Row | None:
@@ -174,7 +174,7 @@ class TestsetReview:
             if restored is None:
                 raise _changed_error(last.row, self.path)
             with self._log.undoing(last):
-                self._store(restored)
+                self._store_row(restored)
         return restored
 
     def apply_sheet(self, sheet: str | Path) -> SheetOutcome:
@@ -188,10 +188,10 @@ class TestsetReview:
         """
         with self._newest_locked():
             outcome = read_review_sheet(sheet, self.rows, self.by)
-            self._write({row.id: row for row in outcome.rows})
+            self._write_file({row.id: row for row in outcome.rows})
         return outcome
 
-    def _load(self) -> None:
+    def _load_rows(self) -> None:
         # The hash first: a write between the two lines then counts as unknown and is read again.
         self._known = _file_hash(self.path)
         self._rows = {row.id: row for row in read_rows(self.path)}
@@ -201,20 +201,20 @@ class TestsetReview:
         """Lock the folder, and read the file again if another process changed it."""
         with folder_locked(self.path.parent, "the review"):
             if _file_hash(self.path) != self._known:
-                self._load()
+                self._load_rows()
             yield
 
-    def _present(self, row_as_shown: Row) -> Row:
+    def _current_row(self, row_as_shown: Row) -> Row:
         """Return the current row if its texts are those that were shown."""
         now = self._rows.get(row_as_shown.id)
         if now is None or _without_review(now) != _without_review(row_as_shown):
             raise _changed_error(row_as_shown.id, self.path)
         return now
 
-    def _store(self, row: Row) -> None:
-        self._write({**self._rows, row.id: row})
+    def _store_row(self, row: Row) -> None:
+        self._write_file({**self._rows, row.id: row})
 
-    def _write(self, rows: dict[str, Row]) -> None:
+    def _write_file(self, rows: dict[str, Row]) -> None:
         write_rows(rows.values(), self.path)
         self._rows = rows
         self._known = _file_hash(self.path)

@@ -207,11 +207,11 @@ def without_unseen(project: Project, pairs: Sequence[Pair]) -> tuple[list[Pair],
 
 def as_unseen(project: Project, pairs: Sequence[Pair]) -> Unseen:
     """Return the questions of pairs that are not trained on, and the passages that they search."""
-    pool = _pool(project.views.view(project.target().snapshot), pairs)
+    pool = _passage_pool(project.views.view(project.target().snapshot), pairs)
     return Unseen(tuple(p.question for p in pairs), tuple(p.gold for p in pairs), pool)
 
 
-def _pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
+def _passage_pool(view: View, unseen: Sequence[Pair]) -> dict[str, str]:
     """Return passages to search: all gold first, then those that the present model confuses with
     it.
     """

@@ -171,7 +171,7 @@ class ServedScores:
             ).fetchone()
             if new is not None:
                 return True
-            day = _measuring_day(db, self._today())
+            day = _measuring_day(db, self._utc_today())
             if day.reached is not None and day.reached == daily_budget:
                 return False
             due = db.execute(
@@ -222,7 +222,7 @@ class ServedScores:
                 "scored = d.scored + excluded.scored, failed = d.failed + excluded.failed, "
                 "reason = CASE excluded.reason WHEN '' THEN d.reason ELSE excluded.reason END",
                 (
-                    self._today(),
+                    self._utc_today(),
                     cost,
                     sum(score.state == "scored" for _, score in pairs),
                     len(failed),
@@ -261,7 +261,7 @@ class ServedScores:
             db.execute(
                 "INSERT INTO measuring_days VALUES (?, 0, 0, 0, '', ?) "
                 "ON CONFLICT (day) DO UPDATE SET reached = excluded.reached",
-                (self._today(), daily_budget),
+                (self._utc_today(), daily_budget),
             )
 
     def retry_errors(self) -> int:
@@ -279,7 +279,7 @@ class ServedScores:
     def today(self) -> MeasuringDay:
         """Return the measurements of today (UTC)."""
         with self._table.reading() as db:
-            return _measuring_day(db, self._today())
+            return _measuring_day(db, self._utc_today())
 
     def count_waiting(self) -> int:
         """Count the answers that wait for a score."""
@@ -366,7 +366,7 @@ class ServedScores:
 
     # -- within ----------------------------------------------------------------------------
 
-    def _today(self) -> str:
+    def _utc_today(self) -> str:
         return self._table.now()[:10]
 
     def _time_after(self, seconds: float) -> str:

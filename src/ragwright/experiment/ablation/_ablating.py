@@ -328,7 +328,7 @@ class _Ablation:
             tuple(personas) if len(personas) > 1 else (),
             never=never,
             notes=(
-                *self._notes(options.scales, len(parts)),
+                *self._ablation_notes(options.scales, len(parts)),
                 *_failed_note(failed, sum(map(len, results.values()))),
                 *_cluster_note(rows.rows, self.how.clusters),
             ),
@@ -337,7 +337,7 @@ class _Ablation:
     def confirm(self, tune: Ablation) -> AblationResult:
         """Measure the parts that are safe to delete again, on held-out rows."""
         project, study = self.project, self.plan.study
-        finished_run = project.runs.complete(ABLATE, self._manifest(tune, confirm=True))
+        finished_run = project.runs.complete(ABLATE, self._ablation_manifest(tune, confirm=True))
         if finished_run is not None:
             return AblationResult(
                 finished_run, stored_ablation(project.runs, finished_run), self.swept, again=True
@@ -391,7 +391,7 @@ class _Ablation:
     ) -> str:
         """Store the ablation once: a row per part, and one for the rest."""
         runs = self.project.runs
-        manifest = self._manifest(tune or ablation, confirm)
+        manifest = self._ablation_manifest(tune or ablation, confirm)
         known = runs.complete(ABLATE, manifest)
         if known is not None:
             return known
@@ -416,7 +416,7 @@ class _Ablation:
         runs.finish(run, "stopped" if self.swept.stopped else "complete")
         return run
 
-    def _manifest(self, ablation: Ablation, confirm: bool) -> dict[str, Any]:
+    def _ablation_manifest(self, ablation: Ablation, confirm: bool) -> dict[str, Any]:
         """Return the manifest of the conclusion; ``ablation`` stands for the rows' scores."""
         parts = [part_body(part) for part in ablation.parts]
         return {
@@ -463,7 +463,9 @@ class _Ablation:
             known[name] = None if price is None else price / _MILLION
         return {row.id: known[row.persona_name] for row in rows}
 
-    def _notes(self, scales: Mapping[str, MeasureScale | None], measured: int) -> tuple[str, ...]:
+    def _ablation_notes(
+        self, scales: Mapping[str, MeasureScale | None], measured: int
+    ) -> tuple[str, ...]:
         notes = list(self.swept.notes)
         unbounded = [m for m, scale in scales.items() if scale is None or scale.high is None]
         if unbounded:

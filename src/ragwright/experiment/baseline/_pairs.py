@@ -157,7 +157,7 @@ def kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[
                 tuple(distances.questions[at].round(6).tolist()),
                 tuple(distances.answers[at].round(6).tolist()),
                 distances.own[at],
-                _sources(row),
+                _source_documents(row),
                 distances.shuffled[at],
                 distances.echoed[at],
                 distances.chunk[at] if distances.chunk else None,
@@ -167,6 +167,6 @@ def kept_pairs(name: str, rows: Sequence[Row], distances: QADistances) -> tuple[
     return tuple(pairs)
 
 
-def _sources(row: Row) -> tuple[str, ...]:
+def _source_documents(row: Row) -> tuple[str, ...]:
     gold = [span.document_id for span in row.reference_spans]
     return tuple(dict.fromkeys((*gold, *row.reference_ids, *row.retrieved_context_ids)))

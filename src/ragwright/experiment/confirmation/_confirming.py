@@ -231,10 +231,10 @@ class _Opening:
             "sweep": swept.run.id,
             "trials": [trial.id for trial in chosen],
             "clusters": clusters,
-            "rows": self._load(rehearsal=True).opened,
+            "rows": self._load_confirm_rows(rehearsal=True).opened,
         }
 
-    def _load(self, *, rehearsal: bool) -> Testset:
+    def _load_confirm_rows(self, *, rehearsal: bool) -> Testset:
         options = self._swept.study.options
         testset = project_testset(
             self._project.folder,
@@ -247,7 +247,7 @@ class _Opening:
 
     def rehearsed(self) -> Testset:
         """Return the rows of the confirm split for a forecast; the opening is not logged."""
-        return self._load(rehearsal=True)
+        return self._load_confirm_rows(rehearsal=True)
 
     def open(
         self, picked: Sequence[Confirmation], tune: Testset
@@ -258,7 +258,7 @@ class _Opening:
         """
         project, swept = self._project, self._swept
         run = project.runs.unfinished(CONFIRM, self.manifest)
-        testset = self._load(rehearsal=run is not None)
+        testset = self._load_confirm_rows(rehearsal=run is not None)
         run = run or project.runs.start(CONFIRM, self.manifest)
         testset = _with_earlier_openings(project, _held_out_rows(testset, tune))
         trials = [Trial(trial.number, trial.values) for trial in (swept.incumbent, *self._chosen)]

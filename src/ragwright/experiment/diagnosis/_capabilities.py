@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from ...core import Row, Score, TestsetError
@@ -179,22 +180,27 @@ class _Curves:
         accuracy = _Quantity("accuracy", self.named or ACCURACY, self._accuracy, True)
         curves = []
         if suite == "rejection":
-            rejected = _Quantity("rejection rate", "RejectionRate", self._rejected)
-            curves.append(self._curve(suite, rejected, rows))
+            rejected = _Quantity(
+                "rejection rate",
+                "RejectionRate",
+                partial(self._stored_score, measure="RejectionRate"),
+            )
+            curves.append(self._suite_curve(suite, rejected, rows))
         if suite == "counterfactual":
             curves += [
-                self._curve(suite, quantity, rows) for quantity in self._error_quantities("all")
+                self._suite_curve(suite, quantity, rows)
+                for quantity in self._error_quantities("all")
             ]
             known = [pair for pair in rows if self._is_known_without(pair[1])]
             if known and len(known) < len(rows):
                 curves += [
-                    self._curve(suite, quantity, known)
+                    self._suite_curve(suite, quantity, known)
                     for quantity in self._error_quantities("known")
                 ]
-        curves.append(self._curve(suite, accuracy, rows))
+        curves.append(self._suite_curve(suite, accuracy, rows))
         if not self.named and any(len(_gold_or_empty(row).parts) > 1 for _, row in rows):
             parts = _Quantity("share of parts", ACCURACY, _share_of_parts, True)
-            curves.append(self._curve(suite, parts, rows))
+            curves.append(self._suite_curve(suite, parts, rows))
         return curves
 
     def _error_quantities(self, among: str) -> tuple[_Quantity, ...]:
@@ -204,13 +210,13 @@ class _Curves:
             _Quantity(
                 "errors corrected, of those reported",
                 "ErrorCorrection",
-                self._corrected,
+                partial(self._stored_score, measure="ErrorCorrection"),
                 among=among,
             ),
             _Quantity("false answer given", ACCURACY, _false_answer_given, among=among),
         )
 
-    def _curve(self, suite: str, quantity: _Quantity, rows: Sequence[_Pair]) -> Curve:
+    def _suite_curve(self, suite: str, quantity: _Quantity, rows: Sequence[_Pair]) -> Curve:
         by_dose: dict[float, list[tuple[Row, Score]]] = {}
         for result, row in rows:
             score = replace(quantity.reading(result, row), measure=quantity.measure)
@@ -298,12 +304,6 @@ class _Curves:
             value = None if share.value is None else float(share.value == 1.0)
             return replace(share, value=value)
         return next(score for score in result.scores if score.measure == self.named)
-
-    def _rejected(self, result: RowResult, row: Row) -> Score:
-        return self._stored_score(result, row, "RejectionRate")
-
-    def _corrected(self, result: RowResult, row: Row) -> Score:
-        return self._stored_score(result, row, "ErrorCorrection")
 
     def _detected(self, result: RowResult, row: Row) -> Score:
         if row.metadata.get("falsified") is True:

@@ -202,12 +202,7 @@ def _stage_points(
 ) -> tuple[StagePoints, ...]:
     """Measure every valid pair of stage and measure; all of them are one family of tests."""
     measures, stages = axes
-    keys = [
-        (stage, index)
-        for stage in stages
-        for index, m in enumerate(measures)
-        if _can_lose(stage, m)
-    ]
+    keys = [(s, at) for s in stages for at, m in enumerate(measures) if _can_lose(s, m)]
     plain: dict[str, list[Score]] = {}
     perfect: dict[str, list[Score]] = {}
     first: dict[str, list[Score]] = {}
@@ -215,33 +210,31 @@ def _stage_points(
     beyond: dict[tuple[Stage, int], list[float]] = {}
     for row in rows:
         sides: tuple[list[Score], list[Score], list[Score]] = ([], [], [])
-        for stage, index in keys:
-            measure = measures[index]
+        for stage, at in keys:
+            measure = measures[at]
             name = f"{stage} {measure}"
-            before = _upward_score(row.plain.scores[index], measure, name)
+            before = _upward_score(row.plain.scores[at], measure, name)
             # Without gold for the measure, an oracle changes nothing.
-            oracle = before if before.no_gold else row.oracles[stage][index]
+            oracle = before if before.no_gold else row.oracles[stage][at]
             after = _upward_score(oracle, measure, name)
             own = stage == row.lost
-            credited[stage, index] += own
+            credited[stage, at] += own
             if row.lost == "" and before.value is not None and after.value is not None:
-                beyond.setdefault((stage, index), []).append(after.value - before.value)
+                beyond.setdefault((stage, at), []).append(after.value - before.value)
             # A row is compared if it has a score on both sides.
-            unchanged = before if after.value is not None or before.value is None else after
-            for side, score in zip(
-                sides, (unchanged, after, after if own else unchanged), strict=True
-            ):
+            same = before if after.value is not None or before.value is None else after
+            for side, score in zip(sides, (same, after, after if own else same), strict=True):
                 side.append(score)
         for table, scores in zip((plain, perfect, first), sides, strict=True):
             table[row.plain.row_id] = scores
     if not keys or not rows:
         return ()
-    scales = {f"{stage} {measures[index]}": grown(measures[index]) for stage, index in keys}
+    scales = {f"{stage} {measures[at]}": grown(measures[at]) for stage, at in keys}
     recovered = compare_rows(plain, perfect, seed=seed, clusters=clusters, scales=scales)
     own_points = compare_rows(plain, first, seed=seed, clusters=clusters, scales=scales)
     points = []
-    for stage, index in keys:
-        measure, name = measures[index], f"{stage} {measures[index]}"
+    for stage, at in keys:
+        measure, name = measures[at], f"{stage} {measures[at]}"
         mean = recovered[name].mean_a
         upward = measure.definition.higher_is_better
         definition = measure.definition
@@ -253,10 +246,10 @@ def _stage_points(
                 mean if mean is None or upward else -mean,
                 named(recovered[name], str(measure)),
                 named(own_points[name], str(measure)),
-                credited[stage, index],
+                credited[stage, at],
                 width,
-                math.fsum(beyond.get((stage, index), ())) / len(rows),
-                sum(gain > 0 for gain in beyond.get((stage, index), ())),
+                math.fsum(beyond.get((stage, at), ())) / len(rows),
+                sum(gain > 0 for gain in beyond.get((stage, at), ())),
             )
         )
     return tuple(points)

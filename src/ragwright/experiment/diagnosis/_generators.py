@@ -192,9 +192,9 @@ def grid_of(
     clusters = _question_clusters(rows)
     personas = tuple(dict.fromkeys(row.persona for row in rows))
     generators = tuple(dict.fromkeys(row.generator for row in rows))
-    cell_rows = {(row.persona, row.generator, row.question): row for row in rows}
+    grid = {(row.persona, row.generator, row.question): row for row in rows}
     cells: dict[tuple[str, str, str], Summary] = {}
-    facts_kept_means: dict[tuple[str, str, str], Summary] = {}
+    means: dict[tuple[str, str, str], Summary] = {}
     for persona in personas:
         for generator in generators:
             own = [r for r in rows if (r.persona, r.generator) == (persona, generator)]
@@ -205,19 +205,11 @@ def grid_of(
                 cells[persona, generator, str(measure)] = summary
             for index, score in enumerate(own[0].facts if own else ()):
                 shares = [row.facts[index] for row in own]
-                facts_kept_means[persona, generator, score.measure] = aggregate(
-                    shares, seed, clusters=groups
-                )
+                means[persona, generator, score.measure] = aggregate(shares, seed, clusters=groups)
     first = measures[0]
     pairs = _paired_comparisons(
         [
-            (
-                persona,
-                a,
-                b,
-                _scores_by_question(cell_rows, persona, a, first),
-                _scores_by_question(cell_rows, persona, b, first),
-            )
+            (persona, a, b, _side_of(grid, persona, a, first), _side_of(grid, persona, b, first))
             for persona in personas
             for a, b in combinations(generators, 2)
         ],
@@ -226,20 +218,14 @@ def grid_of(
     )
     facts = _paired_comparisons(
         [
-            (
-                generator,
-                a,
-                b,
-                _facts_by_question(cell_rows, a, generator),
-                _facts_by_question(cell_rows, b, generator),
-            )
+            (generator, a, b, _facts_of(grid, a, generator), _facts_of(grid, b, generator))
             for generator in generators
             for a, b in combinations(personas, 2)
         ],
         MeasureScale(0, 1),
         (seed, clusters),
     )
-    abstentions = sum(r.result.row is not None and _abstained(r.result.row) for r in rows)
+    abstentions = sum(r.result.row is not None and _is_abstention(r.result.row) for r in rows)
     note = (
         f"{counted(abstentions, 'answer abstains', 'answers abstain')}: left out of means, the "
         "worst value in comparisons, no fact kept"
@@ -252,7 +238,7 @@ def grid_of(
         pairs,
         _best_by_persona(personas, generators, pairs),
         facts,
-        facts_kept_means,
+        means,
         (note,) if abstentions else (),
     )
 
@@ -269,7 +255,7 @@ def read_of(body: Mapping[str, Any]) -> GridRow:
     return GridRow(body["question"], body["persona"], body["generator"], result, facts)
 
 
-def _abstained(row: Row) -> bool:
+def _is_abstention(row: Row) -> bool:
     return bool(marked(row, "abstained"))
 
 
@@ -281,7 +267,7 @@ def _question_clusters(rows: Sequence[GridRow]) -> Mapping[str, Hashable] | None
 _ScoresByQuestion = Mapping[str, Score]
 
 
-def _scores_by_question(
+def _side_of(
     cell_rows: Mapping[tuple[str, str, str], GridRow],
     persona: str,
     generator: str,
@@ -302,7 +288,7 @@ def _scores_by_question(
     return scores
 
 
-def _facts_by_question(
+def _facts_of(
     cell_rows: Mapping[tuple[str, str, str], GridRow], persona: str, generator: str
 ) -> _ScoresByQuestion:
     """Question -> share of facts kept, judged if available."""

@@ -203,13 +203,8 @@ def run_work(
     Raises:
         ConfigError: The requested name of the run is invalid; raised before the first row.
     """
-    summary = do_work(runner, runs, work, how)
+    summary = named_run(runner, runs, work.job(), how)
     return run_evaluation(runs, summary.run, testset, measures, how.seed), summary
-
-
-def do_work(runner: Runner, runs: Runs, work: Work, how: Evaluating) -> RunSummary:
-    """Do the work, and store every row as it ends; raises as :func:`named_run`."""
-    return named_run(runner, runs, work.job(), how)
 
 
 def named_run(runner: Runner, runs: Runs, job: Job[Any], how: RunOptions) -> RunSummary:

@@ -86,8 +86,8 @@ def stored_or_given(runs: Runs, name: str) -> GivenRows:
         if without_answer
         else ()
     )
-    read = partial(_rows_of_run, runs, run)
-    return GivenRows(f"run {run}", ReadRows(read), notes)
+    rows = ReadRows(lambda: map(_stored_row, stored_results(runs, run)))
+    return GivenRows(f"run {run}", rows, notes)
 
 
 def with_given_answers(given_set: GivenRows, measures: Iterable[Measure]) -> GivenRows:
@@ -140,7 +140,3 @@ def _rows_of_file(path: Path) -> Iterator[Row]:
 
 def _stored_row(result: RowResult) -> Row:
     return result.row or lost_row(result)
-
-
-def _rows_of_run(runs: Runs, run: str) -> Iterator[Row]:
-    return map(_stored_row, stored_results(runs, run))

@@ -38,9 +38,9 @@ class NoteCollector:
 
     def notes(self) -> tuple[str, ...]:
         """Return notes on missing scores, recognised refusals, and the judge's consistency."""
-        return (*self._reasons(), *self._refusals.notes(), *self._consistency())
+        return (*self._missing_score_notes(), *self._refusals.notes(), *self._consistency())
 
-    def _reasons(self) -> Iterator[str]:
+    def _missing_score_notes(self) -> Iterator[str]:
         """Return the most common reasons for missing scores, except missing gold."""
         most = sorted(self._counts.items(), key=lambda pair: -max(pair[1].values()))
         for (state, reason), by_measure in most[:_MOST]:

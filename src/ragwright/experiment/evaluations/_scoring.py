@@ -25,7 +25,7 @@ from ...testsets import Testset, half_note, holds_half, unread_columns, unread_n
 from ._baselines import baseline_flows, with_baselines
 from ._clusters import clusters_of_rows
 from ._evaluate import answer_flows, answer_row, computed_results
-from ._evaluating import Work, do_work, results_of_run, scoring_work
+from ._evaluating import Work, named_run, results_of_run, scoring_work
 from ._given_rows import GivenRows, given_rows, rows_of_testset, stored_or_given, with_given_answers
 from ._measuring import check_models, chosen_measures, judging
 from ._notes import NoteCollector
@@ -73,7 +73,7 @@ def evaluate(
             address; see ``Workbench.evaluate``.
         models: Settings of models, such as addresses and prices; keys come from the environment.
         seed: Seed of the intervals.
-        each: Called with the result of every row, in their order, instead of the evaluation.
+        each: Called with the result of every row, in order; the evaluation holds only summaries.
 
     Raises:
         TestsetError: Rows cannot be read; with file and line, or number. Raised before the first
@@ -100,7 +100,7 @@ def evaluate(
             choice,
             seed,
             each,
-            partial(_add_baselines, runner, checked_setup, seed),
+            partial(with_baselines, runner=runner, setup=checked_setup, seed=seed),
         )
 
 
@@ -120,7 +120,7 @@ def _evaluate_answered(
     with Runner(handlers, RunnerOptions(seed=seed)) as runner:
         questions, choice, results = evaluate_rows_by(opened, questions, measures, setup, runner)
         given_set = rows_of_testset(questions)
-        add_baselines = partial(_add_baselines, runner, setup, seed)
+        add_baselines = partial(with_baselines, runner=runner, setup=setup, seed=seed)
         # The notes of the test set hold that of the measures.
         without_note = replace(choice, left_out={})
         evaluation = _summarised(results, given_set, without_note, seed, each, add_baselines)
@@ -165,11 +165,10 @@ def score_stored(
         work = replace(work, manifest={**work.manifest, **drawn.manifest}, scope=drawn.scope)
     if told is not None and _uses_model(choice.measures):
         told(_scoring_forecast(project, given_set, choice, work))
-    summary = do_work(project.runner, project.runs, work, how)
+    summary = named_run(project.runner, project.runs, work.job(), how)
     results = results_of_run(project.runs, summary.run, given_set.rows, choice.measures)
-    add_baselines = partial(
-        _add_baselines, project.runner, judging(project, choice.measures), how.seed
-    )
+    judge = judging(project, choice.measures)
+    add_baselines = partial(with_baselines, runner=project.runner, setup=judge, seed=how.seed)
     evaluation = _summarised(results, given_set, choice, how.seed, each, add_baselines)
     return replace(evaluation, manifest=project.runs.get(summary.run).manifest), summary
 
@@ -274,9 +273,3 @@ def _summarised(
         results=() if each else evaluation.results,
         notes=(*evaluation.notes, *collector.notes()),
     )
-
-
-def _add_baselines(
-    runner: Runner, setup: MeasureSetup, seed: int, evaluation: Evaluation
-) -> Evaluation:
-    return with_baselines(evaluation, runner, setup, seed)

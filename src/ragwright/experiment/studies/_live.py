@@ -210,7 +210,7 @@ class Pulse:
         """Forget an earlier request to stop, and begin."""
         with suppress(RagwrightError):
             self._project.runs.keep(self._run, _STOP, {})
-            self._store()
+            self._store_progress()
         self._thread.start()
         return self
 
@@ -222,14 +222,14 @@ class Pulse:
             for runner in self._project.runners:
                 runner.interrupt(self._reason)  # waits for calls in flight; then work may go on
         with suppress(RagwrightError):
-            self._store(ended=True)
+            self._store_progress(ended=True)
 
     def _beat(self) -> None:
         while not self._over.wait(_BEAT):
             # The store may work again in a second; the sweep goes on without it.
             with suppress(RagwrightError):
                 self._check_for_stop()
-                self._store()
+                self._store_progress()
 
     def _check_for_stop(self) -> None:
         requester = self._project.runs.kept(self._run, _STOP).get("by")
@@ -243,7 +243,7 @@ class Pulse:
             for runner in self._project.runners:
                 runner.ask_to_stop(self._reason)
 
-    def _store(self, ended: bool = False) -> None:
+    def _store_progress(self, ended: bool = False) -> None:
         runners = self._project.runners
         counters = [runner.progress for runner in runners]
         last = max(counters, key=lambda counter: counter.began, default=None)

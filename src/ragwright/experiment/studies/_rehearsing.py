@@ -77,19 +77,19 @@ class _Beside(Views):
         self._real = real
         self._aside = aside
 
-    def _here(self, snapshot: str) -> bool:
+    def _is_aside(self, snapshot: str) -> bool:
         key = snapshot.partition("@")[0]
         return any(pair.key == key for pair in self._aside.pairs())
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """From the store with the snapshot."""
-        if self._here(snapshot):
+        if self._is_aside(snapshot):
             return super().answer(snapshot, ask)
         return self._real.answer(snapshot, ask)
 
     def rows(self, snapshot: str) -> int | None:
         """From the store with the snapshot."""
-        return super().rows(snapshot) if self._here(snapshot) else self._real.rows(snapshot)
+        return super().rows(snapshot) if self._is_aside(snapshot) else self._real.rows(snapshot)
 
     def document(self, document_id: str) -> Document | None:
         """From the project's store: the temporary one has copies of its documents."""
@@ -160,7 +160,7 @@ class _Rehearsal:
             len(testset.rows),
             self._missing_indexes,
             self._total_forecast(),
-            self._notes(testset),
+            self._forecast_notes(testset),
         )
 
     def _points(self) -> Iterator[Mapping[str, Any]]:
@@ -225,7 +225,7 @@ class _Rehearsal:
             return known
         variant = variant_of(self._project, self._study, trial)
         twin = next((twin for models, twin in self._families if models is variant.models), None)
-        twin = twin or self._family(variant)
+        twin = twin or self._runner_family(variant)
         variant.models = twin.models
         variant.__dict__["runner"] = twin.runner
         pair, model = variant.pair, variant.settings.embed.model
@@ -248,10 +248,10 @@ class _Rehearsal:
             wanted = project.store.content_hashes(project.pair)
             self._current[key] = variant.store.content_hashes(variant.pair) == wanted
             if not self._current[key]:
-                self._build(variant)
+                self._build_aside(variant)
         return self._current[key]
 
-    def _family(self, variant: Project) -> Project:
+    def _runner_family(self, variant: Project) -> Project:
         """A shared project for all trials with equal requests."""
         settings, session = variant.settings, self._project.session
         twin = variant.variant(settings)
@@ -297,10 +297,10 @@ class _Rehearsal:
         assert total is not None
         return total
 
-    def _build(self, variant: Project) -> None:
+    def _build_aside(self, variant: Project) -> None:
         project, model = self._project, variant.settings.embed.model
         local = bool(model) and variant.models.is_local(model)
-        reader = StoredDocuments(project.store, project.pair, self._documents)
+        reader = StoredDocuments(project.store, project.pair, self._sampled_documents)
         feeds = [Feed(source, (reader,)) for source in reader.sources]
         ingest = Ingest(
             project.store, variant.pair, variant.chunker, (model, local), variant.runner, None
@@ -310,7 +310,7 @@ class _Rehearsal:
         self._add_flows(variant, makers, total / held if held else 1.0)
 
     @cached_property
-    def _documents(self) -> frozenset[str] | None:
+    def _sampled_documents(self) -> frozenset[str] | None:
         """The documents that missing indexes are built of; None for all.
 
         For a large corpus these are the gold documents of the walked rows, and others drawn until
@@ -341,7 +341,7 @@ class _Rehearsal:
         """Number of indexes that are missing or out of date."""
         return sum(not current for current in self._current.values())
 
-    def _notes(self, testset: Testset) -> tuple[str, ...]:
+    def _forecast_notes(self, testset: Testset) -> tuple[str, ...]:
         options, notes = self._study.options, []
         if not self._complete:
             notes.append(

@@ -21,7 +21,7 @@ def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score
                 raise StudyError(f"the rows have no score for {name}", where=result.row_id)
             scores[result.row_id] = score
             continue
-        value = None if result.made is None else _fact(result, name)
+        value = None if result.made is None else _answer_fact(result, name)
         scores[result.row_id] = (
             Score(name, "not_applicable", reason="the project answered no row")
             if value is None
@@ -30,7 +30,7 @@ def objective_scores(results: Sequence[RowResult], name: str) -> dict[str, Score
     return scores
 
 
-def _fact(result: RowResult, name: str) -> float | None:
+def _answer_fact(result: RowResult, name: str) -> float | None:
     answer = result.made
     if answer is None:
         return None

@@ -135,9 +135,7 @@ class SweepResult:
         """The trials as a table, best first, for a notebook."""
         records = self.to_records()
         head = list(records[0]) if records else ["trial"]
-        return html_table(
-            head, ([record[name] for name in head] for record in records), self.testset
-        )
+        return html_table(head, ([row[name] for name in head] for row in records), self.testset)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One flat record per trial, best first: its values, means and facts."""
@@ -325,19 +323,15 @@ def trial_plan(
     trial: Trial, project: Project, testset: Testset, measures: Sequence[Measure], how: Evaluating
 ) -> TrialPlan:
     """Plan the job that runs a trial's project over rows, into a run that studies may share."""
-    rows, _, evaluation = planned(project, testset, measures, how)
+    rows, _, work = planned(project, testset, measures, how)
     changes = {
         name: {key: value for key, value in changed_options(model).items() if key not in _PACE}
         for name, model in project.settings.models.items()
     }
     models = {name: changed for name, changed in changes.items() if changed}
-    manifest = {
-        **evaluation.manifest,
-        "models": value_hash(models),
-        "version": version("ragwright"),
-    }
+    manifest = {**work.manifest, "models": value_hash(models), "version": version("ragwright")}
     job = replace(
-        replace(evaluation, kind=TRIAL, manifest=manifest).job(),
+        replace(work, kind=TRIAL, manifest=manifest).job(),
         resume=how.resume,
         retry_errors=how.retry_errors,
         reuse=project.session.reuse,
@@ -384,7 +378,7 @@ class _Sweep:
             with_grades(trials, read_grades(project.folder.root), project.runs),
             self.stopped,
             (*testset.notes, *self._score_notes()),
-            self._selection(testset),
+            self._best_selection(testset),
         )
 
     def _stop(self, reason: StoppedError) -> None:
@@ -400,13 +394,12 @@ class _Sweep:
             "model: compare it between trials of one model only",
         )
 
-    def _selection(self, testset: Testset) -> Selection | None:
-        first_judge = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
+    def _best_selection(self, testset: Testset) -> Selection | None:
+        judge = {axis.key: axis.values[0] for axis in self.study.judging if axis.values}
         states = {
             number: trial.state
             for number, trial in self.results.items()
-            if number in self.scores
-            and all(trial.values.get(k, v) == v for k, v in first_judge.items())
+            if number in self.scores and all(trial.values.get(k, v) == v for k, v in judge.items())
         }
         # Trials dropped at a rung could have been chosen: they count in the correction.
         tried = [n for n in sorted(states) if n and states[n] in ("done", "dropped")]

@@ -53,9 +53,9 @@ class TpeSampler(Sampler):
     def tell(self, trial: Trial, values: Sequence[float] | None) -> None:
         """Report a result, in the order of the trials, not in the order in which they ended."""
         self._results[trial.number] = values
-        self._report(self._suggestions[trial.number], values)
+        self._report_to_optuna(self._suggestions[trial.number], values)
 
-    def _report(self, suggestion: Any, values: Sequence[float] | None) -> None:
+    def _report_to_optuna(self, suggestion: Any, values: Sequence[float] | None) -> None:
         if values is None:
             self._search.tell(suggestion, state=self._optuna.trial.TrialState.FAIL)
         else:
@@ -75,7 +75,7 @@ class TpeSampler(Sampler):
                 number = self._points[key] = len(self._points) + 1
                 self._suggestions[number] = suggestion
                 return Trial(number, point)
-            self._report(suggestion, self._results.get(known))
+            self._report_to_optuna(suggestion, self._results.get(known))
         return None
 
 

@@ -69,7 +69,7 @@ def iter_rows(path: str | Path, *, questions: bool = False) -> Iterator[Row]:
         for place, record in one_system_each(without_scores(source_record), where)
         for columns in (with_known_names(record, place),)
     )
-    yield from _numbered(records, f"{source}:", questions=questions)
+    yield from _with_row_numbers(records, f"{source}:", questions=questions)
 
 
 def rows_of(
@@ -93,10 +93,10 @@ def rows_of(
             )
         )
     )
-    yield from _numbered(numbered, "row ", questions=questions)
+    yield from _with_row_numbers(numbered, "row ", questions=questions)
 
 
-def _numbered(
+def _with_row_numbers(
     records: Iterable[tuple[str, Row | Mapping[str, Any]]], source: str, *, questions: bool = False
 ) -> Iterator[Row]:
     """Number rows without an id, and refuse duplicate ids.

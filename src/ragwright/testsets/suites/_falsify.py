@@ -139,17 +139,13 @@ def _wording_pattern(wording: str) -> re.Pattern[str]:
     """Return a pattern for a wording as a whole."""
     text = wording.strip()
     letter_before, letter_after = (
-        rf"[{_LETTERS}]" if re.match(f"[{_LETTERS}]", c) else "$.^" for c in _ends(text)
+        rf"[{_LETTERS}]" if re.match(f"[{_LETTERS}]", c) else "$.^" for c in (text[:1], text[-1:])
     )
     return re.compile(rf"(?<!{letter_before}){re.escape(text)}(?!{letter_after})")
 
 
 _LETTERS = "0-9A-Za-z_\u00c0-\u024f\u0370-\u04ff"
 """Letters of scripts that separate words: only there words have borders."""
-
-
-def _ends(text: str) -> tuple[str, str]:
-    return text[:1], text[-1:]
 
 
 def _of_same_form(piece: str, order: Sequence[str]) -> list[str]:

@@ -134,12 +134,12 @@ def context_fault(question: str, source: TokenSource) -> str:
     if len(set(source.tokens(question))) < 2:
         return "names nothing"
     opener = _AFTER_OPENER.match(open_text)
-    if opener and not any(map(_is_named, opener["opener"].split())):
+    if opener and not any(map(_is_proper_noun, opener["opener"].split())):
         return f"has a pronoun without a referent ({opener['pronoun']!r})"
     return ""
 
 
-def _is_named(word: str) -> bool:
+def _is_proper_noun(word: str) -> bool:
     """True for a capitalised word that is not a century in Roman numerals."""
     word = word.strip("«»\"“”'’()")
     return word[:1].isupper() and len(word) > 2 and not re.fullmatch(r"[IVXLCDM]+e?", word)

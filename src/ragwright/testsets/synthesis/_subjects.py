@@ -135,24 +135,14 @@ def is_person(match: re.Match[str], subject: str) -> bool:
     """True for a name that the sentence describes as a person."""
     article = ARTICLE.match(subject)
     profession = _PEOPLE.search(subject)
-    if (
-        profession
-        and profession[0].islower()
-        and (profession.start() == (article.end() if article else 0))
-    ):
+    start, names = article.end() if article else 0, len(_NAME.findall(subject))
+    if profession and profession[0].islower() and (profession.start() == start or names >= 2):
         return True
-    names = len(_NAME.findall(subject))
-    if profession and profession[0].islower() and names >= 2:
-        return True
-    first = " ".join(match["d"].split()[:3])
+    words = match["d"].split()
     return not article and bool(
-        (names >= 2 and _PEOPLE.search(_description_start(match)))
-        or (names == 1 and _PEOPLE.search(first))
+        (names >= 2 and _PEOPLE.search(" ".join(words[:8])))
+        or (names == 1 and _PEOPLE.search(" ".join(words[:3])))
     )
-
-
-def _description_start(match: re.Match[str]) -> str:
-    return " ".join(match["d"].split()[:8])
 
 
 def perhaps_person(subject: str) -> bool:

@@ -107,7 +107,6 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
     writing = _writing_options(project, how) if "model" in kinds else None
     project.target()  # raises with a hint if nothing is indexed
     survey = survey_of(project)
-    reader = _DocumentReader(project)
     share = math.ceil(how.questions / len(kinds))
     lists: list[list[Candidate]] = []
     summary: RunSummary | None = None
@@ -116,21 +115,17 @@ def synthesize(project: Project, how: Synthesizing) -> tuple[Synthesis, RunSumma
             by_model, summary = _model_candidates(project, how, writing, survey, share)
             lists.append(by_model)
         else:
-            offline = spread(survey.chunks, reader.document, survey, _OFFLINE[kind], how.seed)
+            read = project.store.document
+            offline = spread(survey.chunks, read, survey, _OFFLINE[kind], how.seed)
             is_reserve = not (how.kinds or how.weak or kind == "template")
-            lists.append(
-                list(_until_accepted(offline, how.questions * (1 if is_reserve else _POOL)))
-            )
-    lists = [
-        balanced(candidates_of_kind, survey.strata, survey.chunks) for candidates_of_kind in lists
-    ]
+            most = how.questions * (1 if is_reserve else _POOL)
+            lists.append(list(_until_accepted(offline, most)))
+    lists = [balanced(candidates, survey.strata, survey.chunks) for candidates in lists]
     ranked = _alternating(lists) if how.kinds else _strong_first(lists)
     if not how.kinds and not how.weak:
-        ranked = [
-            candidate.rejected(WEAK) if _is_weak(candidate) else candidate for candidate in ranked
-        ]
+        ranked = [c.rejected(WEAK) if c.weak and not c.reason else c for c in ranked]
     candidates = _distinct_candidates(project, ranked, survey, how.questions)
-    texts = reader.texts(candidates)
+    texts = _texts_of(project, candidates)
     stopped = summary is not None and not summary.complete
     notes = ("the run was stopped before its end: continue it with --resume",) if stopped else ()
     synthesis = synthesis_of(candidates, how.questions, survey, texts, notes)
@@ -218,19 +213,11 @@ def _passages_of_document(
             yield Passage(document.id, span, text, document.language)
 
 
-class _DocumentReader:
-    """Reads documents of the store; keeps the texts of candidates in memory."""
-
-    def __init__(self, project: Project) -> None:
-        self._store = project.store
-
-    def document(self, name: str) -> Document | None:
-        return self._store.document(name)
-
-    def texts(self, candidates: Sequence[Candidate]) -> Mapping[str, str]:
-        names = {item.span.document_id for item in candidates if not item.reason}
-        documents = (self._store.document(name) for name in sorted(names))
-        return {item.id: item.text for item in documents if item is not None}
+def _texts_of(project: Project, candidates: Sequence[Candidate]) -> Mapping[str, str]:
+    """Read the documents of accepted candidates: id -> text."""
+    names = {candidate.span.document_id for candidate in candidates if not candidate.reason}
+    documents = map(project.store.document, sorted(names))
+    return {document.id: document.text for document in documents if document is not None}
 
 
 def _requested_kinds(project: Project, options: Synthesizing) -> tuple[str, ...]:
@@ -387,10 +374,6 @@ def _strong_first(lists: Sequence[Sequence[Candidate]]) -> list[Candidate]:
     return sorted(ordered, key=lambda candidate: (bool(candidate.reason), candidate.weak))
 
 
-def _is_weak(candidate: Candidate) -> bool:
-    return candidate.weak and not candidate.reason
-
-
 def _distinct_candidates(
     project: Project, candidates: Sequence[Candidate], survey: Survey, wanted: int
 ) -> list[Candidate]:
@@ -410,17 +393,10 @@ def _distinct_candidates(
         batch, waiting = waiting[:size], waiting[size:]
         checked += batch
         if model:
-            vectors.append(
-                project.runner.run(embed(model, [candidate.question for candidate in batch]))
-            )
+            questions = [candidate.question for candidate in batch]
+            vectors.append(project.runner.run(embed(model, questions)))
         all_vectors = np.concatenate(vectors) if vectors else None
         deduplicated = without_near_duplicates(checked, survey.vocabulary.source, all_vectors)
         missing = wanted - sum(not candidate.reason for candidate in deduplicated)
-    return sorted(
-        [*deduplicated, *(candidate for candidate in candidates if candidate.reason)],
-        key=_is_rejected,
-    )
-
-
-def _is_rejected(candidate: Candidate) -> bool:
-    return bool(candidate.reason)
+    rejected = [candidate for candidate in candidates if candidate.reason]
+    return sorted([*deduplicated, *rejected], key=lambda candidate: bool(candidate.reason))

@@ -46,7 +46,7 @@ _PLURAL = frozenset(["are", "were", "sont", "étaient", "sind", "waren", "son", 
 _SINGULAR = re.compile(r"(?:an?|une?|le|la|ein|eine|der|das|el|una)\s|l['’]", re.IGNORECASE)
 
 
-def _disagree(match: re.Match[str], subject: str) -> bool:
+def _subject_disagrees(match: re.Match[str], subject: str) -> bool:
     """True for a singular subject with a plural verb: the sentence is inverted."""
     return match["v"] in _PLURAL and bool(_SINGULAR.match(subject))
 
@@ -107,13 +107,13 @@ def _english_what(match: re.Match[str], subject: str) -> str:
     verb = match["v"]
     person = is_person(match, subject)
     past = verb in {"was", "were"}
-    if _disagree(match, subject) or (not person and past and perhaps_person(subject)):
+    if _subject_disagrees(match, subject) or (not person and past and perhaps_person(subject)):
         return ""
     return f"{'Who' if person else 'What'} {verb} {lowered(subject)}?"
 
 
 def _french_what(match: re.Match[str], subject: str) -> str:
-    if _disagree(match, subject):
+    if _subject_disagrees(match, subject):
         return ""
     if is_person(match, subject):
         return f"Qui {match['v']} {lowered(subject)} ?"
@@ -146,7 +146,7 @@ def _french_passive(match: re.Match[str], subject: str, word: str) -> str:
 
 def _german_what(match: re.Match[str], subject: str) -> str:
     person = is_person(match, subject)
-    if _disagree(match, subject) or (
+    if _subject_disagrees(match, subject) or (
         not person and match["v"] == "war" and perhaps_person(subject)
     ):
         return ""
@@ -161,7 +161,9 @@ def _spanish_count(match: re.Match[str], subject: str) -> str:
 
 
 def _spanish_what(match: re.Match[str], subject: str) -> str:
-    if _disagree(match, subject) or (match["v"] == "fue" and not is_person(match, subject)):
+    if _subject_disagrees(match, subject) or (
+        match["v"] == "fue" and not is_person(match, subject)
+    ):
         return ""
     word = "Quién" if is_person(match, subject) else "Qué"
     return f"¿{word} {match['v']} {lowered(subject)}?"
