@@ -290,7 +290,7 @@ class OpenAIEmbeddings:
         if settings.dimensions:
             body["dimensions"] = settings.dimensions
         data, _ = await self._server.send("/embeddings", body, timeout)
-        vectors = self._checked_vectors(data.get("data"), texts)
+        vectors = self._vectors_of_reply(data.get("data"), texts)
         if settings.dimensions and vectors.shape[1] != settings.dimensions:
             raise ModelRefusedError(
                 f"{self._server.model} sent vectors of length {vectors.shape[1]} "
@@ -300,7 +300,7 @@ class OpenAIEmbeddings:
             )
         return vectors, token_usage(data.get("usage"), sum(map(len, texts)), 0)[0]
 
-    def _checked_vectors(self, entries: Any, texts: Sequence[str]) -> Matrix:
+    def _vectors_of_reply(self, entries: Any, texts: Sequence[str]) -> Matrix:
         listed_entries = entries if isinstance(entries, list) else []
         if len(listed_entries) != len(texts):
             raise self._bad_vectors(
@@ -337,7 +337,7 @@ def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
     else:
         indices = [entry.get("index") for entry in entries]
     if any(type(index) is not int for index in indices) or sorted(indices) != list(range(count)):
-        raise ValueError("their indices are not each of the inputs once")
+        raise ValueError("their indices do not name each input exactly once")
     return [entry for _, entry in sorted(zip(indices, entries, strict=True), key=itemgetter(0))]
 
 
