@@ -158,7 +158,7 @@ def _spread_answer(
 def _answer_by_route(
     question: str, personas: Sequence[Persona], target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, list[Answer]]]:
-    """The answers by one route, and the route finally taken."""
+    """Answer by one route; returns the answers with the route finally taken."""
     if chosen.kind == "none":
         return chosen, (yield from _without_documents(question, personas, plan))
     if chosen.kind == "corpus":
@@ -173,7 +173,7 @@ def _answer_by_route(
 def _route_context(
     question: str, target: Target, plan: AskPlan, chosen: Route
 ) -> Flow[tuple[Route, Retrieved]]:
-    """Passages by the route; if the database cannot answer, those of the index."""
+    """Fetch the passages by the route; if the database cannot answer, those of the index."""
     notes: tuple[str, ...] = ()
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)

@@ -66,7 +66,7 @@ def answer_from_entries(
     by_code: dict[str, list[_QuotedEntry]] = {}
     for number, hit in enumerate(hits, 1):
         for entry in read_entries(hit.text):
-            if (headed or entry.form != "heading") and _is_named(entry.code, question):
+            if (headed or entry.form != "heading") and _names_code(entry.code, question):
                 _add_entry(by_code.setdefault(entry.code.casefold(), []), entry, number, hit)
     if not by_code:
         return None
@@ -95,7 +95,7 @@ def answer_from_entries(
     return CodeAnswer(text, citations, (ENTRY, *notes))
 
 
-def _is_named(code: str, question: str) -> bool:
+def _names_code(code: str, question: str) -> bool:
     """True where a question holds a code as a word of its own."""
     parts = r"\s+".join(map(re.escape, code.split()))
     return bool(re.search(rf"(?<![\w.-]){parts}(?![\w-]|\.\w)", question, re.IGNORECASE))

@@ -14,7 +14,7 @@ from ._window import Window, recent_turns
 
 @dataclass(frozen=True, slots=True)
 class Condensed:
-    """A question that stands alone.
+    """A question that can be understood alone.
 
     Attributes:
         text: The question to retrieve and answer with.

@@ -82,7 +82,7 @@ def quote_everything(
             max_words=persona.max_words,
             most=options.corpus.sentences,
         )
-        left_notes = _left_out(scores, selection, persona, options)
+        left_notes = _unquoted_notes(scores, selection, persona, options)
         answer = Answer(
             question, "", persona.name, model=ExtractiveReranker.name, notes=(*notes, *left_notes)
         )
@@ -93,7 +93,7 @@ def quote_everything(
     return answers
 
 
-def _left_out(
+def _unquoted_notes(
     scores: Sequence[float], selection: Selection, persona: Persona, options: AnswerOptions
 ) -> tuple[str, ...]:
     """The number of scored sentences that are not quoted, and why."""

@@ -138,8 +138,7 @@ class Structure:
             self._read_table(hit)
 
     def items(self) -> Members | None:
-        """The members of the list and the structure that holds them; None where no structure
-        answers.
+        """The list's members and the structure that holds them; None where no structure answers.
 
         The question may hold one kind of thing and, where people are asked for, words of titles and
         headings; any other word is a condition that structure cannot check.
@@ -174,7 +173,7 @@ class Structure:
         return Members(place, items, part, self._left_out.get(place, 0))
 
     def _drop_prose(self) -> None:
-        """Forget names in documents whose paragraphs mostly begin without one: no transcripts."""
+        """Drop names from documents whose paragraphs mostly begin without one: no transcripts."""
         by_speaker = self._found.get("speaker lines", {})
         for key, places in list(by_speaker.items()):
             transcript_spots = [spot for spot in places if self._is_transcript(spot[0].document_id)]
@@ -188,7 +187,7 @@ class Structure:
         return names >= _SPOKEN * blocks
 
     def _places_of(self, word: str) -> Iterator[str]:
-        """Structures that hold what a word names, the likeliest first."""
+        """Yield the structures that hold the things a word names, the likeliest first."""
         people = bool(_PEOPLE.match(word))
         tokens = set(self._analyzer.tokens(word))
         for place in self._found:

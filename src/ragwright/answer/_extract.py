@@ -222,10 +222,10 @@ def _preference_factor(persona: Persona, quote: Quote, hits: Sequence[Hit]) -> f
     return 1.0
 
 
-def _repeats_any(quote: Quote, taken: Sequence[Quote], alike: float) -> bool:
+def _repeats_any(quote: Quote, chosen: Sequence[Quote], alike: float) -> bool:
     """True if a quote is part of one already taken, or nearly the same."""
     own_words = {w.casefold() for w in words(quote.text())}
-    for earlier in taken:
+    for earlier in chosen:
         if quote.number == earlier.number and quote.span.overlap(earlier.span):
             return True
         earlier_words = {w.casefold() for w in words(earlier.text())}
@@ -234,10 +234,10 @@ def _repeats_any(quote: Quote, taken: Sequence[Quote], alike: float) -> bool:
     return False
 
 
-def _reading_order(taken: Sequence[Quote]) -> list[Quote]:
+def _reading_order(chosen: Sequence[Quote]) -> list[Quote]:
     """Best first, but neighbours in one passage as runs in the order of their text."""
     runs: list[list[Quote]] = []
-    for quote in taken:
+    for quote in chosen:
         touching = [run for run in runs if any(_are_neighbours(quote, member) for member in run)]
         if not touching:
             runs.append([quote])

@@ -106,7 +106,7 @@ class Marks:
         return self.text[begin:]
 
     def _safe_end(self) -> int:
-        """The end of the text whose meaning cannot change any more."""
+        """The end of the text that later pieces can no longer change."""
         end = len(self._raw)
         open_mark = _OPEN_MARK.search(self._raw, max(self._done, end - 80))
         if open_mark:

@@ -141,7 +141,7 @@ class Quote:
 
     @property
     def steps(self) -> bool:
-        """True where it says what to do."""
+        """True where the quote is an instruction."""
         if self.kind == "definition":
             return False
         numbered = any(_NUMBERED.match(s.bullet) for s in self.sentences)
@@ -150,7 +150,7 @@ class Quote:
 
     @property
     def refers(self) -> bool:
-        """True where it needs the sentence before it, or leads to something that it lacks."""
+        """True where the quote needs the sentence before it, or leads to something missing."""
         first = self.first
         if self.kind == "definition" or first.kind != "prose":
             return False
@@ -163,7 +163,7 @@ class Quote:
             below = "".join(_item_line(s, True) for s in self.sentences[1:]).lstrip("\n")
             return f"{self.first.text}\n{self.code}\n{below}"
         if self.first.kind == "row":
-            return _row_text(self.first)
+            return _row_with_columns(self.first)
         if self.kind == "table":
             return _table_text(self.sentences, layout)
         if self.kind != "list":
@@ -302,7 +302,7 @@ class _QuestionForm:
 def _with_neighbour(
     form: _QuestionForm, sentences: Sequence[Sentence], quote: Quote
 ) -> Iterator[Quote]:
-    """A sentence, and before it the pair with what it points back to or with the next sentence.
+    """Yield a sentence; before it, the pair with the one it refers back to or with the next.
 
     The next one is needed where it holds the kind of thing that is asked for, a date or a number,
     and the sentence itself does not. Reasons need no word that marks them.
@@ -348,7 +348,7 @@ def _opens_definition(form: _QuestionForm, first: Sentence) -> bool:
 def _larger_units(
     form: _QuestionForm, sentences: Sequence[Sentence], at: int, raw: float, hit: Hit
 ) -> Iterator[Quote]:
-    """The lead-in at a place with what it leads to, and the sentence with its code."""
+    """Yield the lead-in at a place with its list, and the sentence with its code."""
     first = sentences[at]
     score = raw * _WHOLE if first.kind == "title" else raw
     below = whole(sentences, at)
@@ -451,13 +451,13 @@ def _fenced_code(hit: Hit, span: Span) -> str:
     return "" if any(citation_marks(code)) else code
 
 
-def _row_text(sentence: Sentence, *, short: bool = False) -> str:
+def _row_with_columns(sentence: Sentence, *, short: bool = False) -> str:
     """The cells of a row, each with the name of its column where the table has a header.
 
     ``short`` leaves out the name of the first column, and of the second one of two.
     """
-    cells = _row_cells(sentence.text)
-    names = _row_cells(sentence.header[1]) if sentence.header else []
+    cells = _split_cells(sentence.text)
+    names = _split_cells(sentence.header[1]) if sentence.header else []
     if short and len(names) == len(cells) == 2:
         return ": ".join(cell for cell in cells if cell)
     if short and names:
@@ -473,11 +473,13 @@ def _table_text(sentences: Sequence[Sentence], layout: Layout) -> str:
     lead = [s for s in sentences if s.kind != "row"]
     rows = [s for s in sentences if s.kind == "row"]
     if layout != "lists":
-        return _run_on([*(s.text for s in lead), *(_row_text(s, short=True) for s in rows)])
-    return " ".join(s.text for s in lead) + "".join(f"\n- {_row_text(s, short=True)}" for s in rows)
+        return _run_on([*(s.text for s in lead), *(_row_with_columns(s, short=True) for s in rows)])
+    return " ".join(s.text for s in lead) + "".join(
+        f"\n- {_row_with_columns(s, short=True)}" for s in rows
+    )
 
 
-def _row_cells(row: str) -> list[str]:
+def _split_cells(row: str) -> list[str]:
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
 
 

@@ -70,7 +70,7 @@ def speaker_lines(text: str) -> Iterator[NamedLine]:
 
 
 def cast_lines(hit: Hit) -> Iterator[NamedLine]:
-    """Lines of a list of the cast: each a role, mostly with what it is to the others.
+    """Yield the lines of a list of the cast: each a role, mostly with its relation to the others.
 
     Spans are in the document.
     """

@@ -40,7 +40,7 @@ _NUMBERED = re.compile(r"\d{1,3}[.)]")
 
 
 def whole(sentences: Sequence[Sentence], at: int) -> tuple[Sentence, ...]:
-    """The sentences that the one at a place announces or names, in text order; empty if it stands
+    """Return the sentences that the one at a place announces, in text order; empty if it stands
     alone.
 
     A heading, a sentence that ends with a colon and one that names what follows ("Table 2 lists",

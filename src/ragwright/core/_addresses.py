@@ -114,7 +114,7 @@ def _passwords_of(address: str) -> Iterator[str]:
 
 
 def _secret_parameters(address: str) -> Iterator[str]:
-    """Values of the parameters of an address that hold secrets, those of ODBC within one too."""
+    """Yield the values of parameters that hold secrets, also those of ODBC within one."""
     for pair in re.split("[?&]", address)[1:]:
         for text in {pair, unquote_plus(pair)}:
             name, _, value = text.partition("=")

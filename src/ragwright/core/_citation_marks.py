@@ -48,7 +48,7 @@ def citation_marks(text: str) -> Iterator[CitationMark]:
 
 
 def without_marks(text: str) -> str:
-    """A text whose citation marks are in round brackets, ``(2)``, and no longer count."""
+    """Put citation marks in round brackets, ``(2)``, so that they no longer count."""
     while marks := list(citation_marks(text)):
         pieces: list[str] = []
         at = 0

@@ -76,7 +76,7 @@ class RagwrightError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        """What is wrong, where, and what to do, one line each."""
+        """The problem, its place and the remedy, one line each."""
         lines = [self.what]
         if self.where:
             lines.append(f"  where: {self.where}")

@@ -26,7 +26,7 @@ def value_hash(value: Any) -> str:
 
 
 def values_hash(values: Iterable[Any]) -> str:
-    """:func:`value_hash` of the list of these values, of which one is in memory at a time."""
+    """:func:`value_hash` of the list of these values, read one at a time."""
     digest = hashlib.blake2b(b"[", digest_size=16)
     for at, value in enumerate(values):
         text = f"{',' if at else ''}{canonical_json(value)}"

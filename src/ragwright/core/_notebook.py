@@ -26,7 +26,7 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[Any]], title: str = 
     all_rows = list(rows)
     names = "".join(f"<th>{escape(name)}</th>" for name in head)
     lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(_cell_text(cell))}</td>' for cell in row)}</tr>"
+        f"<tr>{''.join(f'<td>{escape(_shown_cell(cell))}</td>' for cell in row)}</tr>"
         for row in all_rows[:_MOST]
     )
     more = f"<p>and {len(all_rows) - _MOST} more</p>" if len(all_rows) > _MOST else ""
@@ -56,7 +56,7 @@ def shortened(text: str, most: int = 60) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def _cell_text(value: Any) -> str:
+def _shown_cell(value: Any) -> str:
     if value is None:
         return ""
     text = f"{value:.4f}" if isinstance(value, float) else str(value)

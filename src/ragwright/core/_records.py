@@ -443,7 +443,7 @@ class Answer:
     closest: tuple[ClosestPassage, ...] = ()
 
     def __repr__(self) -> str:
-        """How the text begins, the persona, and the number of citations."""
+        """The beginning of the text, the persona, and the number of citations."""
         persona = f" persona={self.persona!r}" if self.persona else ""
         state = " abstained" if self.abstained else ""
         return f"<Answer {shortened(self.text)!r}{persona} citations={len(self.citations)}{state}>"
@@ -535,13 +535,13 @@ class Score:
     def __post_init__(self) -> None:
         """Refuse a value in another state than ``scored``, and ``scored`` without a value."""
         if (self.value is not None) != (self.state == "scored"):
-            raise ValueError(f"state {self.state!r} does not go with value {self.value!r}")
+            raise ValueError(f"state {self.state!r} cannot have the value {self.value!r}")
         if self.no_gold and self.state != "not_applicable":
-            raise ValueError(f"state {self.state!r} does not go with missing gold")
+            raise ValueError(f"state {self.state!r} cannot be combined with missing gold")
         if self.unanswerable and self.state != "abstained":
-            raise ValueError(f"state {self.state!r} does not go with an unanswerable row")
+            raise ValueError(f"state {self.state!r} cannot be combined with an unanswerable row")
         if self.missed and (self.state != "abstained" or self.unanswerable):
-            raise ValueError(f"state {self.state!r} does not go with a missed answer")
+            raise ValueError(f"state {self.state!r} cannot be combined with a missed answer")
 
     @property
     def lost(self) -> bool:

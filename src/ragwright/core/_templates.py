@@ -87,7 +87,7 @@ def _neutral_cached(text: str, guard: tuple[str, ...]) -> str:
 
 
 def guarded(text: str, guard: Sequence[str] = ()) -> str:
-    """A text without control tokens and without these marks at the start of a line.
+    """Remove control tokens, and these marks at the start of lines.
 
     A word joiner (U+2060) separates the first character of such a mark from the rest.
     """
@@ -103,5 +103,5 @@ def guarded(text: str, guard: Sequence[str] = ()) -> str:
 
 
 def without_control(text: str) -> str:
-    """A text whose chat control tokens (``<|…|>``, ``[INST]``, ``<think>``) are broken up."""
+    """Break up chat control tokens (``<|…|>``, ``[INST]``, ``<think>``) in a text."""
     return _CONTROL.sub(lambda m: f"({next(g for g in m.groups() if g)})", text)

@@ -86,7 +86,7 @@ class Catalog:
                 _unlink_file(path)
 
     def build(self, pair: IndexSpec, snapshot: str, live: Stamps, read: Read) -> ViewState:
-        """The state whose documents have the stamps ``live``, from old segments and new ones.
+        """Build the state whose documents have the stamps ``live``, from old segments and new ones.
 
         Args:
             pair: The pair.

@@ -97,9 +97,9 @@ class Connections:
             db.close()
             raise
         except BaseException:
-            self._give_back(db)
+            self._return_connection(db)
             raise
-        self._give_back(db)
+        self._return_connection(db)
 
     def empty_log(self) -> bool:
         """Move the log into the file and truncate it; False if readers of an older state (waited
@@ -113,7 +113,7 @@ class Connections:
                     return False
                 raise self._store_error(error) from error
 
-    def _give_back(self, db: sqlite3.Connection) -> None:
+    def _return_connection(self, db: sqlite3.Connection) -> None:
         with self._pool:
             # a connection that reads without a lock is not kept: another process may write
             if not self._closed and not self._read_only:

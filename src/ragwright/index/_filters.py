@@ -71,7 +71,7 @@ def field_counts(segments: Sequence[Segment], dead: Sequence[Mask | None]) -> di
 def filter_masks(
     segments: Sequence[Segment],
     dead: Sequence[Mask | None],
-    known: Mapping[str, int],
+    fields: Mapping[str, int],
     filters: Sequence[Filter],
 ) -> list[Mask]:
     """Live rows that meet every filter, one mask per segment.
@@ -92,7 +92,7 @@ def filter_masks(
         return masks
     live = [mask.copy() for mask in masks]
     for condition in filters:
-        positions = positions_of(segments, known, condition)
+        positions = positions_of(segments, fields, condition)
         if must_be_held(condition) and not held(positions, masks):
             rest = [other for other in filters if other is not condition]
             raise unknown_value(condition, segments, _allowed_masks(segments, live, rest))
@@ -125,20 +125,20 @@ def held(positions: Sequence[Positions], masks: Sequence[Mask | None]) -> bool:
 
 
 def positions_of(
-    segments: Sequence[Segment], known: Mapping[str, int], condition: Filter
+    segments: Sequence[Segment], fields: Mapping[str, int], condition: Filter
 ) -> list[Positions]:
     """Rows that meet a condition, including dead ones; one array per segment.
 
     Args:
         segments: The segments.
-        known: Fields of live rows.
+        fields: Fields of live rows.
         condition: The condition.
 
     Raises:
         FilterError: A field that no chunk has.
     """
-    if condition.field not in known and condition.field not in ALWAYS:
-        raise unknown_field(condition.field, known)
+    if condition.field not in fields and condition.field not in ALWAYS:
+        raise unknown_field(condition.field, fields)
     return [Positions(_matching_rows(segment, condition), segment.rows) for segment in segments]
 
 
@@ -210,7 +210,7 @@ def unknown_value(
 
 
 def value_error(condition: Filter, values: Collection[str]) -> FilterError:
-    """The error for a condition whose values are none of these; it names the nearest."""
+    """The error for a condition with unknown values; it names the nearest known ones."""
     texts = [spelling(value) for value in condition.values]
     # Case is the most common mistake, and it defeats a comparison of letters.
     folded = {value.casefold(): value for value in sorted(values)}

@@ -86,7 +86,7 @@ class SearchHandler(BatchHandler[Search, SearchReply]):
         first = group[0]
 
         def ask(view: View) -> list[SearchReply]:
-            vectors = np.stack([_query_vector(request) for request in group])
+            vectors = np.stack([_request_vector(request) for request in group])
             results = view.dense(vectors, first.k, first.filters)
             note = view.approximation(first.k, first.filters)
             return [SearchReply(result, notes=(note,) if note else ()) for result in results]
@@ -113,12 +113,12 @@ def _search_view(view: View, request: Search, channels: Channels) -> SearchReply
     if request.channel == "all":
         return _listed_chunks(view, request)
     if request.relax is not None:
-        query = _query_vector(request) if request.channel == "dense" else request.text
+        query = _request_vector(request) if request.channel == "dense" else request.text
         return view.relaxed(query, request.k, request.relax, request.filters)
     return view.keyword_reply(request.text, request.k, request.filters)
 
 
-def _query_vector(request: Search) -> Matrix:
+def _request_vector(request: Search) -> Matrix:
     if len(request.vector) % 4:
         raise RetrieveError(f"{len(request.vector)} bytes are not a float32 vector")
     return np.frombuffer(request.vector, np.float32)

@@ -180,7 +180,7 @@ class LanceStore(Store):
         self._declared.add(pair.key)
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Document id -> content hash of what is stored under the pair."""
+        """Map each document id under the pair to its stored content hash."""
         return {lance.from_string(row["name"]): row["hash"] for row in self._all_rows(pair, "hash")}
 
     def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
@@ -202,7 +202,7 @@ class LanceStore(Store):
             return table is not None and table.count_rows() > 0
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Document id -> root it was ingested from, for pruning."""
+        """Map each document id to the root it was ingested from, for pruning."""
         return {
             lance.from_string(row["name"]): lance.from_string(row["root"])
             for row in self._all_rows(pair, "root")

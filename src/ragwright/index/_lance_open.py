@@ -36,7 +36,7 @@ class OpenTables:
         return self.made(name, lambda: self._db.create_table(name, schema=schema, exist_ok=True))
 
     def opened(self, name: str) -> Any | None:
-        """The table of that name, None where there is none."""
+        """The table of that name; None if it does not exist."""
         with self._lock:
             if name not in self._tables and name not in self.names():
                 return None

@@ -123,42 +123,42 @@ def _joined_class(leaves: Sequence[tuple[int, Where]]) -> _WeightClass:
     return _WeightClass(Where(sql, rows), {step: where.rows for step, where in leaves})
 
 
-def _over_threshold(found: Found, relax: Relaxation, any_soft: bool) -> Found:
+def _over_threshold(scored: Found, relax: Relaxation, any_soft: bool) -> Found:
     """The chunks over the threshold that may count."""
-    good = np.ones(len(found.ids), np.bool_)
+    good = np.ones(len(scored.ids), np.bool_)
     if relax.threshold is not None:
-        good &= found.scores >= relax.threshold
+        good &= scored.scores >= relax.threshold
     if any_soft and not relax.unfiltered:
-        good &= found.steps != 0
+        good &= scored.steps != 0
     if good.all():
-        return found
+        return scored
     at = np.flatnonzero(good)
-    return Found([found.ids[place] for place in at.tolist()], found.scores[at], found.steps[at])
+    return Found([scored.ids[place] for place in at.tolist()], scored.scores[at], scored.steps[at])
 
 
-def _step_counts(found: Found) -> dict[int, int]:
-    steps, counts = np.unique(found.steps, return_counts=True)
+def _step_counts(scored: Found) -> dict[int, int]:
+    steps, counts = np.unique(scored.steps, return_counts=True)
     return dict(zip(steps.tolist(), counts.tolist(), strict=True))
 
 
-def _relaxed_reply(found: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> SearchReply:
+def _relaxed_reply(scored: Found, counts: Mapping[int, int], ladder: Ladder, k: int) -> SearchReply:
     """The reply: candidates in order, their rungs, and the ladder down to the last candidate."""
-    counts = dict(counts) or _step_counts(found)
+    counts = dict(counts) or _step_counts(scored)
     if not counts:
         return SearchReply(())
     steps = list(counts)
     weights = dict(zip(steps, ladder.totals(np.array(steps, np.int64)).tolist(), strict=True))
     order = sorted(
-        range(len(found.ids)),
-        key=lambda at: (-weights[int(found.steps[at])], -found.scores[at], found.ids[at]),
+        range(len(scored.ids)),
+        key=lambda at: (-weights[int(scored.steps[at])], -scored.scores[at], scored.ids[at]),
     )[: max(0, k)]
     if 0 < k == len(order):
-        lowest = weights[int(found.steps[order[-1]])]
+        lowest = weights[int(scored.steps[order[-1]])]
         steps = [step for step in steps if weights[step] >= lowest]
     steps.sort(key=lambda step: (-weights[step], -step.bit_count(), step))
     level_of = dict(zip(steps, ladder.all_asked(np.array(steps, np.int64)), strict=True))
     return SearchReply(
-        tuple((found.ids[at], float(found.scores[at])) for at in order),
-        rungs=tuple(level_of[int(found.steps[at])] for at in order),
+        tuple((scored.ids[at], float(scored.scores[at])) for at in order),
+        rungs=tuple(level_of[int(scored.steps[at])] for at in order),
         ladder=tuple((level_of[step], counts[step]) for step in steps),
     )

@@ -61,7 +61,7 @@ class Found:
         return tuple((self.ids[at], float(self.scores[at]) + 0.0) for at in order[: max(0, k)])
 
 
-def _any_of(numbers: NDArray[np.int64]) -> str:
+def _holds_any(numbers: NDArray[np.int64]) -> str:
     return f"array_has_any(terms, [{', '.join(map(str, numbers.tolist()))}])"
 
 
@@ -247,11 +247,11 @@ class KeywordScoring(Scoring):
         self._bonus = codes
         self._order = np.argsort(numbers)
         self._sorted = numbers[self._order]
-        self._any = _any_of(numbers)
+        self._any = _holds_any(numbers)
         rare = (codes > 0) & (frequency > 0)
         if frequency[rare].sum() > _CODED:
             rare[:] = False
-        self._coded = _any_of(numbers[rare]) if rare.any() else ""
+        self._coded = _holds_any(numbers[rare]) if rare.any() else ""
         self._unread = float((self._factors * codes)[~rare].sum())
         self.exact = not corpus.approximate or corpus.proving
 

@@ -146,13 +146,14 @@ def stamps_of(table: Any) -> NDArray[np.int64]:
 
 
 def search_facts(facts: Any, pair: IndexSpec) -> Mapping[str, Any]:
-    """What maintenance measured of a pair's indexes; empty before the first time."""
+    """The measurements that maintenance stored of a pair's indexes; empty before the first time."""
     rows = lance.select(facts, ["value"], f"name = 'search {pair.key}'").to_pylist()
     return dict(json.loads(rows[-1]["value"])) if rows else {}
 
 
 class Reopening:
-    """Opens the tables of a view: first those of the present state or of a name, later of the name.
+    """Opens a view's tables: first those of the present state or of a name, later those of the
+    name.
 
     Args:
         pinned: Opens the tables of a name (empty: the present state), and gives its name.

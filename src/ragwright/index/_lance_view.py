@@ -311,7 +311,7 @@ class LanceView(View):
             start = ("", -1)
             sql = where.sql
             if after:
-                row = self._rows_of(state, [after], ["document", "ordinal"])[0]
+                row = self._ordered_rows(state, [after], ["document", "ordinal"])[0]
                 start = (row["document"], row["ordinal"])
                 sql = lance.both(sql, f"document >= {_text_literal(start[0])}")
             first: list[tuple[str, int, str]] = []
@@ -324,11 +324,11 @@ class LanceView(View):
         return self._answer_on(work)
 
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """Those of these chunks that meet all hard filters, in this order."""
+        """One flag per chunk: True if it meets all hard filters."""
 
         def work(state: _OpenState) -> tuple[bool, ...]:
             where = state.conditions.hard(filters)
-            self._rows_of(state, chunk_ids, [])
+            self._ordered_rows(state, chunk_ids, [])
             met = self._rows_by_id(state, chunk_ids, ["id"], where.sql)
             return tuple(lance.as_string(chunk_id) in met for chunk_id in chunk_ids)
 
@@ -338,7 +338,7 @@ class LanceView(View):
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
 
         def work(state: _OpenState) -> tuple[Hit, ...]:
-            stamp = self._rows_of(state, [chunk_id], ["stamp"])[0]["stamp"]
+            stamp = self._ordered_rows(state, [chunk_id], ["stamp"])[0]["stamp"]
             rows = rows_of(state.pinned.chunks, ["id", "ordinal"], f"stamp = {stamp}")
             names = [row["id"] for row in sorted(rows, key=lambda row: int(row["ordinal"]))]
             at = names.index(lance.as_string(chunk_id))
@@ -352,7 +352,7 @@ class LanceView(View):
 
         def work(state: _OpenState) -> Matrix | None:
             columns = ["vector"] if self.pair.dimensions else []
-            rows = self._rows_of(state, chunk_ids, columns)
+            rows = self._ordered_rows(state, chunk_ids, columns)
             if not self.pair.dimensions:
                 return None
             if not rows:
@@ -366,7 +366,7 @@ class LanceView(View):
         return self._answer_on(lambda state: self._hits_of(state, chunk_ids))
 
     def _hits_of(self, state: _OpenState, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
-        rows = self._rows_of(state, chunk_ids, _PIECE)
+        rows = self._ordered_rows(state, chunk_ids, _PIECE)
         stamps = dict.fromkeys(row["stamp"] for row in rows)
         heads: dict[int, dict[str, Any]] = {}
         for condition in lance.one_of("stamp", stamps):
@@ -374,7 +374,7 @@ class LanceView(View):
             heads |= {row["stamp"]: row for row in documents}
         return tuple(_hit_of(row, heads[row["stamp"]]) for row in rows)
 
-    def _rows_of(
+    def _ordered_rows(
         self, state: _OpenState, chunk_ids: Sequence[str], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         """Rows of these chunks, in this order.
@@ -402,7 +402,7 @@ class LanceView(View):
         return by_id
 
     def fields(self) -> Mapping[str, int]:
-        """Metadata fields of the chunks and the number of chunks with each."""
+        """The metadata fields of the chunks, with the number of chunks that have each."""
 
         def work(state: _OpenState) -> Mapping[str, int]:
             conditions = state.conditions

@@ -108,6 +108,8 @@ class StoreOptions:
                 "store.approximate",
             )
         if self.maintain not in ("ingest", "command"):
-            raise ConfigError(f"store.maintain is {self.maintain!r}", hint="one of ingest, command")
+            raise ConfigError(
+                f"unknown store.maintain {self.maintain!r}", hint="one of ingest, command"
+            )
         if self.durability not in ("normal", "full"):
             raise ConfigError(f"unknown durability {self.durability!r}", hint="one of normal, full")

@@ -62,16 +62,16 @@ def reached(scores: NDArray[Any], k: int) -> float:
 
 
 def best(
-    found: Sequence[tuple[Segment, Rows, Scores]], k: int, *, above: float = -np.inf
+    candidates_by_segment: Sequence[tuple[Segment, Rows, Scores]], k: int, *, above: float = -np.inf
 ) -> tuple[tuple[str, float], ...]:
     """The k best (chunk id, score) of all segments: rounded to 6 digits, ties by id.
 
     Args:
-        found: Per segment its candidate rows and their scores.
+        candidates_by_segment: Per segment its candidate rows and their scores.
         k: Most to return.
         above: Rounded scores must be greater than this.
     """
-    lists = [_best_of_segment(*candidates, k, above) for candidates in found]
+    lists = [_best_of_segment(*candidates, k, above) for candidates in candidates_by_segment]
     if len(lists) == 1:
         return tuple(lists[0])
     merged = sorted(

@@ -240,9 +240,9 @@ def _walk_levels(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxat
     levels, so that many small levels are scored together; how many depends on the share of rows
     over the threshold so far.
     """
-    start = tried = found = 0
+    start = tried = count = 0
     waiting: list[list[Rows]] = [[] for _ in parts]
-    while levels.known and 0 < k > found and start < min(_SINGLY, levels.count):
+    while levels.known and 0 < k > count and start < min(_SINGLY, levels.count):
         steps = levels.on(start)
         if len(steps) > _EQUAL:
             break
@@ -250,23 +250,23 @@ def _walk_levels(parts: Sequence[_Part], levels: _Levels, k: int, relax: Relaxat
             lists.append(part.exactly(steps))
         start += 1
         size = sum(len(rows) for lists in waiting for rows in lists)
-        if size >= min(_TOGETHER, k - found) or start == min(_SINGLY, levels.count):
-            found += sum(map(_Part.take, parts, waiting, repeat(relax.threshold)))
+        if size >= min(_TOGETHER, k - count) or start == min(_SINGLY, levels.count):
+            count += sum(map(_Part.take, parts, waiting, repeat(relax.threshold)))
             tried += size
             waiting = [[] for _ in parts]
-    found += sum(map(_Part.take, parts, waiting, repeat(relax.threshold)))
-    if start == levels.count or 0 < k <= found:
+    count += sum(map(_Part.take, parts, waiting, repeat(relax.threshold)))
+    if start == levels.count or 0 < k <= count:
         return
     sizes = sum(part.place(levels) for part in parts).tolist()  # type: ignore[union-attr]
-    while start < levels.count and (found < k or k < 1):
-        batch_size = math.inf if k < 1 else max(_GROUP, (k - found) * tried / max(found, 0.5))
+    while start < levels.count and (count < k or k < 1):
+        batch_size = math.inf if k < 1 else max(_GROUP, (k - count) * tried / max(count, 0.5))
         end, size = start + 1, sizes[start]
         # Do not start a level only to fill up the batch: it may be most of the corpus.
         while end < levels.count and size + sizes[end] <= batch_size:
             size += sizes[end]
             end += 1
         for part in parts:
-            found += part.take([part.between(start, end)], relax.threshold)
+            count += part.take([part.between(start, end)], relax.threshold)
         start, tried = end, tried + size
 
 
@@ -344,13 +344,13 @@ def _set_levels(weights: Sequence[int], steps: Bits) -> NDArray[np.intp]:
 
 
 def _best_rows(
-    parts: Sequence[_Part], found: Sequence[tuple[Rows, Steps]], k: int, last: int, room: int
+    parts: Sequence[_Part], found_rows: Sequence[tuple[Rows, Steps]], k: int, last: int, room: int
 ) -> list[tuple[int, float, str, int]]:
     """The k best as (level, negative score, chunk id, step)."""
     if k < 1:
         return []
     entries: list[tuple[int, float, str, int]] = []
-    for part, (rows, level) in zip(parts, found, strict=True):
+    for part, (rows, level) in zip(parts, found_rows, strict=True):
         sure = np.flatnonzero(level < last)
         border = np.flatnonzero(level == last)
         if len(border) > room:

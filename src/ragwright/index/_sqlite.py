@@ -62,7 +62,7 @@ class SqliteStore(Store):
         self._catalog = Catalog(folder, store_id, self._options)
 
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Document id -> content hash of what is stored under the pair."""
+        """Map each document id under the pair to its stored content hash."""
         with self._connections.reading() as db:
             cursor = db.execute(
                 "SELECT e.name, d.hash FROM entries e JOIN documents d ON d.id = e.document "
@@ -72,7 +72,7 @@ class SqliteStore(Store):
             return {as_text(name): hash_ for name, hash_ in cursor}
 
     def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
-        """Those of some ids that are stored under the pair; reads no others."""
+        """Return which of these ids are stored under the pair; reads no others."""
         with self._connections.reading() as db:
             return frozenset(rows.entries(db, pair, list(document_ids)))
 
@@ -87,7 +87,7 @@ class SqliteStore(Store):
             return bool(cursor.fetchone()[0])
 
     def sources(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Document id -> root it was ingested from, for pruning."""
+        """Map each document id to the root it was ingested from, for pruning."""
         with self._connections.reading() as db:
             cursor = db.execute(
                 "SELECT name, root FROM entries WHERE pair = (SELECT id FROM pairs WHERE key = ?)",

@@ -201,7 +201,7 @@ class View(ABC):
 
     @abstractmethod
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """Those of these chunks that meet all hard filters, in this order.
+        """One flag per chunk: True if it meets all hard filters.
 
         Args:
             chunk_ids: Chunks of the snapshot.
@@ -239,7 +239,7 @@ class View(ABC):
 
     @abstractmethod
     def fields(self) -> Mapping[str, int]:
-        """Metadata fields of the chunks and how many chunks carry each.
+        """The metadata fields of the chunks, with the number of chunks that have each.
 
         Always included if known: ``document_id, source, title, language, page`` and
         ``section`` (the headings above a chunk, outermost first; a field of that name in the
@@ -263,11 +263,11 @@ class Store(ABC):
 
     @abstractmethod
     def content_hashes(self, pair: IndexSpec) -> Mapping[str, str]:
-        """Document id -> content hash of what is stored under the pair."""
+        """Map each document id under the pair to its stored content hash."""
 
     @abstractmethod
     def known_documents(self, pair: IndexSpec, document_ids: Collection[str]) -> frozenset[str]:
-        """Those of some ids that are stored under the pair; reads no others."""
+        """Return which of these ids are stored under the pair; reads no others."""
 
     @abstractmethod
     def holds(self, pair: IndexSpec) -> bool:
@@ -390,7 +390,7 @@ class Store(ABC):
 
     @abstractmethod
     def document(self, document_id: str) -> Document | None:
-        """One stored document, None where there is none."""
+        """A stored document; None if there is none."""
 
     @abstractmethod
     def pairs(self) -> Sequence[IndexSpec]:

@@ -33,7 +33,7 @@ def look_up(view: View, request: Lookup, documents: Documents) -> LookupReply:
         RetrieveError: An id is not in the snapshot, or ``reach`` is negative.
     """
     if request.reach < 0:
-        raise RetrieveError(f"a reach of {request.reach} chunks", hint="give 0 or more")
+        raise RetrieveError(f"the reach is {request.reach} chunks", hint="give 0 or more")
     hits = view.lookup(request.chunk_ids)
     notes: list[str] = []
     if request.expand:

@@ -167,7 +167,7 @@ class SegmentView(View):
         self._state: ViewState | None = state
         self._analyzer = analyzer
 
-    def _open_state(self) -> ViewState:
+    def _live_state(self) -> ViewState:
         if self._state is None:
             raise RetrieveError("the view is closed", where=self.snapshot)
         self._state.check()
@@ -181,7 +181,7 @@ class SegmentView(View):
 
     def keyword_reply(self, text: str, k: int, filters: Sequence[Filter] = ()) -> SearchReply:
         """The result of :meth:`keyword`, and the tokens that were looked for."""
-        state = self._open_state()
+        state = self._live_state()
         masks = state.masks(filters) if filters else None
         ranked = self._keyword_scores(state, text, masks)
         if ranked is None:
@@ -222,14 +222,14 @@ class SegmentView(View):
         A float32 product picks candidates; their similarities are then computed one by one in
         float64, so that a result does not depend on other queries of the batch.
         """
-        state = self._open_state()
+        state = self._live_state()
         queries = checked_queries(vectors, self.pair, self.snapshot)
         masks = state.masks(filters)
         if k < 1 or not state.rows:
             return tuple(() for _ in queries)
         candidates: list[list[tuple[Segment, Rows, Scores]]] = [[] for _ in queries]
         for part, mask in zip(state.parts, masks, strict=True):
-            for number, rows, scores in _nearest(part.segment, queries, k, mask):
+            for number, rows, scores in _nearest_rows(part.segment, queries, k, mask):
                 candidates[number].append((part.segment, rows, scores))
         return tuple(best(lists, k) for lists in candidates)
 
@@ -241,7 +241,7 @@ class SegmentView(View):
         Position lists give each row's level; scores are computed from the heaviest level down, no
         further than k needs.
         """
-        state = self._open_state()
+        state = self._live_state()
         ladder = Ladder.of(relax)
         masks = state.masks(filters)
         term_masks = masks if filters else None
@@ -272,14 +272,14 @@ class SegmentView(View):
 
     def every(self, k: int, filters: Sequence[Filter] = (), after: str = "") -> tuple[str, ...]:
         """Up to k chunk ids: documents by id, the chunks of each in text order."""
-        state = self._open_state()
+        state = self._live_state()
         masks = state.masks(filters)
         start = state.order().behind(*self._row_of(state, after)) if after else 0
         return state.order().ids(start, k, masks if filters else None)
 
     def allowed(self, chunk_ids: Sequence[str], filters: Sequence[Filter]) -> tuple[bool, ...]:
-        """Those of these chunks that meet all hard filters, in this order."""
-        state = self._open_state()
+        """One flag per chunk: True if it meets all hard filters."""
+        state = self._live_state()
         masks = state.masks(filters)
         places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
         row_masks = [(masks[at], row) for at, row in places]
@@ -287,14 +287,14 @@ class SegmentView(View):
 
     def around(self, chunk_id: str, reach: int) -> tuple[Hit, ...]:
         """A chunk with up to ``reach`` chunks before and after it, as hits in text order."""
-        state = self._open_state()
+        state = self._live_state()
         at, row = self._row_of(state, chunk_id)
         segment = state.parts[at].segment
         return tuple(segment.hit(neighbour) for neighbour in segment.beside(row, reach))
 
     def vectors(self, chunk_ids: Sequence[str]) -> Matrix | None:
         """Vectors of these chunks, shape (chunks, dimensions); None for a pair without."""
-        state = self._open_state()
+        state = self._live_state()
         places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
         if not self.pair.dimensions:
             return None
@@ -303,7 +303,7 @@ class SegmentView(View):
 
     def lookup(self, chunk_ids: Sequence[str]) -> tuple[Hit, ...]:
         """The chunks with these ids as hits (rank and score 0), in this order."""
-        state = self._open_state()
+        state = self._live_state()
         places = [self._row_of(state, chunk_id) for chunk_id in chunk_ids]
         return tuple(state.parts[at].segment.hit(row) for at, row in places)
 
@@ -321,12 +321,12 @@ class SegmentView(View):
         )
 
     def fields(self) -> Mapping[str, int]:
-        """Metadata fields of the chunks and the number of chunks with each."""
-        return dict(self._open_state().fields())
+        """The metadata fields of the chunks, with the number of chunks that have each."""
+        return dict(self._live_state().fields())
 
     def statistics(self) -> ViewStatistics:
         """Size of the view; bytes count mapped files, which the system may drop and reread."""
-        state = self._open_state()
+        state = self._live_state()
         return ViewStatistics(state.rows, state.documents, state.tokens, state.bytes)
 
     def close(self) -> None:
@@ -349,7 +349,7 @@ def checked_queries(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
         )
     if queries.shape[1] != pair.dimensions:
         raise RetrieveError(
-            f"query vector of {queries.shape[1]} dimensions, the index has {pair.dimensions}",
+            f"the query vector has {queries.shape[1]} dimensions, the index {pair.dimensions}",
             where=f"snapshot {snapshot}",
             hint="embed the query with the model of the index",
         )
@@ -379,7 +379,7 @@ def checked_query(vectors: Matrix, pair: IndexSpec, snapshot: str) -> Matrix:
     return vector
 
 
-def _nearest(
+def _nearest_rows(
     segment: Segment, queries: Matrix, k: int, mask: Mask | None
 ) -> Iterator[tuple[int, Rows, Scores]]:
     """Per query: its number, candidate rows of the segment and their exact similarities."""

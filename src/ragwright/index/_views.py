@@ -79,7 +79,7 @@ class Views:
         return view or self._keep_view(self._store.view(pair))
 
     def snapshot(self, pair: IndexSpec) -> str:
-        """Name of the pair's present state, whose view is then open if possible.
+        """The name of the pair's present state; opens its view if possible.
 
         Where it cannot, searches of that snapshot are answered by a second index
         (:meth:`answer`).
@@ -107,7 +107,7 @@ class Views:
             open_view = self._recently_used(snapshot)
         if open_view is not None:
             return open_view
-        return self._keep_view(self._store.view(self._pair_of(snapshot), snapshot))
+        return self._keep_view(self._store.view(self._pair_of_snapshot(snapshot), snapshot))
 
     def answer(self, snapshot: str, ask: Callable[[View], T]) -> tuple[T, tuple[str, ...]]:
         """The result of a search on a snapshot, with notes for the user.
@@ -138,7 +138,7 @@ class Views:
             except Exception as error:
                 failure = error
             try:
-                result = ask(self._renew_view(self._pair_of(snapshot), snapshot))
+                result = ask(self._renew_view(self._pair_of_snapshot(snapshot), snapshot))
                 return result, (f"the read view failed ({_error_line(failure)}) and was rebuilt",)
             except RetrieveError:
                 raise
@@ -159,7 +159,7 @@ class Views:
             "a second index, built in memory from the stored rows, answered"
         ]
         try:
-            pair = self._pair_of(snapshot)
+            pair = self._pair_of_snapshot(snapshot)
             for attempt in range(_READS):
                 try:
                     with self._store.reading(pair) as reading:
@@ -191,7 +191,7 @@ class Views:
             self._seconds = {snapshot: second}
         return second
 
-    def _pair_of(self, snapshot: str) -> IndexSpec:
+    def _pair_of_snapshot(self, snapshot: str) -> IndexSpec:
         key = snapshot.partition("@")[0]
         for pair in self._store.pairs():
             if pair.key == key:
@@ -212,7 +212,7 @@ class Views:
         return self._store.document(document_id)
 
     def drop(self) -> None:
-        """Open no view again that is open now; searches that are using one go on."""
+        """Forget all open views; searches that are using one go on."""
         with self._lock:
             self._open = OrderedDict()
             self._seconds = {}

@@ -144,7 +144,7 @@ class Comparison:
 
     @property
     def deciding(self) -> Comparison:
-        """The comparison whose numbers decide: with abstained rows at the worst value."""
+        """The comparison that decides: abstained rows count as the worst value."""
         return self.with_abstained or self
 
     @property
@@ -173,7 +173,8 @@ class Comparison:
         return self.n if self.clusters is None else self.clusters
 
     def outlook(self, noun: str = "row") -> str:
-        """How many more rows would tell the difference from 0; empty if it is proven.
+        """A sentence on the further rows that would tell the difference from 0; empty if it is
+        proven.
 
         ``about 160 more rows (62 to 770) would tell it from 0``
         """
@@ -209,7 +210,7 @@ class Comparison:
         return f"{'; '.join(parts)}{self._abstention_note()}."
 
     def _abstention_note(self) -> str:
-        """How abstentions are counted, in brackets; empty if there are none."""
+        """The rule by which abstentions are counted, in brackets; empty if there are none."""
         if self.with_abstained is None or self.scale is None:
             return ""
         rows = counted(self.missed, "abstained row counts", "abstained rows count")

@@ -186,8 +186,8 @@ def _own_ranks(questions: Matrix, answers: Matrix) -> tuple[int, ...]:
     ranks: list[int] = []
     for at in range(0, len(questions), _BATCH):
         near = np.round(1 - questions[at : at + _BATCH] @ answers.T, 6)
-        own = near[np.arange(len(near)), np.arange(at, at + len(near))]
-        ranks += (1 + (near < own[:, None]).sum(axis=1)).tolist()
+        distances = near[np.arange(len(near)), np.arange(at, at + len(near))]
+        ranks += (1 + (near < distances[:, None]).sum(axis=1)).tolist()
     return tuple(ranks)
 
 

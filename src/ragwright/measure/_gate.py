@@ -212,7 +212,7 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
             f"{match['bound']!r} in {text.strip()!r} is neither a number nor a baseline",
             hint="write Measure>=number or Measure>=baseline-margin",
         ) from error
-    _on_scale(measure, upward, bound, text.strip())
+    _refuse_off_scale(measure, upward, bound, text.strip())
     return GateRule(measure, upward, bound)
 
 
@@ -257,7 +257,7 @@ def gate(
         elif rule.margin is None:
             checks.append(_threshold_check(rule, by_name, chosen, judge))
         else:
-            checks.append(_not_worse(rule, against, chosen))
+            checks.append(_baseline_check(rule, against, chosen))
         if judge_facts is not None and not doubt:
             checks[-1] = replace(checks[-1], warning=_judge_warning(rule, judge_facts))
     return GateOutcome(_worst_state([check.state for check in checks]), tuple(checks))
@@ -286,7 +286,9 @@ def _judge_doubt(judge: JudgeCheck, options: GateOptions) -> str:
 
 
 def _judge_warning(rule: GateRule, judge: JudgeCheck) -> str:
-    """A warning about a judge whose measure counts all the same; empty where people agree."""
+    """A warning on a judge without calibration whose measure counts anyway; empty where people
+    agree.
+    """
     problem = judge.why_not or ("" if judge.above_chance else judge.at_chance)
     return (
         f"{rule.measure}: {problem} (with --calibrated the rule would not count)" if problem else ""
@@ -363,7 +365,7 @@ def _at_best(summary: Summary) -> float | None:
 
 
 def _abstention_reason(summary: Summary) -> str:
-    """How abstentions are counted; empty if there are none."""
+    """The rule by which abstentions are counted; empty if there are none."""
     if not summary.missed or summary.mean_with_abstained is None or summary.scale is None:
         return ""
     answered = "no row" if summary.mean is None else f"{summary.mean:.4f} on the {summary.n}"
@@ -421,7 +423,7 @@ def _lost_rows_text(rows: int) -> str:
     return f"{counted(rows, 'row lacks', 'rows lack')} a score"
 
 
-def _not_worse(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
+def _baseline_check(rule: GateRule, against: Comparisons | None, options: GateOptions) -> GateCheck:
     """Non-inferiority: the whole 95 % interval of the difference must be within the margin."""
     assert rule.margin is not None  # the caller has checked
     if against is None:
@@ -471,7 +473,9 @@ def _within_margin(
 
 
 def _reversed_loss(rule: GateRule, margin: float, comparison: Comparison, loss: float) -> str:
-    """How rows without a score could bring a loss beyond its margin; empty if they cannot."""
+    """The way in which rows without a score could bring a loss beyond its margin; empty if they
+    cannot.
+    """
     if not comparison.lost:
         return ""
     worst = comparison.lowest if rule.upward else comparison.highest
@@ -505,7 +509,7 @@ def _meets_bound(value: float, rule: GateRule) -> bool:
     return value >= rule.bound if rule.upward else value <= rule.bound
 
 
-def _on_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
+def _refuse_off_scale(measure: Measure, upward: bool, bound: float, text: str) -> None:
     """Refuse a bound that every run or no run meets: the usual reason is a forgotten scale."""
     if measure.known_scale is None and math.isfinite(bound):
         return

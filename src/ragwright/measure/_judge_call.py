@@ -157,7 +157,7 @@ def texts_of(row: Row, needs: Sequence[str]) -> Texts:
 
 
 def sources_of(row: Row) -> tuple[str, ...]:
-    """Documents whose text a row contains, as far as known."""
+    """The ids of the documents whose text a row contains, as far as known."""
     spans = (*row.retrieved_spans, *row.reference_spans)
     ids = (*row.retrieved_context_ids, *(span.document_id for span in spans), *row.reference_ids)
     return tuple(dict.fromkeys(ids))

@@ -73,9 +73,9 @@ def _content_and_bigrams(response: str, contexts: Sequence[str], language: str) 
     return (share_of_words + _known_share(Counter(pairwise(words)), pairs)) / 2
 
 
-def _known_share(given: Counter[T], known: Counter[T]) -> float:
+def _known_share(pieces: Counter[T], in_passages: Counter[T]) -> float:
     """Share of the given items that are known, each counted at most as often as known."""
-    return (given & known).total() / given.total()
+    return (pieces & in_passages).total() / pieces.total()
 
 
 def _piece_counts(texts: Iterable[Iterable[T]]) -> Counter[T]:
@@ -88,7 +88,7 @@ def _plain_cut(text: str, language: str) -> list[str]:
 
 
 def _words_of(passage: str, language: str, cut: Cut) -> Sequence[str]:
-    """The words of a passage; those of short ones are kept, since they come up in every trial."""
+    """The words of a passage; those of short ones are cached, since they come up in every trial."""
     short = len(passage) <= _KEPT_CHARACTERS
     return _kept_words(passage, language, cut) if short else cut(passage, language)
 

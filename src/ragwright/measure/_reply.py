@@ -74,8 +74,8 @@ def read_verdict(
     """
     try:
         if form == "text":
-            return _from_text(spoken(text, finish), scale)
-        return _from_json(text, scale, finish)
+            return _text_reply(spoken(text, finish), scale)
+        return _json_reply(text, scale, finish)
     except ValueError as error:
         return JudgeReply(None, fault=str(error), declined=isinstance(error, Declined))
 
@@ -168,7 +168,7 @@ def spoken(text: str, finish: str = "") -> str:
     return text
 
 
-def _from_text(text: str, scale: tuple[int, int]) -> JudgeReply:
+def _text_reply(text: str, scale: tuple[int, int]) -> JudgeReply:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     starts = {match.end() for match in _AT_START.finditer(text)}
     # A score within the text counts too: with two scores it is unclear which one is meant.
@@ -192,16 +192,16 @@ def _from_text(text: str, scale: tuple[int, int]) -> JudgeReply:
     reasoning = "\n".join(lines[:-1])
     if not _SAYS.search(reasoning):
         raise ValueError("a score without any reasoning")
-    return _on_scale(int(final["score"]), scale, reasoning)
+    return _scored_reply(int(final["score"]), scale, reasoning)
 
 
-def _from_json(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
+def _json_reply(text: str, scale: tuple[int, int], finish: str) -> JudgeReply:
     value = read_object(text, ("reasoning", "score"), finish)
     score = answered(value["score"])
     reasoning = text_of(value["reasoning"], "reasoning")
     if not isinstance(score, int) or isinstance(score, bool):
         raise ValueError(f"the score {json.dumps(score)[:40]} is not a whole number")
-    return _on_scale(score, scale, reasoning)
+    return _scored_reply(score, scale, reasoning)
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return mapping
 
 
-def _on_scale(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:
+def _scored_reply(score: int, scale: tuple[int, int], reasoning: str) -> JudgeReply:
     low, high = scale
     if not low <= score <= high:
         raise ValueError(f"the score {score} is not on the scale from {low} to {high}")

@@ -87,11 +87,11 @@ def _recall_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int)
     return _relevant_count(grades[:k], level) / _relevant_count(judged, level)
 
 
-def _hit_rate(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+def _hit_rate_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
     return float(_relevant_count(grades[:k], level) > 0)
 
 
-def _reciprocal_rank(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
+def _reciprocal_rank_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -> float:
     ranks = (rank for rank, grade in enumerate(grades[:k], 1) if grade >= level)
     first = next(ranks, None)
     return 0.0 if first is None else 1 / first
@@ -115,9 +115,9 @@ def _ndcg_at(grades: Sequence[int], judged: Sequence[int], k: int, level: int) -
 
 
 _FORMULAS: dict[str, Formula] = {
-    "HitRate": _hit_rate,
+    "HitRate": _hit_rate_at,
     "MAP": _average_precision_at,
-    "MRR": _reciprocal_rank,
+    "MRR": _reciprocal_rank_at,
     "Precision": _precision_at,
     "Recall": _recall_at,
     "nDCG": _ndcg_at,

@@ -130,21 +130,21 @@ def skips(response: Words, reference: Words, *, words: bool = False) -> Overlap:
     return common, sizes[0], sizes[1]
 
 
-def recall(common: float, ours: int, theirs: int) -> float:
+def recall(common: float, of_response: int, of_reference: int) -> float:
     """Share of the reference that the response has."""
-    return common / theirs if common else 0.0
+    return common / of_reference if common else 0.0
 
 
-def precision(common: float, ours: int, theirs: int) -> float:
+def precision(common: float, of_response: int, of_reference: int) -> float:
     """Share of the response that the reference has."""
-    return common / ours if common else 0.0
+    return common / of_response if common else 0.0
 
 
-def f1(common: float, ours: int, theirs: int) -> float:
+def f1(common: float, response_size: int, reference_size: int) -> float:
     """Harmonic mean of ``common / ours`` and ``common / theirs``, 0 if nothing is common."""
     if not common:
         return 0.0
-    of_response, of_reference = common / ours, common / theirs
+    of_response, of_reference = common / response_size, common / reference_size
     return 2 * of_response * of_reference / (of_response + of_reference)
 
 

@@ -22,7 +22,7 @@ ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class MeasureSetup:
-    """Settings of measures; a measure whose model is not set is not applicable.
+    """The settings of measures; a measure without its model is not applicable.
 
     A row's ``metadata["language"]`` overrides ``language``.
     """

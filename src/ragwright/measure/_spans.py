@@ -53,7 +53,7 @@ def _span_places(spans: Iterable[GoldSpan]) -> list[tuple[str, Span]]:
     return [(span.document_id, Span(span.start, span.end)) for span in spans]
 
 
-def _hit_rate(earned: Sequence[int], gold: int, k: int) -> float:
+def _span_hit_rate(earned: Sequence[int], gold: int, k: int) -> float:
     return float(any(earned))
 
 
@@ -65,7 +65,7 @@ def _hit_precision(earned: Sequence[int], gold: int, k: int) -> float:
     return sum(count > 0 for count in earned) / k
 
 
-def _reciprocal_rank(earned: Sequence[int], gold: int, k: int) -> float:
+def _span_reciprocal_rank(earned: Sequence[int], gold: int, k: int) -> float:
     return next((1 / rank for rank, count in enumerate(earned, 1) if count), 0.0)
 
 
@@ -111,8 +111,8 @@ def _total_length(ranges: dict[str, list[tuple[int, int]]]) -> int:
 
 
 _FROM_EARNED = {
-    "HitRate": _hit_rate,
-    "MRR": _reciprocal_rank,
+    "HitRate": _span_hit_rate,
+    "MRR": _span_reciprocal_rank,
     "Precision": _hit_precision,
     "Recall": _span_recall,
     "nDCG": _span_ndcg,

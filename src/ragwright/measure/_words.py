@@ -128,7 +128,7 @@ def plain_words(text: str) -> list[str]:
 
 def content_words(text: str, language: str = "en") -> list[str]:
     """Stems of the content words, accents folded, as in the keyword index."""
-    return _analyzer_for(language).tokens(text)
+    return _language_analyzer(language).tokens(text)
 
 
 @cache
@@ -149,7 +149,7 @@ _PUNCTUATION = _Punctuation()
 
 
 @cache
-def _analyzer_for(language: str) -> Analyzer:
+def _language_analyzer(language: str) -> Analyzer:
     try:
         return make_analyzer(AnalyzerOptions(language=language))
     except ConfigError:  # it has no stemmer and no stop words

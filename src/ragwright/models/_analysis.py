@@ -258,7 +258,7 @@ class WordTokenizer(Tokenizer):
                 inside[match.start() + 1 : match.end() + 1] = True
                 start_again[match.end() + 1] = True
         if "://" in text:
-            for begin, end in _addresses(text):
+            for begin, end in _address_bounds(text):
                 inside[begin + 1 : end + 1], inside[end + 1] = True, False
                 start_again[begin + 2 : end + 1] = False
                 start_again[begin + 1] = True
@@ -280,7 +280,7 @@ _SCHEMES = ("https", "http", "ftp")
 _AFTER = late_pattern(r"\+\+(?<=\w\+\+)|\#(?<=\w\#)(?!\w)")
 
 
-def _addresses(text: str) -> Iterator[tuple[int, int]]:
+def _address_bounds(text: str) -> Iterator[tuple[int, int]]:
     """Start and end of every address with a scheme; the same as ``_URL`` finds."""
     match = _ADDRESS.search(text)
     while match:

@@ -61,7 +61,7 @@ async def _limited_pieces(
 
 
 def read_json(raw: bytes | str, key: str = "") -> Any:
-    """A JSON value whose texts hold no half of a surrogate pair, and not the key.
+    """Parse JSON; its texts then hold no half of a surrogate pair, and not the key.
 
     Raises:
         ValueError: Not JSON, or nested too deep.

@@ -238,7 +238,7 @@ class Planned:
     counts: list[list[int] | RagwrightError]
 
     def pooled(self, vectors: Matrix, width: int, normalise: bool) -> list[Matrix | RagwrightError]:
-        """Vectors of the texts, from those of the pieces: shape (texts, width) a request."""
+        """Join the vectors of the pieces to those of the texts: shape (texts, width) a request."""
         results: list[Matrix | RagwrightError] = []
         place = 0
         for counts in self.counts:

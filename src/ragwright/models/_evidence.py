@@ -1,4 +1,4 @@
-"""What a sentence must hold to answer a question about a property: a height, an age, an author.
+"""The words that a sentence must hold to answer a question about a property: a height, an age.
 
 A question names the property in one word (*tall*, *founded*, *CEO*), and its answer may use another
 (*metres*, *established*, *chief executive*). Each row pairs the words of questions with the words
@@ -312,7 +312,7 @@ _COUNTED = late_pattern(
 
 
 def counted_thing(question: str) -> str:
-    """What *how many* asks to count, empty for other questions."""
+    """The thing that *how many* asks to count; empty for other questions."""
     match = _COUNTED.search(question)
     return match[1] if match else ""
 

@@ -183,13 +183,13 @@ class ExtractiveReranker(Reranker):
         return _feature_columns(*self._read_request(query, passages))
 
     def _read_request(self, query: str, passages: Sequence[str]) -> tuple[list[Unit], Asked]:
-        analyzer = self._analyzer_for(query, passages)
+        analyzer = self._request_analyzer(query, passages)
         # Sentences of a section share their heading.
         above = cache(lambda heading: frozenset(analyzer.tokens(heading)))
         units = [read_unit(analyzer, p, number, above) for number, p in enumerate(passages)]
         return units, read_question(analyzer, query, units)
 
-    def _analyzer_for(self, query: str, passages: Sequence[str]) -> Analyzer:
+    def _request_analyzer(self, query: str, passages: Sequence[str]) -> Analyzer:
         """The analyzer for the language of a request, detected from its passages."""
         sample = [query, *(p.partition(MARK)[0] for p in passages[:12])]
         language = detect_language(sample, least=5)
@@ -209,32 +209,34 @@ def _overlap_features(units: Sequence[Unit], question: Asked) -> dict[str, NDArr
     shape = (len(units), len(question.terms))
     total = float(question.weights.sum()) or 1.0
     share = question.weights / total
-    held = np.array([[holds(u.held, t) for t in question.terms] for u in units]).reshape(shape)
+    coverage_by_term = np.array(
+        [[holds(u.held, t) for t in question.terms] for u in units]
+    ).reshape(shape)
     head = np.array([[float(t in u.heading) for t in question.terms] for u in units]).reshape(shape)
     for numbers, pattern in question.properties:  # other words for what is asked hold it too
         matches = [bool(numbers) and bool(pattern.search(u.text)) for u in units]
-        held[np.ix_(np.flatnonzero(matches), np.array(numbers, dtype=np.int64))] = 1.0
+        coverage_by_term[np.ix_(np.flatnonzero(matches), np.array(numbers, dtype=np.int64))] = 1.0
     names_of = [u.chunk for u in units]
     order = {name: i for i, name in enumerate(dict.fromkeys(names_of))}
     group = np.array([order[name] for name in names_of])
     before = np.zeros(shape)
     same_chunk = (group[1:] == group[:-1])[:, None]
-    before[1:] = held[:-1] * same_chunk
+    before[1:] = coverage_by_term[:-1] * same_chunk
     chunk = np.zeros((len(order), shape[1]))
-    np.maximum.at(chunk, group, np.maximum(held, head))
+    np.maximum.at(chunk, group, np.maximum(coverage_by_term, head))
     around = chunk[group]
-    coverage, chunk_coverage = held @ share, around @ share
+    coverage, chunk_coverage = coverage_by_term @ share, around @ share
     anywhere = around.max(axis=0, initial=0.0)
     return {
         "coverage": coverage,
         "relative": coverage / (coverage.max() or 1.0),
-        "before": np.maximum(before - held, 0) @ share,
+        "before": np.maximum(before - coverage_by_term, 0) @ share,
         "chunk_relative": chunk_coverage / (chunk_coverage.max() or 1.0),
-        "heading": np.maximum(head - held, 0) @ share,
+        "heading": np.maximum(head - coverage_by_term, 0) @ share,
         "absent": np.full(len(units), float((1 - anywhere) @ share)),
         "names_missing": _missing_weight(around, question.weights, question.named),
         "numbers_missing": _missing_weight(around, question.weights, question.numeric),
-        "focus": 1 - _missing_weight(held, question.weights, question.focus)
+        "focus": 1 - _missing_weight(coverage_by_term, question.weights, question.focus)
         if question.focus
         else coverage * 0,
         "rank": _rank_share(units, group, question),
@@ -317,7 +319,7 @@ def _near_pairs(tokens: Sequence[str], terms: Sequence[str]) -> float:
 
 
 def _named_above(units: Sequence[Unit], question: Asked, *, lead: bool) -> NDArray[np.float64]:
-    """How far the heading above a sentence names what a question asks about, 0 to 1.
+    """Mark, from 0 to 1, how much of the question's subject the heading above a sentence names.
 
     The weighted share of the question's terms in the heading, 0 if that is under one half or holds
     no code of a question with codes. Without codes, a heading that says more counts less. Only for
@@ -347,8 +349,7 @@ def _named_above(units: Sequence[Unit], question: Asked, *, lead: bool) -> NDArr
 
 
 def _step_marks(units: Sequence[Unit], question: Asked) -> NDArray[np.float64]:
-    """Marks for a question for steps: sentences with an instruction whose task they or their
-    heading name.
+    """Mark instructions whose task they or their heading name, for a question for steps.
 
     A sentence that says it resolves something counts twice for a question about a code.
     """

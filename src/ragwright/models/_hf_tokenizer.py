@@ -46,20 +46,20 @@ class HFTokenizer(Tokenizer):
 
     def spans(self, text: str) -> list[Span]:
         """Character span of every token."""
-        return [Span(a, b) for a, b in self._encoding(text, special=False).offsets]
+        return [Span(a, b) for a, b in self._encoded(text, special=False).offsets]
 
     def bounds(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """First and end character of every token, as arrays of one length."""
-        offsets = np.array(self._encoding(text, special=False).offsets, np.int64).reshape(-1, 2)
+        offsets = np.array(self._encoded(text, special=False).offsets, np.int64).reshape(-1, 2)
         return offsets[:, 0], offsets[:, 1]
 
     def count(self, text: str) -> int:
         """Number of tokens."""
-        return len(self._encoding(text, special=False).ids)
+        return len(self._encoded(text, special=False).ids)
 
     def ids(self, text: str) -> tuple[list[int], list[int]]:
         """Token ids and type ids as the model reads them, special tokens included."""
-        encoding = self._encoding(text, special=True)
+        encoding = self._encoded(text, special=True)
         return encoding.ids, encoding.type_ids
 
     def pair_ids(self, first: str, second: str) -> tuple[list[int], list[int]]:
@@ -78,7 +78,7 @@ class HFTokenizer(Tokenizer):
         """Number of special tokens added to one text."""
         return int(self._tokenizer.num_special_tokens_to_add(False))
 
-    def _encoding(self, text: str, *, special: bool) -> Any:
+    def _encoded(self, text: str, *, special: bool) -> Any:
         # One text at a time: encode_batch would start threads of its own.
         safe = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate becomes "?"
         return self._tokenizer.encode(safe, add_special_tokens=special)

@@ -138,13 +138,13 @@ async def watched(
         if not limit.expired():
             raise
         late = end is not None and limit.when() == end
-        raise _too_late(model, where, limits, pieces, total if late else None) from None
+        raise _limit_error(model, where, limits, pieces, total if late else None) from None
     finally:
         timer.cancel()
         queue.leave(number)
 
 
-def _too_late(
+def _limit_error(
     model: str, where: str, limits: TimeLimits, pieces: int, total: float | None
 ) -> ModelTimeoutError:
     """The error for the limit that was exceeded; ``total`` is None if it was another."""

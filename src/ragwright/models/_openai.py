@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..core import ModelRefusedError, ModelReplyError, Usage, counted
+from ..core import ModelRefusedError, Usage, counted
 from ..flow import Chat, ChatReply, Complete, CompleteReply, OnDelta
 from ._door import CleanStream, clean_text, token_usage
 from ._embedding import vector_fault
@@ -274,7 +274,7 @@ class OpenAIEmbeddings:
         if not parts:
             return np.zeros((0, self.target.settings.dimensions or 0), np.float32), usage
         if len({part.shape[1] for part in parts}) > 1:
-            raise self._bad_vectors("sent vectors of unequal length")
+            raise self._server.bad_reply("sent vectors of unequal length")
         return np.concatenate(parts), usage
 
     async def _embed_batch(
@@ -290,7 +290,7 @@ class OpenAIEmbeddings:
         if settings.dimensions:
             body["dimensions"] = settings.dimensions
         data, _ = await self._server.send("/embeddings", body, timeout)
-        vectors = self._checked_vectors(data.get("data"), texts)
+        vectors = self._vectors_of_reply(data.get("data"), texts)
         if settings.dimensions and vectors.shape[1] != settings.dimensions:
             raise ModelRefusedError(
                 f"{self._server.model} sent vectors of length {vectors.shape[1]} "
@@ -300,26 +300,23 @@ class OpenAIEmbeddings:
             )
         return vectors, token_usage(data.get("usage"), sum(map(len, texts)), 0)[0]
 
-    def _checked_vectors(self, entries: Any, texts: Sequence[str]) -> Matrix:
+    def _vectors_of_reply(self, entries: Any, texts: Sequence[str]) -> Matrix:
         listed_entries = entries if isinstance(entries, list) else []
         if len(listed_entries) != len(texts):
-            raise self._bad_vectors(
+            raise self._server.bad_reply(
                 f"sent {len(listed_entries)} vectors for {counted(len(texts), 'text')}"
             )
         try:
             rows = in_order(listed_entries, len(texts))
             vectors = np.stack([_vector_of(entry["embedding"]) for entry in rows])
         except (KeyError, TypeError, ValueError) as error:
-            raise self._bad_vectors(f"sent vectors that cannot be read: {error}") from None
+            raise self._server.bad_reply(f"sent vectors that cannot be read: {error}") from None
         # For a text without a letter or digit zeros are acceptable.
         worded = np.array([any(map(str.isalnum, text)) for text in texts], np.bool_)
         checked_rows = vectors[worded | ~np.isfinite(vectors).all(axis=1)]
         if fault := vector_fault(checked_rows) or _one_for_all(vectors, texts):
-            raise self._bad_vectors(f"sent {fault}")
+            raise self._server.bad_reply(f"sent {fault}")
         return vectors.astype(np.float32)
-
-    def _bad_vectors(self, problem: str) -> ModelReplyError:
-        return self._server.bad_reply(problem)
 
 
 def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
@@ -337,7 +334,7 @@ def in_order(entries: Sequence[Any], count: int) -> list[Mapping[str, Any]]:
     else:
         indices = [entry.get("index") for entry in entries]
     if any(type(index) is not int for index in indices) or sorted(indices) != list(range(count)):
-        raise ValueError("their indices are not each of the inputs once")
+        raise ValueError("their indices do not name each input exactly once")
     return [entry for _, entry in sorted(zip(indices, entries, strict=True), key=itemgetter(0))]
 
 

@@ -105,10 +105,6 @@ def _resident_bytes() -> int:
 def _peak_bytes() -> int:
     if importlib.util.find_spec("resource") is None:  # Windows
         return 0
-    used: int = _resource_usage().ru_maxrss
-    return used if sys.platform == "darwin" else 1024 * used
-
-
-def _resource_usage() -> Any:
     resource: Any = importlib.import_module("resource")
-    return resource.getrusage(resource.RUSAGE_SELF)
+    used: int = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else 1024 * used

@@ -365,7 +365,7 @@ _ARTICLE = (
 
 
 def defines(sentence: str, thing: str) -> bool:
-    """True where a sentence says what a thing is: *an X is …*, *X means …*, *X: …*, *… (X)*.
+    """True where a sentence defines a thing: *an X is …*, *X means …*, *X: …*, *… (X)*.
 
     The last form gives the words of an abbreviation: *Reciprocal rank fusion (RRF) …*.
     """
@@ -416,7 +416,7 @@ def defined_thing(question: str) -> str:
 
 
 def says_what(question: str, text: str) -> bool:
-    """True where a text says what the thing is that a question asks to define."""
+    """True where a text defines the thing that a question asks to define."""
     return defines(text, defined_thing(question))
 
 

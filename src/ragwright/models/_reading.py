@@ -157,9 +157,9 @@ def read_question(analyzer: Analyzer, query: str, units: Sequence[Unit]) -> Aske
         insists(kind, query),
         frozenset(w.casefold() for w in words(query)),
         [
-            held
+            name_numbers
             for n in entities(query)
-            if (held := _term_numbers(terms, set(analyzer.tokens(n)) - roles))
+            if (name_numbers := _term_numbers(terms, set(analyzer.tokens(n)) - roles))
         ],
         [] if properties else _term_numbers(terms, analyzer.tokens(counted_thing(query))),
         _term_numbers(terms, analyzer.tokens(task_object(query))) if steps else [],
@@ -191,14 +191,14 @@ def rarity(terms: Sequence[str], units: Sequence[Unit]) -> NDArray[np.float64]:
     return rarity
 
 
-def holds(held: frozenset[str], term: str) -> float:
+def holds(tokens: frozenset[str], term: str) -> float:
     """1 for the term itself, 0.6 for a word that shares its first letters, else 0."""
-    if term in held:
+    if term in tokens:
         return 1.0
     if len(term) < 5 or not term.isalpha():
         return 0.0
     stem = term[: max(5, len(term) - 2)]
-    return 0.6 if any(h.startswith(stem) and abs(len(h) - len(term)) < 5 for h in held) else 0.0
+    return 0.6 if any(h.startswith(stem) and abs(len(h) - len(term)) < 5 for h in tokens) else 0.0
 
 
 def within(term: str, terms: Sequence[str]) -> bool:

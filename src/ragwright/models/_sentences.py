@@ -78,9 +78,9 @@ def sentence_spans(text: str, language: str = "") -> list[Span]:
 def _trimmed_span(text: str, start: int, end: int) -> list[Span]:
     """The span without white space at its ends, as a list of zero or one."""
     piece = text[start:end]
-    left = len(piece) - len(piece.lstrip())
+    indent = len(piece) - len(piece.lstrip())
     length = len(piece.strip())
-    return [Span(start + left, start + left + length)] if length else []
+    return [Span(start + indent, start + indent + length)] if length else []
 
 
 def _line_blocks(text: str) -> Iterator[tuple[int, int, bool]]:

@@ -90,7 +90,7 @@ LOSSES = (
 
 
 def unsupported(units: Sequence[Unit], question: Asked) -> NDArray[np.float64]:
-    """Penalties of sentences that lack what the question asks about the thing, or the thing.
+    """The penalties of sentences that lack the thing asked about, or what is asked about it.
 
     The sentence or its headings must hold both; the thing may also be in the sentence before one
     that points back: *It was …*.
@@ -121,13 +121,13 @@ def for_facts(question: Asked) -> bool:
     return question.kind != "definition" and not question.steps
 
 
-def _names_all(question: Asked, held: frozenset[str]) -> bool:
+def _names_all(question: Asked, tokens: frozenset[str]) -> bool:
     """True where a text holds a word of each name of the question."""
-    return all(any(holds(held, question.terms[j]) for j in name) for name in question.entities)
+    return all(any(holds(tokens, question.terms[j]) for j in name) for name in question.entities)
 
 
 def _content_penalty(unit: Unit, nearby_terms: frozenset[str], question: Asked) -> float:
-    """The penalty of a sentence for what it leaves unsaid of the thing.
+    """The penalty of a sentence that lacks content which the question asks for.
 
     Args:
         unit: The sentence.
@@ -195,11 +195,11 @@ def _apart_from_names(question: Asked) -> list[int]:
     return [i for i, term in enumerate(question.terms) if i not in in_names and len(term) > 2]
 
 
-def share_held(held: frozenset[str], question: Asked, numbers: list[int]) -> float:
+def share_held(tokens: frozenset[str], question: Asked, numbers: list[int]) -> float:
     """Share of the weight of some terms that a text holds."""
     total = shared = 0.0
     for i in numbers:
         weight = float(question.weights[i])
         total += weight
-        shared += weight * holds(held, question.terms[i])
+        shared += weight * holds(tokens, question.terms[i])
     return shared / total

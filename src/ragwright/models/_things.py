@@ -73,7 +73,7 @@ def things(question: str) -> tuple[str, ...]:
     language = question_language(question)
     stripped = without_light_verbs(question)
     asking_words = {
-        word for asked, _ in asked_properties(question) for word in asked.casefold().split()
+        word for asking, _ in asked_properties(question) for word in asking.casefold().split()
     }
     if language == "de":
         question_words = words(stripped)

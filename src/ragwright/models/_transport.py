@@ -176,7 +176,7 @@ class _Dialect:
         return tuple(changed)
 
     def learn(self, name: str, message: str) -> bool:
-        """Remember a rejected parameter; False if there is nothing left to try.
+        """Remember a rejected parameter; returns False if nothing is left to try.
 
         It may be known already: other calls that carry it were in flight when it was learned. The
         limit on tokens is renamed, never dropped: the budget counts on it.
@@ -322,7 +322,7 @@ class OpenAIServer:
         if isinstance(error, httpx2.DecodingError) or isinstance(cause, httpx2.DecodingError):
             return self.bad_reply(f"sent data that cannot be decompressed: {cause}")
         if isinstance(error, openai.APIConnectionError | httpx2.RequestError):
-            return self._unreachable_error(error, cause)
+            return self._connection_error(error, cause)
         if isinstance(error, UnicodeEncodeError):
             return ModelRefusedError(
                 f"text for {self.model} holds half of a surrogate pair, which UTF-8 cannot encode",
@@ -337,7 +337,7 @@ class OpenAIServer:
             return self.bad_reply(f"sent data that cannot be read: {error}")
         return error
 
-    def _unreachable_error(self, error: Exception, cause: BaseException) -> ModelError:
+    def _connection_error(self, error: Exception, cause: BaseException) -> ModelError:
         """The error for a connection that failed, before the reply or within it."""
         import httpx2
         import openai
@@ -407,7 +407,7 @@ class OpenAIServer:
         return masked(message, self.target.key())
 
     def bad_reply(self, problem: str, hint: str = "") -> ModelReplyError:
-        """The error for a reply that is not what the protocol promises."""
+        """The error for a reply that breaks the protocol."""
         return bad_reply(self.model, self.target.base, self.masked(problem), hint)
 
     def json(self, raw: bytes | str) -> dict[str, Any]:

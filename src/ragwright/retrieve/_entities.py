@@ -58,7 +58,7 @@ def named(
     for number, sentence in enumerate(_SENTENCE.split(text[:_READ])):
         for match in _QUOTED.finditer(sentence):
             yield next(g for g in match.groups() if g).strip(" ,.;"), number
-        for run, begins in _runs(sentence):
+        for run, begins in _name_runs(sentence):
             for part in _names_in_run(run, inside) if begins else (run,):
                 name = _trimmed_name(part, analyzer)
                 if name:
@@ -70,7 +70,7 @@ def within(texts: Iterable[str]) -> frozenset[str]:
     names: set[str] = set()
     for text in texts:
         for sentence in _SENTENCE.split(text[:_READ]):
-            for run, begins in _runs(sentence):
+            for run, begins in _name_runs(sentence):
                 if begins:
                     # *VLV_e215 Safety …*: the code is a label, the sentence begins behind it.
                     run = run[2:] if _is_label(run[0]) else run[1:]
@@ -153,7 +153,7 @@ def uncovered(question: str, texts: Sequence[str], analyzer: TokenSource) -> str
     return " ".join(rest)
 
 
-def _runs(sentence: str) -> Iterator[tuple[list[str], bool]]:
+def _name_runs(sentence: str) -> Iterator[tuple[list[str], bool]]:
     """Runs of capitalised words with particles between them, and codes.
 
     Each with whether it begins a sentence, a table row or the text after a colon.

@@ -221,7 +221,7 @@ def _entry_pattern(form: str, lead: str, shapes: Sequence[Sequence[_Coded]]) -> 
 
 def _code_pattern(codes: Sequence[str]) -> str:
     """A regular expression for codes of one shape."""
-    columns = list(zip(*(_runs(code) for code in codes), strict=True))
+    columns = list(zip(*(_character_runs(code) for code in codes), strict=True))
     parts = []
     for column in columns:
         kind = _character_kind(column[0][0])
@@ -239,7 +239,7 @@ def _code_pattern(codes: Sequence[str]) -> str:
     return "".join(parts).replace("{1}", "")
 
 
-def _runs(code: str) -> list[str]:
+def _character_runs(code: str) -> list[str]:
     """Runs of characters of one kind."""
     runs: list[str] = []
     for char in code:
@@ -263,7 +263,7 @@ def _character_kind(char: str) -> str:
 
 
 def _code_shape(code: str) -> str:
-    return "".join(_character_kind(run[0]) for run in _runs(code))
+    return "".join(_character_kind(run[0]) for run in _character_runs(code))
 
 
 def _entry_starts(text: str) -> Iterator[_Start]:
@@ -286,7 +286,7 @@ def _entry_starts(text: str) -> Iterator[_Start]:
             form = "run"
         else:
             continue
-        if form == "alone" and _runs_on(text, match.start()):
+        if form == "alone" and _ends_sentence_above(text, match.start()):
             continue
         title = rest.strip(" \t*_`\"'")
         body = match.end("code") if title else match.end()
@@ -314,7 +314,7 @@ def _is_title(rest: str) -> bool:
     )
 
 
-def _runs_on(text: str, start: int) -> bool:
+def _ends_sentence_above(text: str, start: int) -> bool:
     """True where a line is the end of a sentence that began above it."""
     if start < 2 or text[start - 2] == "\n":
         return False

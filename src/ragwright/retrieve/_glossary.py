@@ -171,10 +171,10 @@ def load_glossary(path: str | Path) -> Glossary:
         raise ConfigError("the glossary file does not exist", where=str(file)) from error
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the glossary file cannot be read: {error}", where=str(file)) from error
-    return _from_json(text, file) if kind == ".json" else _from_csv(text, file)
+    return _json_glossary(text, file) if kind == ".json" else _csv_glossary(text, file)
 
 
-def _from_json(text: str, file: Path) -> Glossary:
+def _json_glossary(text: str, file: Path) -> Glossary:
     try:
         data = json.loads(text)
     except ValueError as error:
@@ -241,7 +241,7 @@ def _checked_term(term: str, where: Callable[[], str]) -> str:
     return flat
 
 
-def _from_csv(text: str, file: Path) -> Glossary:
+def _csv_glossary(text: str, file: Path) -> Glossary:
     head = text.partition("\n")[0]
     mark = max("\t;,", key=lambda c: (c in head, head.count(c)))
     entries: dict[str, tuple[Meaning, ...]] = {}
@@ -276,7 +276,7 @@ def _rule_rank(meaning: Meaning) -> int:
 def _fitting_meanings(
     query: str, term: str, every: Sequence[Meaning], analyzer: TokenSource
 ) -> Sequence[Meaning]:
-    """The meanings from the best kind of place whose documents the query points at."""
+    """Return the best kind of place's meanings whose documents share words with the query."""
     best = min(map(_rule_rank, every))
     level = [meaning for meaning in every if _rule_rank(meaning) == best]
     if len(level) < 2:

@@ -140,8 +140,8 @@ def _best_meanings(document: Document) -> dict[str, Meaning]:
 
 def _definitions_of(document: Document) -> Iterator[_Definition]:
     """Every definition of a document, in the order of its lines."""
-    lines = _text_lines(document)
-    yield from _under_title(document, lines)
+    lines = _lines_of_text(document)
+    yield from _title_definition(document, lines)
     yield from _in_entries(document)
     for number, line in enumerate(lines):
         if line.heading:
@@ -196,7 +196,7 @@ def _entry_shapes(entries: Iterable[Entry]) -> set[str]:
     return {entry.shape for entry in entries}
 
 
-def _text_lines(document: Document) -> list[_Line]:
+def _lines_of_text(document: Document) -> list[_Line]:
     heads = {section.span.start for section in document.sections}
     lines: list[_Line] = []
     at, fenced = 0, False
@@ -214,7 +214,7 @@ def _group_span(line: _Line, match: re.Match[str], group: str) -> tuple[int, int
     return line.start + match.start(group), line.start + match.end(group)
 
 
-def _under_title(document: Document, lines: list[_Line]) -> Iterator[_Definition]:
+def _title_definition(document: Document, lines: list[_Line]) -> Iterator[_Definition]:
     """The title's code, with the first sentence that is not a heading."""
     codes = _heading_codes(document.title)
     title = _clean_text(document.title)

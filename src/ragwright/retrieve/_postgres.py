@@ -154,14 +154,14 @@ class PostgresReader(DatabaseReader):
 
     def _unreachable_error(self, error: Exception) -> DatabaseError:
         # The driver's message may repeat the address.
-        reason = without_secret(_first_line(error), self._address)
+        reason = without_secret(_error_first_line(error), self._address)
         return DatabaseError(
             f"{self._options.name!r} cannot be opened: {reason}",
             where=f"retrieve.databases: {self._options.name}",
         )
 
     def _rejected_error(self, error: Exception) -> StatementError:
-        reason = _first_line(error)
+        reason = _error_first_line(error)
         if "statement timeout" in reason:
             reason = f"it took longer than {self._options.timeout:g} s and was stopped"
         return StatementError(
@@ -184,5 +184,5 @@ def _bounded_statement(statement: str, kinds: list[int]) -> str:
     )
 
 
-def _first_line(error: Exception) -> str:
+def _error_first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

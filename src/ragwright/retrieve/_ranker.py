@@ -118,7 +118,7 @@ class Ranker:
             raise RetrieveError(
                 f"the ranker was trained for {self.mode} search, and this is {mode} search",
                 where="retrieve.ranker",
-                hint=f"set retrieve.search to {self.mode}, or make another: ragwright tune ranker",
+                hint=f"set retrieve.search to {self.mode}, or train another: ragwright tune ranker",
             )
         first = hits[: self.depth]
         if not first:
@@ -165,7 +165,7 @@ class Ranker:
         return (*reordered, *(replace(hit, score=least) for hit in hits[len(scores) :]))
 
     def explained(self, table: Table) -> list[Shares]:
-        """For each line: feature -> its value, and what it adds to the score."""
+        """For each line, map each feature to its value and its part of the score."""
         shares = self.trees.shares(table)
         return [
             {

@@ -78,12 +78,12 @@ def features(hits: Sequence[Hit], asked: Asked, vectors: Vector | None) -> Table
         vectors: Vectors of the hits, shape (hits, dimensions), None where the index has none.
     """
     columns = {name: np.zeros(len(hits)) for name in FEATURES}
-    _of_channels(hits, asked, columns)
+    _fill_channel_columns(hits, asked, columns)
     analyzer = asked.analyzer
     if analyzer is not None:
         texts = analyzer.tokens_of([hit.text for hit in hits])
         heads = analyzer.tokens_of(["\n".join((hit.title, *hit.headings)) for hit in hits])
-        _of_words(texts, heads, asked, columns)
+        _fill_word_columns(texts, heads, asked, columns)
     documents: dict[str, int] = {}
     for hit in hits:
         documents[hit.document_id] = documents.get(hit.document_id, 0) + 1
@@ -97,7 +97,9 @@ def features(hits: Sequence[Hit], asked: Asked, vectors: Vector | None) -> Table
     return np.stack(list(columns.values()), axis=1)
 
 
-def _of_channels(hits: Sequence[Hit], asked: Asked, columns: Mapping[str, Table]) -> None:
+def _fill_channel_columns(
+    hits: Sequence[Hit], query_words: Asked, columns: Mapping[str, Table]
+) -> None:
     scores = np.array([hit.score for hit in hits])
     spread = scores.max() - scores.min()
     columns["search"][:] = (scores - scores.min()) / spread if spread > 0 else 1.0
@@ -115,8 +117,8 @@ def _of_channels(hits: Sequence[Hit], asked: Asked, columns: Mapping[str, Table]
         )
         if name == "keyword":
             columns[name][at] = raw / max(float(raw.max()), 1e-9)
-            if asked.most > 0:
-                columns["keyword_held"][at] = raw / asked.most
+            if query_words.most > 0:
+                columns["keyword_held"][at] = raw / query_words.most
         else:
             columns[name][:] = raw.min() - raw.max()
             columns[name][at] = raw - raw.max()
@@ -127,15 +129,15 @@ def _rank_discount(ranks: NDArray[np.int64]) -> Table:
     return np.asarray(1.0 / np.log2(1.0 + ranks), np.float64)
 
 
-def _of_words(
+def _fill_word_columns(
     texts: Sequence[Sequence[str]],
     heads: Sequence[Sequence[str]],
-    asked: Asked,
+    query_words: Asked,
     columns: Mapping[str, Table],
 ) -> None:
-    total_idf = sum(asked.idf.values()) or 1.0
-    codes = {token for token in asked.tokens if is_code(token)}
-    pairs = set(pairwise(asked.tokens))
+    total_idf = sum(query_words.idf.values()) or 1.0
+    codes = {token for token in query_words.tokens if is_code(token)}
+    pairs = set(pairwise(query_words.tokens))
     for at, (text, head) in enumerate(zip(texts, heads, strict=True)):
         text_tokens, head_tokens = set(text), set(head)
         for name, tokens in (
@@ -143,7 +145,9 @@ def _of_words(
             ("text", text_tokens),
             ("beginning", set(text[:_BEGINNING])),
         ):
-            columns[name][at] = sum(v for t, v in asked.idf.items() if t in tokens) / total_idf
+            columns[name][at] = (
+                sum(v for t, v in query_words.idf.items() if t in tokens) / total_idf
+            )
         if codes:
             columns["codes"][at] = len(codes & (text_tokens | head_tokens)) / len(codes)
         if pairs:

@@ -79,7 +79,7 @@ def select_hits(
         caps_text = ", ".join(f"{name}: {most}" for name, most in options.max_per.items())
         notes.append(f"{len(chosen)} of {k} hits: max_per ({caps_text}) excludes the others")
     if options.balance:
-        chosen = _in_turn(hits, chosen, options.balance)
+        chosen = _take_turns(hits, chosen, options.balance)
     selected = []
     for rank, (at, value) in enumerate(chosen[:k], 1):
         hit = hits[at]
@@ -225,7 +225,7 @@ def _compare_hits(
     )
 
 
-def _in_turn(
+def _take_turns(
     hits: Sequence[Hit], chosen: Sequence[tuple[int, float]], name: str
 ) -> list[tuple[int, float]]:
     """The same items, each value of a field giving its next best one in turn.

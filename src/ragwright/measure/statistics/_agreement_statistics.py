@@ -137,7 +137,7 @@ def spearman(ratings: Ratings) -> Statistic:
         weights = ratings.weights(of_rows)
         n, a, b = weights.sum(axis=1), x.ranks(weights), y.ranks(weights)
         largest = len(ratings.row) ** 2, len(ratings.row) ** 2
-        aa, bb, ab = ((weights * one * two).sum(axis=1) for one, two in ((a, a), (b, b), (a, b)))
+        aa, bb, ab = ((weights * left * two).sum(axis=1) for left, two in ((a, a), (b, b), (a, b)))
         return _correlation_of(n, aa, bb, ab, largest)
 
     return statistic

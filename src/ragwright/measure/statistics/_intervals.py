@@ -68,7 +68,7 @@ def mean_interval(
         mean, error = math.fsum(sums) / math.fsum(sizes), standard_error(values, clusters) or 0.0
         half = student_quantile(len(sums) - 1) * error
         low, high = min(low, mean - half), max(high, mean + half)
-    return _on_scale(low, high, scale), method
+    return _cut_to_scale(low, high, scale), method
 
 
 def difference_interval(
@@ -181,8 +181,8 @@ def bca(resampled: Values, observed: float, acceleration: float, count: int) -> 
     ends = []
     for side in (-1, 1):
         z = shift + side * wide
-        left = 1 - acceleration * z
-        ends.append(NORMAL.cdf(shift + z / left) if left > 0 else float(z > 0))
+        divisor = 1 - acceleration * z
+        ends.append(NORMAL.cdf(shift + z / divisor) if divisor > 0 else float(z > 0))
     low, high = np.quantile(resampled, ends)
     return float(low), float(high)
 
@@ -247,7 +247,7 @@ def _continued_fraction(a: float, b: float, x: float) -> float:
     return value
 
 
-def _on_scale(low: float, high: float, scale: Scale | None) -> Interval:
+def _cut_to_scale(low: float, high: float, scale: Scale | None) -> Interval:
     """An interval cut to the possible means."""
     if scale is None:
         return low, high

@@ -1,4 +1,4 @@
-"""How a system is called: functions, and objects of other libraries by their methods."""
+"""Call a system: functions, and objects of other libraries by their methods."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def caller_of(target: Any, options: SystemOptions) -> Caller:
             target = target()
         except (Exception, SystemExit) as error:
             raise ConfigError(
-                f"the system cannot be made: {type(error).__name__}: {error}", where=options.title
+                f"the system cannot be created: {type(error).__name__}: {error}",
+                where=options.title,
             ) from error
     if callable(getattr(target, "invoke", None)):
         return _runnable_caller(target, options)
@@ -175,7 +176,8 @@ class _QuestionForm:
 
 
 def _retrieval_callback(runnable: Any) -> Any:
-    """A callback that sees what the retrievers within a chain find; None outside of LangChain.
+    """A callback that collects the hits of the retrievers within a chain; None outside of
+    LangChain.
 
     A chain that ends in a text hands its passages to nobody else.
     """

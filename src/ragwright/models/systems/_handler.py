@@ -47,7 +47,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
         return self.systems.find(lane).options.concurrency
 
     def paid(self, request: AskSystem) -> bool:
-        """True: what a system spends, only its price can tell."""
+        """True, since only its price tells what a system costs."""
         return True
 
     def price(self, request: AskSystem, usage: Usage) -> float | None:
@@ -55,7 +55,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
         return self.systems.find(request.system).options.price
 
     async def send(self, request: AskSystem, on_delta: OnDelta | None = None) -> SystemReply:
-        """Ask once; errors of the system come back typed, with what it raised or returned."""
+        """Ask once; errors of the system become typed, with what it raised or returned."""
         system = self.systems.find(request.system)
         options, name = system.options, system.name
         if self._late[name] >= options.concurrency:
@@ -95,7 +95,7 @@ class SystemHandler(SendHandler[AskSystem, SystemReply]):
         try:
             reply = system.ask(question)
             if inspect.isawaitable(reply):
-                reply = self._await_on_loop(_result_of(reply), system.options.timeout)
+                reply = self._await_on_loop(_await_value(reply), system.options.timeout)
             if inspect.isasyncgen(reply):
                 reply = self._await_on_loop(_joined_async(reply), system.options.timeout)
             if inspect.isgenerator(reply):
@@ -136,7 +136,7 @@ def _run_loop(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _result_of(awaitable: Any) -> Any:
+async def _await_value(awaitable: Any) -> Any:
     return await awaitable
 
 

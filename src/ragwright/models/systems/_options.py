@@ -11,7 +11,7 @@ from ...core import ConfigError, option
 
 @dataclass(frozen=True, slots=True)
 class SystemOptions:
-    """How a system under test is called, and how its replies are read.
+    """The settings for calling a system under test and reading its replies.
 
     One of ``call``, ``url`` and ``model`` names the system; ``--system`` takes it directly where
     nothing else has to be said.

@@ -1,4 +1,4 @@
-"""What systems return, read by one reader: texts, messages, documents, and objects that hold them.
+"""Read whatever systems return: texts, messages, documents, and objects that hold them.
 
 Libraries are recognised by the names of attributes and keys; none of them is imported. Capitals
 and underscores in keys do not count.
@@ -76,7 +76,7 @@ def reply_of(said: Any, ids: str = "") -> SystemReply:
 
 
 def _reply_in(returned: Any, ids: str) -> SystemReply:
-    """The answer and the passages, without what is said of abstaining."""
+    """Read the answer and the passages, but not whether the system abstained."""
     if isinstance(returned, SystemReply):
         return returned
     if isinstance(returned, Row):
@@ -156,7 +156,7 @@ def _reply_of_row(row: Row) -> SystemReply:
 
 
 def _plain_text(value: Any) -> str | None:
-    """A text or that of a message, whose content may be a list of blocks; None where it is none."""
+    """The text of a value or of a message, whose content may be a list of blocks; else None."""
     if isinstance(value, str):
         return value
     for name in ("content", "text"):
@@ -190,7 +190,7 @@ def _answer_in(returned: Any) -> Any:
 
 
 def _first_value(holder: Any, names: Sequence[str]) -> Any:
-    """The value under the first of these names that is there and not None."""
+    """The first value that is present and not None under one of these names."""
     values = (_value_under(holder, name) for name in names)
     return next(
         (value for value in values if value is not _MISSING and value is not None), _MISSING
@@ -233,7 +233,7 @@ def _is_passages(value: Any) -> bool:
     if not isinstance(value, list | tuple):
         return False
     return all(
-        isinstance(passage, str) or _passage_text(passage) is not None for passage in value
+        isinstance(passage, str) or _text_of_passage(passage) is not None for passage in value
     ) and not (isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], list | tuple))
 
 
@@ -247,7 +247,7 @@ def _with_passages(answer: str | None, passages: Any, ids: str) -> SystemReply:
         raise SystemCallError(f"the passages are {shown(passages)}, not a list", hint=HINT)
     texts, names = [], []
     for passage in passages:
-        text = _passage_text(passage)
+        text = _text_of_passage(passage)
         if text is None:
             raise SystemCallError(f"a passage is {shown(passage)}, without a text", hint=HINT)
         texts.append(text)
@@ -264,7 +264,7 @@ def _document_in(passage: Any) -> Any:
     return passage if node in _EMPTY else node
 
 
-def _passage_text(passage: Any) -> str | None:
+def _text_of_passage(passage: Any) -> str | None:
     if isinstance(passage, str):
         return passage
     inner = _document_in(passage)
