@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
+from .. import report
 from ..answer import marks_for_hits
 from ..core import ConfigError, Hit, RagwrightError
 from ..flow import Message, TraceEntry
 from ..project import Session
-from ..report import answer_json
 from ..workbench import Asking, Workbench
 from ._console import Console, fail, given_text, reported
 from ._options import (
@@ -86,7 +86,7 @@ def command(
             answers = bench.ask_all(question, names, asking)
         shown.end()
     if as_json:
-        body = {"answers": [answer_json(made) for made in answers]}
+        body = {"answers": [report.answer_json(made) for made in answers]}
         console.json(body if entries is None else {**body, "trace": trace_json(entries)})
     else:
         _print(console, [answer_text(made, streamed=shown.any) for made in answers], entries)
@@ -159,7 +159,7 @@ def _converse(bench: Workbench, console: Console, names: list[str], as_json: boo
             fail(error)
             continue
         if as_json:
-            told += [{"question": line, **answer_json(made)} for made in answers]
+            told += [{"question": line, **report.answer_json(made)} for made in answers]
         else:
             console.result("\n\n".join(answer_text(made) for made in answers) + "\n")
         history += [Message("user", line), Message("assistant", answers[0].text)]

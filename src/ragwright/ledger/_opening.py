@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError
 from ._database import Database, Place, Tables
 from ._kept_files import discard, file_error
 from ._ledger_tables import LEDGER_TABLES
-from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase
 
 
@@ -28,7 +28,7 @@ def open_database(
     """
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe)
-    return PostgresDatabase(place, tables, upgrade=upgrade)
+    return ledger.PostgresDatabase(place, tables, upgrade=upgrade)
 
 
 def open_ledger(place: Place, *, power_safe: bool = False, upgrade: bool = False) -> Database:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
 from ..models import Tokenizer, TokenSource
-from ._adapter import Adapter
-from ._glossary import Glossary
 
 if TYPE_CHECKING:
     from ..index import Channel
+    from ._adapter import Adapter
+    from ._glossary import Glossary
     from ._ranker import Ranker
     from ._stage import Stage
 
