@@ -21,8 +21,7 @@ from ..core import (
     near,
 )
 from ..flow import Flow
-from ._define_judged import JUDGED
-from ._define_models import EMBEDDING, LOGPROB
+from ._define_models import EMBEDDING, JUDGED, LOGPROB
 from ._define_retrieval import RETRIEVAL
 from ._define_text import CAPABILITY, TEXT
 from ._definition import Definition, MeasureScale, ModelUse

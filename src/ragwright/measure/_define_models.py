@@ -1,8 +1,181 @@
-"""Definitions of measures that use a model's vectors or probabilities."""
+"""Definitions of measures that use a model: a judge, vectors, probabilities."""
 
 from __future__ import annotations
 
-from ._definition import Definition
+from ._definition import Cutoff, Definition
+
+_SCRIPTED = "scripted judges; not validated on people"
+_GRADED = "reasoning before the grade as in G-Eval (Liu et al. 2023)"
+_OWN = f"rubric of our own, `data/rubrics`; {_GRADED}"
+
+
+def _graded(name: str, summary: str, needs: tuple[str, ...]) -> Definition:
+    """A grade from 1 to 5 by one of ragwright's rubrics."""
+    return Definition(
+        name=name,
+        kind="judged",
+        summary=summary,
+        needs=needs,
+        low=1,
+        high=5,
+        higher_is_better=True,
+        source=_OWN,
+        model="chat",
+        validated=_SCRIPTED,
+    )
+
+
+def _share(
+    name: str, summary: str, needs: tuple[str, ...], source: str, *, cutoff: Cutoff = "none"
+) -> Definition:
+    """A share from 0 to 1, or either end."""
+    return Definition(
+        name=name,
+        kind="judged",
+        summary=summary,
+        needs=needs,
+        low=0,
+        high=1,
+        higher_is_better=True,
+        source=source,
+        cutoff=cutoff,
+        model="chat",
+        validated=_SCRIPTED,
+    )
+
+
+JUDGED = (
+    _graded(
+        "ContextRelevance",
+        "How well the retrieved passages fit the question: topic, details, irrelevant text.",
+        ("user_input", "retrieved_contexts"),
+    ),
+    _graded(
+        "Faithfulness",
+        "Whether the retrieved passages support everything in the response.",
+        ("user_input", "retrieved_contexts", "response"),
+    ),
+    _graded(
+        "AnswerRelevance",
+        "Whether the response answers the whole question and nothing else.",
+        ("user_input", "response"),
+    ),
+    _graded(
+        "Pairwise",
+        "How close the response comes to the reference; mean of both orders.",
+        ("user_input", "response", "reference"),
+    ),
+    Definition(
+        name="Comprehensive",
+        kind="judged",
+        summary="Mean of ContextRelevance, Faithfulness, AnswerRelevance and Pairwise (`nogold`: "
+        "without Pairwise) of a row, if all of them are scored.",
+        needs=("user_input", "retrieved_contexts", "response", "reference"),
+        instead=("user_input", "retrieved_contexts", "response"),
+        low=1,
+        high=5,
+        higher_is_better=True,
+        source="of our own: unweighted mean of the four grades of a row",
+        parameters=("all", "nogold"),
+        default="all",
+        model="chat",
+        validated=_SCRIPTED,
+    ),
+    _share(
+        "Groundedness",
+        "1 if everything important in the response is supported by the passages, else 0.",
+        ("user_input", "retrieved_contexts", "response"),
+        "rubric of our own, `data/rubrics`; attribution to sources as in Rashkin et al. 2023 (AIS)",
+    ),
+    Definition(
+        name="Rubric",
+        kind="judged",
+        summary="A rubric file of the project, `rubrics/name.yaml`; its scale is defined in the "
+        "file.",
+        needs=("response",),
+        instead=("retrieved_contexts",),
+        low=0,
+        high=None,
+        higher_is_better=True,
+        source=f"the rubric file; {_GRADED}",
+        parameters=("name",),
+        model="chat",
+        validated=_SCRIPTED,
+    ),
+    _share(
+        "Claims",
+        "Share of the claims of the response that the retrieved passages support.",
+        ("user_input", "retrieved_contexts", "response"),
+        "supported claims / all claims, as in Min et al. 2023 (FActScore)",
+    ),
+    Definition(
+        name="JudgedRecall",
+        kind="judged",
+        summary="Share of the pieces of information the question needs that the passages hold; "
+        "with `reference`, of the claims of the reference.",
+        needs=("user_input", "retrieved_contexts"),
+        low=0,
+        high=1,
+        higher_is_better=True,
+        source="pieces named by the judge, without gold, as the nuggets of Pradeep et al. 2024 "
+        "(AutoNuggetizer); `reference`: context recall of ragas (docs.ragas.io)",
+        parameters=("question", "reference"),
+        default="question",
+        model="chat",
+        validated=_SCRIPTED,
+    ),
+    _share(
+        "JudgedPrecision",
+        "Share of the first k passages (of all, if there are fewer) that help to answer the "
+        "question.",
+        ("user_input", "retrieved_contexts"),
+        "P@k with the judge's verdicts in place of qrels, each passage judged by itself, as in "
+        "Thomas et al. 2024",
+        cutoff="required",
+    ),
+    _share(
+        "JudgedAveragePrecision",
+        "Mean of the precision at each useful passage among the first k (among all without k); 0 "
+        "where none is useful.",
+        ("user_input", "retrieved_contexts"),
+        "context precision of ragas (docs.ragas.io): average precision of verdicts; the verdicts "
+        "are those of JudgedPrecision",
+        cutoff="optional",
+    ),
+    Definition(
+        name="AnswerCorrectness",
+        kind="judged",
+        summary="0.75 x F1 of the claims that response and reference share + 0.25 x their cosine "
+        "similarity.",
+        needs=("user_input", "response", "reference"),
+        low=-0.25,
+        high=1,
+        higher_is_better=True,
+        source="answer correctness of ragas (docs.ragas.io), with its weights",
+        model="chat, embed",
+        validated=_SCRIPTED,
+    ),
+    Definition(
+        name="QuestionSimilarity",
+        kind="judged",
+        summary="Mean cosine similarity of the question to questions written from the response "
+        "and its passages.",
+        needs=("user_input", "response"),
+        low=-1,
+        high=1,
+        higher_is_better=True,
+        source="answer relevance of Es et al. 2024 (ragas)",
+        model="chat, embed",
+        validated=_SCRIPTED,
+    ),
+    _share(
+        "Q2",
+        "Mean over questions about informative spans of the response, answered from the "
+        "passages: 1 for the same answer, else by entailment, else token F1.",
+        ("retrieved_contexts", "response"),
+        "Honovich et al. 2021; the judge writes, answers and compares",
+    ),
+)
 
 EMBEDDING = (
     Definition(

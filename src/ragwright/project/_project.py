@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..answer import AskPlan
     from ..core import Document, Persona
     from ..flow import Message, Replies, Route, Runner, Runs, SharedWork, Spending
-    from ..index import Channel, IndexSpec, Store, Views
+    from ..index import IndexSpec, Store, Views
     from ..ingest import Chunker
     from ..models import Analyzer, Models, Systems, Tokenizer
     from ..retrieve import Adapter, Databases, Glossary, Ranker, Target
@@ -473,6 +473,9 @@ class Project:
         # the view is opened here, so that a concurrent ingest cannot remove it
         snapshot = self.views.snapshot(pair)
         model = self.settings.embed.model
+        options = self.settings.retrieve
+        channels = retrieve.open_channels(options.channels, self.settings.section)
+        self.views.channels.add([channel for channel, _ in channels])
         return retrieve.Target(
             snapshot,
             model,
@@ -483,15 +486,9 @@ class Project:
             glossary=self._glossary(),
             adapter=self._adapter(pair),
             ranker=self._ranker(pair),
-            channels=self._channels(),
-            stages=retrieve.open_stages(self.settings.retrieve.stages, self.settings.section),
+            channels=channels,
+            stages=retrieve.open_stages(options.stages, self.settings.section),
         )
-
-    def _channels(self) -> tuple[tuple[Channel, float], ...]:
-        """Channels of plug-ins with their weights, known to the views from now on."""
-        channels = retrieve.open_channels(self.settings.retrieve.channels, self.settings.section)
-        self.views.channels.add([channel for channel, _ in channels])
-        return channels
 
     def _adapter(self, pair: IndexSpec) -> Adapter | None:
         """The adapter of query vectors, if one is configured and the index has vectors."""

@@ -87,12 +87,8 @@ from ._sql import (
     sql_context as sql_context,
 )
 from ._sqlite import SqliteReader as SqliteReader
-from ._stage import (
-    Stage as Stage,
-    open_channels as open_channels,
-    open_stages as open_stages,
-)
 from ._stage_hooks import StageHooks as StageHooks
+from ._stages import open_channels as open_channels, open_stages as open_stages
 from ._statement import checked_statement as checked_statement
 from ._tables import (
     Column as Column,
@@ -104,6 +100,7 @@ from ._target import (
     Candidates as Candidates,
     Explanation as Explanation,
     Retrieved as Retrieved,
+    Stage as Stage,
     Target as Target,
     Variant as Variant,
 )

@@ -201,11 +201,11 @@ def _near(
 
 def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
     """The results of one wording as one ranking; those of plug-ins' channels are fused last."""
-    own = {name: found.replies[name] for name in ("keyword", "dense") if name in found.replies}
-    fused = _own_fused(wording, replace(found, replies=own), target, options)
     further = {channel.name: weight for channel, weight in target.channels}
     if not further.keys() & found.replies.keys():
-        return fused
+        return _own_fused(wording, found, target, options)
+    own = {name: found.replies[name] for name in ("keyword", "dense") if name in found.replies}
+    fused = _own_fused(wording, replace(found, replies=own), target, options)
     rankings = [fused.ranking, *(found.replies[name].candidates for name in further)]
     ids = [[key for key, _ in ranking] for ranking in rankings]
     ranking = fusion.rrf(ids, options.rrf_k, [1.0, *further.values()])

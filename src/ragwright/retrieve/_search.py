@@ -23,8 +23,8 @@ from ._opening import with_opening
 from ._options import RerankOptions, RetrieveOptions
 from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
-from ._stage import run_stages
 from ._stage_hooks import StageHooks
+from ._stages import run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
 
 if TYPE_CHECKING:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, overload
 
 from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
+from ..flow import Flow
 from ..models import Tokenizer, TokenSource
 
 if TYPE_CHECKING:
@@ -14,10 +16,39 @@ if TYPE_CHECKING:
     from ._adapter import Adapter
     from ._glossary import Glossary
     from ._ranker import Ranker
-    from ._stage import Stage
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
+
+
+class Stage(ABC):
+    """A stage of the search: a flow from the hits of the search to those that selection sees.
+
+    Attributes:
+        name: Name of the stage: in ``retrieve --explain``, and of its section of settings.
+        settings: Option record of that section; None for a stage without settings.
+        depth: Least number of hits that it wants to see; ``top_k`` if that is more.
+
+    Args:
+        options: The settings, an instance of ``settings``.
+    """
+
+    name: str = ""
+    settings: ClassVar[type[Any] | None] = None
+    depth: int = 0
+
+    def __init__(self, options: Any = None) -> None:
+        self.options = options
+
+    @abstractmethod
+    def apply(self, question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:
+        """The hits in the order wanted; their ranks are set afterwards.
+
+        Args:
+            question: The question as it was asked.
+            hits: Hits of the search, best first, after any reranking.
+            target: The index that is searched, for requests of the stage's own.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,21 +24,23 @@ from . import (
 )
 from ._base import STATIC, local_path, login_page, static_file
 
+_PAGES = (
+    _ask,
+    _sources,
+    _testsets,
+    _compare,
+    _drafts,
+    _experiments,
+    _outputs,
+    _settings,
+    _added,
+)
+
 
 def page_routes() -> APIRouter:
     """Every page; none of them is part of the API's description."""
     router = APIRouter(include_in_schema=False)
-    for part in (
-        _ask,
-        _sources,
-        _testsets,
-        _compare,
-        _drafts,
-        _experiments,
-        _outputs,
-        _settings,
-        _added,
-    ):
+    for part in _PAGES:
         router.include_router(part.router)
 
     @router.get("/static/{name}")

@@ -1,11 +1,10 @@
-"""Stages of plug-ins: flows that reorder, drop or add hits between the search and the selection."""
+"""Stages and channels of plug-ins: opened as settings name them; stages run on the hits."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from ..core import (
     ChannelScore,
@@ -17,38 +16,7 @@ from ..core import (
 )
 from ..flow import Flow
 from ..index import Channel
-from ._target import Target
-
-
-class Stage(ABC):
-    """A stage of the search: a flow from the hits of the search to those that selection sees.
-
-    Attributes:
-        name: Name of the stage: in ``retrieve --explain``, and of its section of settings.
-        settings: Option record of that section; None for a stage without settings.
-        depth: Least number of hits that it wants to see; ``top_k`` if that is more.
-
-    Args:
-        options: The settings, an instance of ``settings``.
-    """
-
-    name: str = ""
-    settings: ClassVar[type[Any] | None] = None
-    depth: int = 0
-
-    def __init__(self, options: Any = None) -> None:
-        self.options = options
-
-    @abstractmethod
-    def apply(self, question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:
-        """The hits in the order wanted; their ranks are set afterwards.
-
-        Args:
-            question: The question as it was asked.
-            hits: Hits of the search, best first, after any reranking.
-            target: The index that is searched, for requests of the stage's own.
-        """
-
+from ._target import Stage, Target
 
 Extension = TypeVar("Extension", Stage, Channel)
 
