@@ -45,3 +45,48 @@ def test_importing_the_workbench_loads_no_library() -> None:
     code = "import sys; from ragwright import Workbench; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"asyncio", "numpy", "pydantic", "typer", "yaml"} & set(found.stdout.split())
+
+
+COUNTED = """
+import json, sys
+from ragwright.app import main
+built = []
+
+def watch(frame, event, arg):
+    if event == "call" and frame.f_code.co_name == "__init__":
+        kind = type(frame.f_locals.get("self")).__name__
+        if kind.endswith("Options"):
+            built.append(kind)
+
+sys.argv = ["ragwright", "ask", "-q", "What is BM25?"]
+sys.setprofile(watch)
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+sys.setprofile(None)
+own = sorted(name for name in sys.modules if name.partition(".")[0] == "ragwright")
+print(json.dumps({"modules": own, "built": sorted(set(built))}))
+"""
+
+MOST_MODULES = 185
+"""Modules of ours that a question to the demo project may load; the aim is 150."""
+
+
+@pytest.mark.slow
+def test_a_question_to_the_demo_project_loads_few_of_our_modules(tmp_path: Path) -> None:
+    ragwright(tmp_path, "demo", "demo", "-q")
+    found = subprocess.run(
+        [sys.executable, "-c", COUNTED],
+        cwd=tmp_path / "demo",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    counted = json.loads(found.stdout.splitlines()[-1])
+    assert len(counted["modules"]) <= MOST_MODULES
+    # Of parts, the records of the sections that the project file has: the demo's has `serve`.
+    parts = {"RecordsOptions", "JobOptions", "ServeOptions", "AlertOptions"}
+    assert parts & set(counted["built"]) <= {"ServeOptions", "AlertOptions"}
+    rooms = {name.split(".")[1] for name in counted["modules"] if name.count(".") > 1}
+    assert not rooms & {"records", "jobs", "drafting", "training", "testsets", "experiment"}

@@ -25,6 +25,8 @@ from ._corpus import (
     PAGE as PAGE,
     CorpusScope as CorpusScope,
     answer_from_corpus as answer_from_corpus,
+    answer_from_structure as answer_from_structure,
+    calls_of_corpus as calls_of_corpus,
     corpus_ids as corpus_ids,
 )
 from ._corpus_read import (
@@ -74,6 +76,7 @@ from ._prompt import (
 )
 from ._quotes import Quote as Quote
 from ._sentences import Sentence as Sentence, split_sentences as split_sentences
+from ._small_talk import reply_without_documents as reply_without_documents
 from ._units import (
     Found as Found,
     UnitCount as UnitCount,

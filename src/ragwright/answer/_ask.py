@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from .. import answer as room, retrieve as searches  # rare routes load when taken
 from ..core import (
     Answer,
     DatabaseError,
@@ -29,18 +30,9 @@ from ..retrieve import (
     retrieve,
     route,
     route_by_rules,
-    sql_context,
-)
-from ._condense import condense
-from ._corpus import (
-    CorpusScope,
-    answer_from_corpus,
-    answer_from_structure,
-    calls_of_corpus,
 )
 from ._flow import AnswerSetup, answer
 from ._lacking import lacking
-from ._small_talk import reply_without_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +77,7 @@ def ask(
     model = plan.setup.options.model
     if plan.history:
         turns = [replace(turn, content=well_formed(turn.content)) for turn in plan.history]
-        condensed = yield from condense(question, turns, model, plan.setup.window(model))
+        condensed = yield from room.condense(question, turns, model, plan.setup.window(model))
         standalone = condensed.text
         notes += condensed.notes
         if standalone != question:
@@ -140,9 +132,9 @@ def _spread_answer(
     ruled = route_by_rules(question, scene)
     if ruled.kind != "corpus" or plan.setup.options.closed_book:
         return None, ()
-    scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+    scope = room.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
     if scene.chats:
-        calls = yield from calls_of_corpus(target, scope)
+        calls = yield from room.calls_of_corpus(target, scope)
         note = (
             f"{ruled.reason}: the answer may be spread over all documents, and only the best "
             f"passages were read; reading every chunk takes {calls}: "
@@ -151,8 +143,10 @@ def _spread_answer(
         return None, (note,)
     if any(persona.model for persona in personas):
         return None, ()
-    answers = yield from answer_from_structure(question, personas, target, plan.setup, scope)
-    return (None if answers is None else (ruled, answers)), ()
+    by_persona = yield from room.answer_from_structure(
+        question, personas, target, plan.setup, scope
+    )
+    return (None if by_persona is None else (ruled, by_persona)), ()
 
 
 def _answer_by_route(
@@ -162,9 +156,11 @@ def _answer_by_route(
     if chosen.kind == "none":
         return chosen, (yield from _without_documents(question, personas, plan))
     if chosen.kind == "corpus":
-        scope = CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
-        answers = yield from answer_from_corpus(question, personas, target, plan.setup, scope)
-        return chosen, answers
+        scope = room.CorpusScope(plan.retrieve.filters, plan.retrieve.relaxation())
+        by_persona = yield from room.answer_from_corpus(
+            question, personas, target, plan.setup, scope
+        )
+        return chosen, by_persona
     chosen, retrieved = yield from _route_context(question, target, plan, chosen)
     answers = yield from _answer_each(question, personas, retrieved, target, plan)
     return chosen, [replace(answer, notes=(*retrieved.notes, *answer.notes)) for answer in answers]
@@ -178,7 +174,9 @@ def _route_context(
     if chosen.kind == "sql":
         database = next(d for d in plan.databases if d.options.name == chosen.database)
         try:
-            retrieved = yield from sql_context(question, database, plan.setup.options.model)
+            retrieved = yield from searches.sql_context(
+                question, database, plan.setup.options.model
+            )
             failed = yield from branch(0, 0, 1)
             if not failed:
                 return chosen, retrieved
@@ -236,7 +234,7 @@ def _without_documents(
 ) -> Flow[list[Answer]]:
     """The reply if nothing has to be looked up."""
     outcomes = yield from gather(
-        (reply_without_documents(question, persona, plan.setup) for persona in personas),
+        (room.reply_without_documents(question, persona, plan.setup) for persona in personas),
         settle=True,
     )
     return [settled(outcome) for outcome in outcomes]

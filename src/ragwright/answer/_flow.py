@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from .. import answer as answers  # what model calls alone need loads with them
 from ..core import Answer, Hit, ModelReplyError, Persona
 from ..flow import ChatReply, Flow, chat
 from ..models import ExtractiveReranker, Tokenizer, asks_steps
 from ._citations import resolve_citations
 from ._code_entry import CodeAnswer, answer_from_entries
-from ._consolidate import ConsolidateOptions, consolidate
 from ._contrast import compared_things, contrast
 from ._extract import Selection, closest, quoted, score_sentences, select_for, word_places
 from ._lacking import lowered
@@ -178,14 +178,14 @@ def write(question: str, persona: Persona, hits: Sequence[Hit], setup: AnswerSet
         question, persona, parts, setup.window(model), options.max_tokens, options.hit_order
     )
     room = frame.room(options.context_tokens)
-    consolidation = ConsolidateOptions(
+    consolidation = answers.ConsolidateOptions(
         options.consolidate,
         model,
         room,
         window=frame.window,
         hard=room < options.context_tokens,
     )
-    context = yield from consolidate(question, hits, consolidation)
+    context = yield from answers.consolidate(question, hits, consolidation)
     if not context.hits and not options.closed_book:
         reason = context.notes[0] if context.notes else "no passage fits the context"
         return replace(

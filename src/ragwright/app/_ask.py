@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from typer import Argument, Option
 
+from .. import report
 from ..answer import marks_for_hits
 from ..core import ConfigError, Hit, RagwrightError
 from ..flow import Message, TraceEntry
-from ..report import answer_json
 from ..workbench import Asking, Workbench
 from ._console import Console, fail, question_text
 from ._flags import Flags, names_of, takes
@@ -50,7 +50,7 @@ def command(
             answers = bench.ask_all(question, names, asking)
         shown.end()
     if flags.as_json:
-        document = {"answers": [answer_json(answer) for answer in answers]}
+        document = {"answers": [report.answer_json(answer) for answer in answers]}
         console.json(document if entries is None else {**document, "trace": trace_json(entries)})
     else:
         blocks = [answer_text(answer, streamed=shown.any) for answer in answers]
@@ -119,7 +119,7 @@ def _converse(bench: Workbench, console: Console, names: list[str], as_json: boo
             fail(error)
             continue
         if as_json:
-            documents += [{"question": line, **answer_json(answer)} for answer in answers]
+            documents += [{"question": line, **report.answer_json(answer)} for answer in answers]
         else:
             console.result("\n\n".join(map(answer_text, answers)) + "\n")
         history += [Message("user", line), Message("assistant", answers[0].text)]

@@ -32,6 +32,7 @@ from ._opening import (
     open_cache as open_cache,
     open_database as open_database,
 )
+from ._postgres import PostgresDatabase as PostgresDatabase
 from ._sqlite import SqliteDatabase as SqliteDatabase, sqlite_version as sqlite_version
 from ._tables import (
     REPLY_TABLES as REPLY_TABLES,

@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from .. import ledger  # PostgreSQL loads where a database is shared
 from ..core import SchemaVersionError, StoreDamagedError, StoreError
 from ._database import Connection, Database, Place, Tables
 from ._former import former_files
 from ._kept_files import discard, file_error
 from ._ledger_tables import LEDGER_TABLES
-from ._postgres import PostgresDatabase
 from ._sqlite import SqliteDatabase
 from ._writer import Writer
 
@@ -37,7 +37,7 @@ def open_database(
     """
     if isinstance(place, Path):
         return SqliteDatabase(place, tables, power_safe, keep=True)
-    return PostgresDatabase(place, tables, upgrade=upgrade)
+    return ledger.PostgresDatabase(place, tables, upgrade=upgrade)
 
 
 class Ledger:

@@ -22,7 +22,10 @@ from ._extractive import (
     asks_same as asks_same,
     names_subject as names_subject,
 )
-from ._folder import transformer_folder as transformer_folder
+from ._folder import (
+    local_engine as local_engine,
+    transformer_folder as transformer_folder,
+)
 from ._hf_tokenizer import HFTokenizer as HFTokenizer
 from ._hub import LOCK_FILE as LOCK_FILE, Hub as Hub, cached_models as cached_models
 from ._limits import TimeLimits as TimeLimits
@@ -56,7 +59,11 @@ from ._questions import (
 )
 from ._reading import pack_sentence as pack_sentence
 from ._registry import Models as Models
-from ._rerank import CrossEncoderReranker as CrossEncoderReranker
+from ._rerank import (
+    CrossEncoderReranker as CrossEncoderReranker,
+    ServerReranker as ServerReranker,
+    folder_identity as folder_identity,
+)
 from ._seams import (
     ChatModel as ChatModel,
     Embedder as Embedder,
@@ -76,7 +83,7 @@ from ._stopwords import LANGUAGES as LANGUAGES, stop_words as stop_words
 from ._things import things as things
 from ._trainable import open_trainable as open_trainable, save_trained as save_trained
 from ._transport import Connections as Connections
-from ._tuned_card import CARD as CARD, card_head as card_head
+from ._tuned_card import CARD as CARD, card_head as card_head, is_unproven as is_unproven
 from .systems import (
     SystemHandler as SystemHandler,
     SystemOptions as SystemOptions,

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import models as room  # clients load when a model is asked
 from ..core import ModelRefusedError, PluginError, RagwrightError, Usage, counted
 from ..flow import (
     AnyHandler,
@@ -29,11 +30,13 @@ from ..flow import (
 from ._embedding import RoughTokenizer, VectorRule, embed_texts, plan_windows
 from ._extractive import ExtractiveReranker
 from ._limits import Heard, watched
-from ._openai import OpenAIChat, OpenAIEmbeddings
 from ._registry import Models
-from ._rerank import ServerReranker
 from ._seams import ChatModel
 from ._transport import Connections
+
+if TYPE_CHECKING:
+    from ._openai import OpenAIEmbeddings
+    from ._rerank import ServerReranker
 
 _CONCURRENCY = 16
 _ROUGH = RoughTokenizer()
@@ -153,7 +156,7 @@ class ChatHandler(_Remote, SendHandler[Chat, ChatReply]):
         """One attempt, by the model the request names."""
         await self.pace(request.model)
         model = self.chat_model(request.model)
-        if isinstance(model, OpenAIChat):  # sees the server's bytes, which is more precise
+        if isinstance(model, room.OpenAIChat):  # sees the server's bytes, which is more precise
             return await model.chat(request, on_delta)
         async with self.watched(request.model) as heard:
             return await model.chat(
@@ -173,7 +176,7 @@ class CompleteHandler(_Remote, SendHandler[Complete, CompleteReply]):
         await self.pace(request.model)
         model = self.chat_model(request.model)
         try:
-            if isinstance(model, OpenAIChat):
+            if isinstance(model, room.OpenAIChat):
                 return await model.complete(request)
             async with self.watched(request.model):
                 return await model.complete(request)
@@ -214,7 +217,7 @@ class RemoteEmbedHandler(_ReadsOnly, _Remote, SendHandler[Embed, EmbedReply]):
             if rule.dimensions is not None:
                 settings = replace(target.settings, dimensions=rule.dimensions)
                 target = replace(target, settings=settings)
-            self._models[name] = OpenAIEmbeddings(target, self.connections)
+            self._models[name] = room.OpenAIEmbeddings(target, self.connections)
         planned = plan_windows(
             [request.texts],
             rule.prefixes.of(request.role),
@@ -305,7 +308,7 @@ class RemoteRerankHandler(_ReadsOnly, _Remote, SendHandler[Rerank, RerankReply])
     def model(self, name: str) -> ServerReranker:
         """The reranker, opened once per runner."""
         if name not in self._models:
-            self._models[name] = ServerReranker(self.models.target(name), self.connections)
+            self._models[name] = room.ServerReranker(self.models.target(name), self.connections)
         return self._models[name]
 
     def identity(self, request: Rerank) -> str:

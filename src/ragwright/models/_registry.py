@@ -8,24 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from .. import models as room  # back ends load when a model is opened
 from ..core import ConfigError, PluginError, RagwrightError, Usage, addition, load_object
 from ._embedding import VectorRule, settle_rule
 from ._extractive import ExtractiveReranker
-from ._folder import local_engine
-from ._hf_tokenizer import HFTokenizer
 from ._hub import Hub
 from ._limits import TimeLimits
 from ._names import PROVIDERS, Directory, Target
-from ._onnx import OnnxEmbedder
-from ._onnx_rerank import OnnxReranker
-from ._openai import OpenAIChat
 from ._options import EmbedOptions, ModelSettings
-from ._rerank import CrossEncoderReranker, folder_identity
 from ._seams import ChatModel, Embedder, Reranker, Tokenizer
-from ._st import SentenceTransformerEmbedder
-from ._static import StaticEmbedder
 from ._transport import Connections, server_identity
-from ._tuned_card import is_unproven
 
 Backend: TypeAlias = ChatModel | Embedder | Reranker
 
@@ -151,7 +143,7 @@ class Models:
         target = None if own is not None else self.target(name)
         if target is None or target.kind != "server":
             raise _wrong(name, "chat", own)
-        return OpenAIChat(target, connections)
+        return room.OpenAIChat(target, connections)
 
     def embedder(self, name: str) -> Embedder | None:
         """The local embedder of a name, opened once; None where a server embeds.
@@ -225,7 +217,7 @@ class Models:
     def is_unproven(self, name: str) -> bool:
         """True for a fine-tuned model that was kept although it is not proven better."""
         _, _, place = name.partition(":")
-        return bool(place) and is_unproven((self.root or Path()) / place)
+        return bool(place) and room.is_unproven((self.root or Path()) / place)
 
     def reranker(self, name: str) -> Reranker:
         """The local reranker of a name, opened once: a custom one, or a cross-encoder.
@@ -241,7 +233,7 @@ class Models:
             with self._opening:
                 if name not in self._cross:
                     source, engine = self._located(self.target(name))
-                    open_ = OnnxReranker if engine == "onnx" else CrossEncoderReranker
+                    open_ = room.OnnxReranker if engine == "onnx" else room.CrossEncoderReranker
                     self._cross[name] = open_(source, self._options(name))
                 return self._cross[name]
         raise _wrong(name, "reranking", own)
@@ -254,7 +246,7 @@ class Models:
         """
         if self.backend(name) is None and self.target(name).name.provider in _CROSS:
             if name not in self._cross_files:
-                self._cross_files[name] = folder_identity(self._located(self.target(name))[0])
+                self._cross_files[name] = room.folder_identity(self._located(self.target(name))[0])
             found = self._cross_files[name]
             if found is not None:
                 return found
@@ -276,7 +268,7 @@ class Models:
         if not folder:
             return None
         if folder not in self._chat_tokenizers:
-            self._chat_tokenizers[folder] = HFTokenizer((self.root or Path()) / folder)
+            self._chat_tokenizers[folder] = room.HFTokenizer((self.root or Path()) / folder)
         return self._chat_tokenizers[folder]
 
     def vector_rule(self, name: str) -> VectorRule:
@@ -348,10 +340,10 @@ class Models:
         """
         if target.name.provider != "hf":
             source, engine = self._source(target), target.name.provider
-            static = engine == "st" and local_engine(Path(source).expanduser()) == "static"
+            static = engine == "st" and room.local_engine(Path(source).expanduser()) == "static"
             return source, "static" if static else engine
         folder = self.hub.folder(target.name.name)
-        return str(folder), local_engine(folder)
+        return str(folder), room.local_engine(folder)
 
     def _source(self, target: Target) -> str:
         """The folder of a local model, where it is one; else its name on the hub."""
@@ -366,9 +358,9 @@ class Models:
 
 
 _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {
-    "onnx": OnnxEmbedder,
-    "st": SentenceTransformerEmbedder,
-    "static": StaticEmbedder,
+    "onnx": lambda *how: room.OnnxEmbedder(*how),
+    "st": lambda *how: room.SentenceTransformerEmbedder(*how),
+    "static": lambda *how: room.StaticEmbedder(*how),
 }
 """What opens an embedding model, by provider."""
 

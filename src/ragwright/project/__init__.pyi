@@ -38,6 +38,7 @@ from ._served import (
     not_reproducible as not_reproducible,
     promoted_settings as promoted_settings,
     run_configuration as run_configuration,
+    served_project as served_project,
 )
 from ._session import Session as Session
 from ._settings import (

@@ -6,19 +6,19 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import cached_property, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from .. import answer, flow, index, ingest, ledger, models, retrieve
+from .. import answer, flow, index, ingest, ledger, models, project as room, retrieve
 from ..core import StoreDamagedError
 from ..ledger import Erasures, WorkLock, discard
 from . import building
 from ._answers_under_way import AnswersUnderWay
 from ._folder import ProjectFolder
-from ._served import served_project
 from ._session import Session
-from ._settings import Settings, load_settings
+from ._settings import Settings, load_settings, rooted
 
 if TYPE_CHECKING:
     from ..answer import AskPlan
@@ -64,7 +64,7 @@ class Project:
     ) -> None:
         self.folder = folder
         self.session = session or Session()
-        self.settings = _narrowed(_rooted(settings, folder.parts), self.session)
+        self.settings = _narrowed(rooted(settings, folder.parts), self.session)
         self._base: Project = self
         self._variants: list[Project] = []
         self._attached: dict[type, Closing] = {}
@@ -82,7 +82,7 @@ class Project:
         asked = session or Session()
         sections = None
         if asked.served:
-            project, sections = served_project(project)
+            project, sections = room.served_project(project)
         settings = load_settings(project.settings, asked.overrides, served=sections)
         return cls(project, settings, asked)
 
@@ -324,14 +324,17 @@ class Project:
             yield
 
     def routes(self, views: Views) -> Mapping[type[Any], Route]:
-        """The handlers of requests, with searches on these views."""
+        """The handlers of requests, with searches on these views; rare ones open when used."""
+        fetching = cache(lambda: ingest.FetchHandler(self.settings.fetch))
+        reading = cache(lambda: retrieve.SqlHandler(self.databases))
+        testing = cache(lambda: models.SystemHandler(self.systems))
         return {
             **models.model_handlers(self.models),
             flow.Search: index.SearchHandler(views),
             flow.Lookup: index.LookupHandler(views),
-            flow.Fetch: ingest.FetchHandler(self.settings.fetch),
-            flow.Sql: retrieve.SqlHandler(self.databases),
-            flow.AskSystem: models.SystemHandler(self.systems),
+            flow.Fetch: lambda _: fetching(),
+            flow.Sql: lambda _: reading(),
+            flow.AskSystem: lambda _: testing(),
         }
 
     @cached_property
@@ -511,8 +514,10 @@ class Project:
         options = self.settings.retrieve
         if "glossary" not in options.query.methods:
             return None
-        root, cache = self.folder.parts, self.folder.cache
-        return building.project_glossary(options.glossary, root, cache, self.store, self.pair)
+        where = self.folder
+        return building.project_glossary(
+            options.glossary, where.parts, where.cache, self.store, self.pair
+        )
 
     def persona(self, name: str = "") -> Persona:
         """The persona of a name, ``answer.persona`` for the empty one.
@@ -553,31 +558,11 @@ class Project:
         options = settings.answer if stream else replace(settings.answer, stream=False)
         setup = answer.AnswerSetup(options, settings.prompt, self.tokenizer, window_of)
         # Schemas are read only if a question may be routed to a database.
-        routed = settings.retrieve.route.method != "index"
+        routed = settings.retrieve.databases and settings.retrieve.route.method != "index"
         databases = self.databases.described() if routed else ()
         return answer.AskPlan(
             settings.retrieve, setup, tuple(history), self.partial_note(), databases
         )
-
-
-def _rooted(settings: Settings, root: Path) -> Settings:
-    """Settings with relative paths resolved from the project folder."""
-    prompt, answer = settings.prompt, settings.answer
-    if prompt.template:
-        prompt = replace(prompt, template=str(root / prompt.template))
-    drafts = answer.draft
-    if drafts.prompt:
-        drafts = replace(drafts, prompt=str(root / drafts.prompt))
-    forms = {model: _file(form, root) for model, form in drafts.formats.items()}
-    drafts = replace(drafts, format=_file(drafts.format, root), formats=forms)
-    if (prompt, drafts) == (settings.prompt, answer.draft):
-        return settings
-    return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
-
-
-def _file(name: str, root: Path) -> str:
-    """The path of a file of the project; other names are unchanged."""
-    return str(root / name) if (root / name).is_file() else name
 
 
 def _narrowed(settings: Settings, session: Session) -> Settings:
@@ -591,13 +576,10 @@ def _narrowed(settings: Settings, session: Session) -> Settings:
     return replace(settings, retrieve=narrowed)
 
 
+_ASKED = attrgetter("models", "embed", "store", "fetch", "budget", "retrieve.databases")
+"""The settings that the meaning of requests depends on."""
+
+
 def _asked_alike(one: Settings, other: Settings) -> bool:
     """True if requests mean the same for both, so that they can share a runner."""
-    return (one.models, one.embed, one.store, one.fetch, one.budget, one.retrieve.databases) == (
-        other.models,
-        other.embed,
-        other.store,
-        other.fetch,
-        other.budget,
-        other.retrieve.databases,
-    )
+    return bool(_ASKED(one) == _ASKED(other))

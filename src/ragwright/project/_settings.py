@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -425,3 +425,23 @@ def _models(value: Any, placed: Placed) -> dict[str, ModelSettings]:
         name: build_options(ModelSettings, entry, placed, ("models", name))
         for name, entry in value.items()
     }
+
+
+def rooted(settings: Settings, root: Path) -> Settings:
+    """Settings with relative paths resolved from the project folder."""
+    prompt, answer = settings.prompt, settings.answer
+    if prompt.template:
+        prompt = replace(prompt, template=str(root / prompt.template))
+    drafts = answer.draft
+    if drafts.prompt:
+        drafts = replace(drafts, prompt=str(root / drafts.prompt))
+    forms = {model: _file(form, root) for model, form in drafts.formats.items()}
+    drafts = replace(drafts, format=_file(drafts.format, root), formats=forms)
+    if (prompt, drafts) == (settings.prompt, answer.draft):
+        return settings
+    return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
+
+
+def _file(name: str, root: Path) -> str:
+    """The path of a file of the project; other names are unchanged."""
+    return str(root / name) if (root / name).is_file() else name

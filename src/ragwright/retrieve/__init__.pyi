@@ -42,6 +42,7 @@ from ._options import (
     SelectOptions as SelectOptions,
     SoftFilterOptions as SoftFilterOptions,
 )
+from ._postgres import PostgresReader as PostgresReader
 from ._query import query_variants as query_variants
 from ._ranker import Ranker as Ranker, Trees as Trees
 from ._ranker_features import FEATURES as FEATURES, Asked as Asked, features as features
@@ -85,6 +86,7 @@ from ._sql import (
     read_statement as read_statement,
     sql_context as sql_context,
 )
+from ._sqlite import SqliteReader as SqliteReader
 from ._stage_hooks import StageHooks as StageHooks
 from ._stages import open_channels as open_channels, open_stages as open_stages
 from ._statement import checked_statement as checked_statement

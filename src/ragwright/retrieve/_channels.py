@@ -12,18 +12,19 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
+from .. import index, retrieve as fusion  # a search by keywords alone fuses nothing
 from ..core import Relaxation, RelaxationLevel, RetrieveError, Term, well_formed
 from ..flow import Flow, Lookup, LookupReply, Search, SearchReply, Vector, embed, gather, send
-from ..index import rungs_of
 from ..models import is_code
-from ._adaptive import Balance, balance, held_share, unknown_share
-from ._fusion import convex, rrf
 from ._options import RetrieveOptions
 from ._target import Candidates, Explanation, Mode, Ranking, Target, Variant
+
+if TYPE_CHECKING:
+    from ._adaptive import Balance
 
 Asked: TypeAlias = str | Variant | Sequence[Variant]
 """A query: its text, or wordings of it, the first as it was asked."""
@@ -207,7 +208,7 @@ def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOpt
     fused = _own_fused(wording, replace(found, replies=own), target, options)
     rankings = [fused.ranking, *(found.replies[name].candidates for name in further)]
     ids = [[key for key, _ in ranking] for ranking in rankings]
-    ranking = rrf(ids, options.rrf_k, [1.0, *further.values()])
+    ranking = fusion.rrf(ids, options.rrf_k, [1.0, *further.values()])
     added = ", ".join(f"{name} {weight:g}" for name, weight in further.items())
     reason = "; ".join(filter(None, (fused.reason, f"rank fusion with {added}")))
     shares = fused.weights or dict.fromkeys(own, 1.0)
@@ -230,7 +231,7 @@ def _own_fused(wording: Variant, found: _Found, target: Target, options: Retriev
     if options.fusion == "rrf":
         weights = {"keyword": given.keyword, "dense": given.dense}
         ids = [[key for key, _ in found] for found in lists]
-        ranking = rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
+        ranking = fusion.rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
         return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
@@ -242,7 +243,7 @@ def _own_fused(wording: Variant, found: _Found, target: Target, options: Retriev
         least = -abs(max((score for _, score in dense.candidates), default=1.0))
     floors = (0.0, least)
     pool = max(options.pool, options.top_k)
-    ranking = convex(lists, shares, floors, pool, limit=limit)
+    ranking = fusion.convex(lists, shares, floors, pool, limit=limit)
     total = sum(shares)
     weights = {"keyword": shares[0] / total, "dense": shares[1] / total}
     return _Found(replies, vector, tuple(ranking), weights, reason)
@@ -251,11 +252,13 @@ def _own_fused(wording: Variant, found: _Found, target: Target, options: Retriev
 def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float) -> Balance:
     """The weights for this wording, from its words and the keyword results."""
     best = max((score for _, score in keyword.candidates), default=0.0)
-    held = held_share(best, keyword.terms)
+    held = fusion.held_share(best, keyword.terms)
     if not held:
-        return balance(base, 0.0, 0.0)
-    unknown = unknown_share(wording.keyword, keyword.terms, target.analyzer, target.tokenizer)
-    return balance(base, unknown, held)
+        return fusion.balance(base, 0.0, 0.0)
+    unknown = fusion.unknown_share(
+        wording.keyword, keyword.terms, target.analyzer, target.tokenizer
+    )
+    return fusion.balance(base, unknown, held)
 
 
 def _over_wordings(
@@ -263,7 +266,7 @@ def _over_wordings(
 ) -> Ranking:
     """Rank fusion of the wordings' rankings."""
     lists = [[key for key, _ in one.ranking] for one in found]
-    return tuple(rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
+    return tuple(fusion.rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
 
 
 def _weighing(
@@ -316,7 +319,7 @@ def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLe
         for reply in one.replies.values():
             bits |= zip((key for key, _ in reply.candidates), reply.rungs, strict=True)
     numbers = list(dict.fromkeys(bits.values()))
-    known = dict(zip(numbers, rungs_of(relax, numbers), strict=True))
+    known = dict(zip(numbers, index.rungs_of(relax, numbers), strict=True))
     return {key: known[number] for key, number in bits.items()}
 
 
@@ -330,7 +333,7 @@ def _ladder(
     dense = [one.replies["dense"] for one in found if "dense" in one.replies]
     replies = dense or [_reply(one, "keyword") for one in found]
     ladder = replies[0].ladder
-    rungs = rungs_of(relax, [rung for rung, _ in ladder])
+    rungs = index.rungs_of(relax, [rung for rung, _ in ladder])
     return tuple(
         (tuple(map(str, rung.met)), rung.weight, count)
         for rung, (_, count) in zip(rungs, ladder, strict=True)

@@ -7,14 +7,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from .. import retrieve  # readers load when a database is read
 from ..core import ConfigError, DatabaseError, RagwrightError, filled_address, near
 from ..flow import OnDelta, SendHandler, Sql, SqlReply
 from ._options import DatabaseOptions
-from ._postgres import PostgresReader
-from ._sqlite import SqliteReader
-from ._statement import checked_statement
-from ._tables import Database, DatabaseReader
+
+if TYPE_CHECKING:
+    from ._tables import Database, DatabaseReader
 
 _GRACE = 15.0
 """Seconds for connecting and fetching, on top of what a statement may take."""
@@ -85,10 +86,10 @@ class Databases:
             options = self._options[name]
             try:
                 reader = self.reader(name)
-                database = Database(options, reader.schema(), reader.dialect)
+                database = retrieve.Database(options, reader.schema(), reader.dialect)
                 self._described[name] = database
             except RagwrightError as error:  # not cached: it may be available next time
-                database = Database(options, problem=error.what)
+                database = retrieve.Database(options, problem=error.what)
         return database
 
 
@@ -127,7 +128,7 @@ class SqlHandler(SendHandler[Sql, SqlReply]):
         return await loop.run_in_executor(self._pool, self._read_statement, request)
 
     def _read_statement(self, request: Sql) -> SqlReply:
-        statement = checked_statement(request.statement)
+        statement = retrieve.checked_statement(request.statement)
         most = min(request.max_rows, self._databases.options(request.database).max_rows)
         return self._databases.reader(request.database).read(statement, most)
 
@@ -141,9 +142,9 @@ def _open_reader(options: DatabaseOptions, root: Path) -> DatabaseReader:
     scheme, _, rest = from_variables.partition("://")
     if scheme == "sqlite":
         path = Path(rest.removeprefix("/")).expanduser()
-        return SqliteReader(options, path if path.is_absolute() else root / path)
+        return retrieve.SqliteReader(options, path if path.is_absolute() else root / path)
     if scheme in {"postgresql", "postgres"}:
-        return PostgresReader(options, from_variables)
+        return retrieve.PostgresReader(options, from_variables)
     raise ConfigError(
         f"the database {options.name!r} has an address of an unknown kind",
         hint="sqlite:///PATH or postgresql://USER:${VARIABLE}@HOST/NAME",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from .. import retrieve as stages  # stages load when settings ask for them
 from ..core import (
     ChannelScore,
     Hit,
@@ -17,20 +19,16 @@ from ..core import (
 from ..flow import Flow, Lookup, LookupReply, send
 from ..models import WordTokenizer
 from ._channels import candidates, prepared
-from ._expand import expand_hits
-from ._idle import idle_exclusions
-from ._iterate import iterate
-from ._meanings import visible_glossary
 from ._opening import with_opening
 from ._options import RerankOptions, RetrieveOptions
-from ._query import query_variants
-from ._ranker import Shares
-from ._ranker_features import Asked
 from ._rerank import rerank_depth, rerank_hits
 from ._select import diversify, select_depth
 from ._stage_hooks import StageHooks
 from ._stages import run_stages
 from ._target import Candidates, Ranking, Retrieved, Target, Variant
+
+if TYPE_CHECKING:
+    from ._ranker import Shares
 
 
 def retrieve(
@@ -74,7 +72,7 @@ def retrieve(
             how = options if text == query else hop
             return (yield from _round(text, target, how, through))
 
-        found = yield from iterate(query, target, options.iterate, asked, options.top_k)
+        found = yield from stages.iterate(query, target, options.iterate, asked, options.top_k)
     return (yield from _finished(found, target, options, through))
 
 
@@ -88,8 +86,8 @@ def _round(
         text, cut = prepared(query, options.max_query_chars)
         known = None
         if "glossary" in options.query.methods:
-            known = yield from visible_glossary(text, target, options.filters)
-        asked, told = yield from query_variants(
+            known = yield from stages.visible_glossary(text, target, options.filters)
+        asked, told = yield from stages.query_variants(
             text, target, options.query, known, options.max_query_chars
         )
         notes = (*cut, *told)
@@ -135,13 +133,14 @@ def _finished(
     hits = _fitting(hits, target, options.context_tokens)
     hits = through.kept(hits)
     if options.expand.by:
-        hits, more = yield from expand_hits(hits, target, options.expand, options.filters)
+        hits, more = yield from stages.expand_hits(hits, target, options.expand, options.filters)
         hits = _fitting(hits, target, options.context_tokens)
         notes = _once_each(notes, more)
     relax = options.relaxation()
-    idle = yield from idle_exclusions(target, options.filters, relax.soft if relax else ())
-    if idle:
-        notes = _once_each(notes, idle)
+    if options.filters or relax:
+        soft = relax.soft if relax else ()
+        idle = yield from stages.idle_exclusions(target, options.filters, soft)
+        notes = _once_each(notes, idle) if idle else notes
     if hits is found.hits and notes is found.notes:
         return found
     return replace(found, hits=hits, notes=notes)
@@ -189,7 +188,7 @@ def _fetched(
     hits = _ranked_hits(best, stored, found)
     if ranker is None:
         return hits, {}, reply.notes
-    asked = Asked.of(question, found.explanation.terms, target.analyzer)
+    asked = stages.Asked.of(question, found.explanation.terms, target.analyzer)
     hits, why = ranker.applied(found.mode, hits, asked, reply.vectors)
     return hits, why, reply.notes
 

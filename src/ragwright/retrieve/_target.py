@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, overload
 from ..core import Hit, RelaxationLevel, Term, counted, frame_of, html_table
 from ..flow import Flow
 from ..models import Tokenizer, TokenSource
-from ._adapter import Adapter
-from ._glossary import Glossary
 
 if TYPE_CHECKING:
     from ..index import Channel
+    from ._adapter import Adapter
+    from ._glossary import Glossary
     from ._ranker import Ranker
 
 Mode: TypeAlias = Literal["keyword", "dense", "hybrid"]

@@ -17,9 +17,9 @@ from .. import (
     report,
     retrieve,
     testsets,
+    workbench,
 )
 from ._asking import Asking, AsyncVerbs, checked_count, checked_filters, checked_text
-from ._doctor import doctor
 from ._tuning import TuningVerbs
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         ``ask_models`` also asks each server for its list of models and opens each local model; no
         reply is paid for. ``check_line`` validates the command lines of jobs.
         """
-        return doctor(self.project, ask_models=ask_models, check_line=check_line)
+        return workbench.doctor(self.project, ask_models=ask_models, check_line=check_line)
 
     def list_models(self, *, measure: bool = True) -> list[ListedModel]:
         """The models that the project names; with ``measure`` also the speed of local ones."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...core import (
     ConfigError,
@@ -19,10 +19,12 @@ from ...core import (
     read_yaml,
 )
 from ...flow import SystemReply
+from .. import systems  # callers load when a system is opened
 from .._names import PROVIDERS
-from ._callers import Caller, caller_of
-from ._http import endpoint
-from ._options import SystemOptions
+
+if TYPE_CHECKING:
+    from ._callers import Caller
+    from ._options import SystemOptions
 
 _FILES = (".yaml", ".yml")
 
@@ -107,17 +109,20 @@ def read_system(address: str, version: str = "") -> SystemOptions:
     """
     if Path(address).suffix.lower() in _FILES:
         placed = read_yaml(Path(address))
-        options = build_options(SystemOptions, placed.value, placed, ())
+        options = build_options(systems.SystemOptions, placed.value, placed, ())
         if not options.title or not (options.call or options.url or options.model):
             raise ConfigError(
                 "the file names no system", where=address, hint="give it call, url or model"
             )
     elif address.startswith(("http://", "https://")):
-        options = SystemOptions(model=address) if "#" in address else SystemOptions(url=address)
+        named = "#" in address
+        options = systems.SystemOptions(
+            model=address if named else "", url="" if named else address
+        )
     elif address.partition(":")[0] in PROVIDERS:
-        options = SystemOptions(model=address)
+        options = systems.SystemOptions(model=address)
     elif ":" in address:
-        options = SystemOptions(call=address)
+        options = systems.SystemOptions(call=address)
     else:
         raise ConfigError(
             f"cannot tell what kind of system {address!r} is",
@@ -142,15 +147,15 @@ def open_system(system: Any, options: SystemOptions | None = None) -> UnderTest:
         return system
     if isinstance(system, str | Path):
         system = read_system(str(system))
-    if not isinstance(system, SystemOptions):
-        described = options or SystemOptions()
+    if not isinstance(system, systems.SystemOptions):
+        described = options or systems.SystemOptions()
         options_of = replace(described, call=described.call or _name_of(system), url="", model="")
-        return UnderTest(options_of, caller_of(system, options_of))
+        return UnderTest(options_of, systems.caller_of(system, options_of))
     if system.model:
         return UnderTest(system, _not_asked)
     if system.url:
-        return UnderTest(system, endpoint(system))
-    return UnderTest(system, caller_of(_load_system(system.call), system))
+        return UnderTest(system, systems.endpoint(system))
+    return UnderTest(system, systems.caller_of(_load_system(system.call), system))
 
 
 def _not_asked(question: str) -> Any:
