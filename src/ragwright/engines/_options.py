@@ -34,8 +34,8 @@ def settled_engine(options: EngineOptions, name: str = "") -> EngineName:
     """
     for known in get_args(EngineName):
         if known == (name or options.engine):
-            found: EngineName = known
-            return found
+            engine: EngineName = known
+            return engine
     raise ConfigError(f"unknown engine {name!r}", hint=near(name, get_args(EngineName)))
 
 

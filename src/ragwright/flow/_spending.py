@@ -65,12 +65,12 @@ class Spending:
             future, done = committed()
             self._ledger.writer.submit(work, done)
             try:
-                made, paid, held = await asyncio.shield(future)
+                fits, paid, held = await asyncio.shield(future)
             except asyncio.CancelledError:
                 self._in_flight += 1
                 self.settle(name, 0.0)  # queued behind the reservation
                 raise
-            if made:
+            if fits:
                 self._in_flight += 1
                 return name
             over = paid + amount > self._bound + 1e-9
