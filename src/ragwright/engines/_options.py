@@ -15,7 +15,7 @@ EngineName: TypeAlias = Literal["local", "ray"]
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Where work runs."""
+    """Options of where work runs."""
 
     engine: EngineName = option(
         "local", "Where the work runs: local (this machine) or ray (a cluster)."

@@ -29,7 +29,7 @@ def _no_sources(_value: Any) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """What to run over which rows, and how results are stored.
+    """A job: a flow for each row, and how its results are stored.
 
     Attributes:
         kind: Kind of run (``eval``, ``sweep``, …).
@@ -66,7 +66,7 @@ class Job(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """How a job ended.
+    """The outcome of a job.
 
     Attributes:
         run: Name of its run.

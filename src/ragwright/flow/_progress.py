@@ -32,7 +32,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Progress:
-    """What the runner has done since it started; read it from any thread.
+    """Counters of a runner since it started; readable from any thread.
 
     Attributes:
         total: Rows of the jobs begun since :meth:`begin`, None where their number is unknown.

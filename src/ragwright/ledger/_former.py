@@ -102,7 +102,7 @@ def take_over(connection: sqlite3.Connection, path: Path, tables: Tables) -> Non
 
 
 def _read_former(former: Former, path: Path) -> _File:
-    """A former file, all of it in one file and nobody else's; refused if it cannot be read."""
+    """Read a former file, its log included; refuse one that is damaged or another program's."""
     return _database_file(former, path) if former.read is None else _text_file(former, path)
 
 

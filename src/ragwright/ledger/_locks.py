@@ -312,7 +312,7 @@ class WorkLock:
 
     @property
     def awaited(self) -> bool:
-        """True while somebody waits to be alone, or is."""
+        """True while a process holds the lock exclusively, or waits for it."""
         return _LOCKS and not _free(self._turn)
 
     @contextmanager

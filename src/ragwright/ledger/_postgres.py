@@ -180,7 +180,7 @@ class PostgresDatabase(Database):
         return raw
 
     def _alive(self) -> bool:
-        """True if the server lets somebody in: one that only takes long does."""
+        """True if the server accepts a connection: it may only be slow."""
         try:
             raw = self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect)
         except self._psycopg.OperationalError as error:
