@@ -127,7 +127,7 @@ def test_the_command_is_told_without_values_of_options(
 def test_a_word_that_is_none_names_nobody(
     path: Path, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_locks, "_SAID", 0.1)
+    monkeypatch.setattr(_locks, "_NAMING", 0.1)
     with FileLock(path, "first"):
         path.write_text(word)
         assert FileLock(path, "").holder() == LockHolder()
@@ -138,7 +138,7 @@ def test_a_word_that_is_none_names_nobody(
 def test_the_word_of_a_dead_process_names_nobody(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_locks, "_SAID", 0.1)
+    monkeypatch.setattr(_locks, "_NAMING", 0.1)
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     with FileLock(path, "first"):
@@ -247,7 +247,7 @@ input()
 def test_what_a_dead_process_started_may_hold_the_lock_that_it_shared(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_locks, "_SAID", 0.1)
+    monkeypatch.setattr(_locks, "_NAMING", 0.1)
     command = [sys.executable, "-c", SHARING, str(path)]
     other = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert other.stdout is not None

@@ -146,5 +146,6 @@ def test_forgetting_reaches_what_was_served(project: Path) -> None:
         bench.forget("docs/service.md")
         assert not held(quote), "also in citations and in the turns of later questions"
         assert not held(made["id"].encode())
+        ServeKeys(ProjectFolder(project)).revoke("acme")  # a key keeps its filters until then
         bench.forget_tenant("source=docs/service.md")
         assert not held(b"source=docs/service.md")

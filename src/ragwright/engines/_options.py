@@ -16,7 +16,7 @@ EngineName: TypeAlias = Literal["local", "ray"]
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """Where work runs."""
+    """Options of where work runs."""
 
     engine: EngineName = option(
         "local", "Where the work runs: local (this machine) or ray (a cluster)."
@@ -35,8 +35,8 @@ def settled_engine(options: EngineOptions, name: str = "") -> EngineName:
     """
     for known in get_args(EngineName):
         if known == (name or options.engine):
-            found: EngineName = known
-            return found
+            engine: EngineName = known
+            return engine
     raise ConfigError(f"unknown engine {name!r}", hint=near(name, get_args(EngineName)))
 
 

@@ -177,7 +177,7 @@ class RayEngine(Engine):
                 with suppress(Exception):
                     self._ray.cancel(coming, force=True)
             with suppress(Exception):  # cancelling does not wait, and a worker may just begin
-                coming = [one for _, one in left]
+                coming = [task for _, task in left]
                 self._ray.wait(coming, num_returns=len(coming), timeout=_CANCEL, fetch_local=False)
         for task, _ in left:
             _marks(task).unlink(missing_ok=True)
@@ -215,15 +215,15 @@ def _pickled(thing: object, what: str) -> bytes:
 
 
 def _gave_up(error: Exception) -> EngineError:
-    said = str(error).strip() or type(error).__name__
-    told = EngineError(
-        f"the cluster failed: {said}",
+    reason = str(error).strip() or type(error).__name__
+    failure = EngineError(
+        f"the cluster failed: {reason}",
         hint="what was committed stays; check that its nodes have ragwright[cluster] of this "
         "version and enough memory, and run again",
     )
     # not as its cause: a traceback would keep objects that die with the cluster
-    told.add_note(traceback.format_exc())
-    return told
+    failure.add_note(traceback.format_exc())
+    return failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +349,11 @@ def packed_error(error: Exception, node: str) -> bytes:
         pickle.loads(packed)  # noqa: S301 - our own, of just now
         return packed
     except Exception:
-        told = EngineError(
+        failure = EngineError(
             f"a task failed: {type(error).__name__}: {error}",
             where=f"node {node} ({socket.gethostname()})",
         )
-        return pickle.dumps(told)
+        return pickle.dumps(failure)
 
 
 def _wait_for(target: Path, node: str) -> None:
@@ -380,9 +380,9 @@ def _check_answers(address: str, key: str) -> None:
 
 
 def _unreachable(address: str, error: Exception, key: str) -> ConfigError:
-    said = str(error).strip().splitlines()
+    lines = str(error).strip().splitlines()
     return ConfigError(
-        f"no Ray cluster can be reached: {said[0] if said else type(error).__name__}",
+        f"no Ray cluster can be reached: {lines[0] if lines else type(error).__name__}",
         where=address,
         hint=f"start one (ray start --head), set {key} or RAY_ADDRESS to host:port of its "
         "head, or use engine: local",

@@ -26,7 +26,7 @@ class Task(Protocol):
 
 
 class Result(Protocol):
-    """What is returned for a task; picklable, and small."""
+    """The result of a task; picklable, and small."""
 
     @property
     def target(self) -> Path | None:
@@ -42,7 +42,7 @@ R = TypeVar("R", bound=Result)
 
 
 class Work(ABC, Generic[T, R]):
-    """What is done with each task; picklable, and equal by value.
+    """The work done on each task; picklable, and equal by value.
 
     Attributes:
         advice: What to do if workers run out of memory, for the message.

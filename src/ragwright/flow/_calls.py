@@ -154,10 +154,10 @@ class Caller:
         """Statistics of a lane's past calls, read once."""
         if lane not in self._facts:
             try:
-                found = LaneFacts() if self.replies is None else self.replies.facts(lane)
+                facts = LaneFacts() if self.replies is None else self.replies.facts(lane)
             except StoreUnreachableError:  # the claim of the call says so
                 return LaneFacts()
-            self._facts[lane] = found
+            self._facts[lane] = facts
         return self._facts[lane]
 
     def prompt_tokens(self, lane: str, request: Request, which: Estimate = "high") -> int:
@@ -183,10 +183,10 @@ class Caller:
         if not isinstance(request, Chat | Complete):
             return 0
         named = dict(request.params)
-        asked = named.get("max_completion_tokens", named.get("max_tokens"))
-        if asked is None:
-            asked = handler.longest_reply(request)
-        return int(asked) if asked is not None else self.options.longest_reply
+        longest = named.get("max_completion_tokens", named.get("max_tokens"))
+        if longest is None:
+            longest = handler.longest_reply(request)
+        return int(longest) if longest is not None else self.options.longest_reply
 
     def worst_cost(self, handler: SendHandler[Any, Any], lane: str, request: Request) -> float:
         """Most money a call can cost.
@@ -254,8 +254,8 @@ class Caller:
         """Revalidate a stored reply: after 304 the stored one is returned."""
         assert call.known is not None
         lane = self.lane(handler, request)
-        asked = conditional(request, call.known)
-        reply, seconds = await self._attempts(handler, asked, lane, call)
+        sent = conditional(request, call.known)
+        reply, seconds = await self._attempts(handler, sent, lane, call)
         if unchanged(reply):
             self.progress.reused += 1
             return call.known
@@ -396,12 +396,12 @@ class Caller:
     def _priced(
         self, handler: SendHandler[Any, Any], request: Request, reply: Reply, seconds: float
     ) -> Reply:
-        found = usage_of(reply)
+        usage = usage_of(reply)
         # A negative cost, which a custom back end may report, would increase the budget.
         usage = replace(
-            found,
-            prompt_tokens=max(0, found.prompt_tokens),
-            completion_tokens=max(0, found.completion_tokens),
+            usage,
+            prompt_tokens=max(0, usage.prompt_tokens),
+            completion_tokens=max(0, usage.completion_tokens),
         )
         self.progress.prompt_tokens += usage.prompt_tokens
         self.progress.completion_tokens += usage.completion_tokens

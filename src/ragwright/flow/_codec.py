@@ -149,11 +149,11 @@ def conditional(request: Request, known: Reply) -> Request:
     if not isinstance(request, Fetch) or not isinstance(known, FetchReply):
         return request
     own = {name.lower() for name, _ in request.headers}
-    found = {name.lower(): value for name, value in known.headers.items()}
+    headers = {name.lower(): value for name, value in known.headers.items()}
     added = tuple(
-        (header, found[name])
+        (header, headers[name])
         for name, header in _VALIDATORS.items()
-        if found.get(name) and header.lower() not in own
+        if headers.get(name) and header.lower() not in own
     )
     return replace(request, headers=request.headers + added)
 

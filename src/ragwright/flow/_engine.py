@@ -257,9 +257,9 @@ class Engine:
         if not self.options.reuse or self._replies is None:
             return None
         if self._replies.remote:
-            found, done = committed()
+            future, done = committed()
             self._replies.find(key.text, done)
-            data = await found
+            data = await future
             return None if data is None else decode(type(request), data)
         if isinstance(request, Fetch):  # a page may be large: read off the loop
             loop = asyncio.get_running_loop()

@@ -47,7 +47,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a job would do.
+    """A forecast of a job: calls, tokens, cost and time.
 
     Attributes:
         calls: Distinct calls that would be made (known replies are not called again).
@@ -88,7 +88,7 @@ class Forecast:
         )
 
     def scaled(self, factor: float, like: Forecast, margin: float) -> Forecast:
-        """What a job of which this is a sample would do; see :meth:`Range.scaled`.
+        """The forecast of the whole job, of which this is a sample; see :meth:`Range.scaled`.
 
         ``like`` is the forecast, with its ends, of a part of the sample.
         """

@@ -20,7 +20,7 @@ OnDelta = Callable[[str], None]
 
 
 class Handler(ABC, Generic[RequestT, ReplyT]):
-    """What every handler tells the runner, besides carrying out requests."""
+    """The base of handlers: carries out requests of one kind, and gives the runner their limits."""
 
     def identity(self, request: RequestT) -> str:
         """Everything besides the request that determines the reply; part of the durable key.

@@ -29,7 +29,7 @@ def _no_sources(_value: Any) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """What to run over which rows, and how results are stored.
+    """A job: a flow for each row, and how its results are stored.
 
     Attributes:
         kind: Kind of run (``eval``, ``sweep``, …).
@@ -66,7 +66,7 @@ class Job(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """How a job ended.
+    """The outcome of a job.
 
     Attributes:
         run: Name of its run.
@@ -188,15 +188,13 @@ class _Work(Generic[T]):
     """One run of a job under way."""
 
     def __init__(self, runner: Runner, runs: Runs, job: Job[T]) -> None:
-        found = None
+        run = None
         if job.resume:
-            found = runs.unfinished(
-                job.kind, job.manifest, scope=job.scope, errored=job.retry_errors
-            )
+            run = runs.unfinished(job.kind, job.manifest, scope=job.scope, errored=job.retry_errors)
         if job.reuse:
-            found = found or runs.complete(job.kind, job.manifest, scope=job.scope)
-        self._resumed = found is not None
-        self._run = found or runs.start(job.kind, job.manifest, scope=job.scope)
+            run = run or runs.complete(job.kind, job.manifest, scope=job.scope)
+        self._resumed = run is not None
+        self._run = run or runs.start(job.kind, job.manifest, scope=job.scope)
         self._progress = runner.progress
         self._runs = runs
         self._job = job
@@ -291,8 +289,8 @@ class _Work(Generic[T]):
 def _error_body(error: Exception | None) -> dict[str, Any]:
     """An error as stored in a row: kind, message, place and hint."""
     if isinstance(error, RagwrightError):
-        told = {"what": error.what, "where": error.where, "hint": error.hint}
-        body = {name: value for name, value in told.items() if value}
+        parts = {"what": error.what, "where": error.where, "hint": error.hint}
+        body = {name: value for name, value in parts.items() if value}
     else:
         body = {"what": str(error)}
     return {"error": type(error).__name__, **body}

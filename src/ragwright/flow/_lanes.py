@@ -49,15 +49,15 @@ class RetryPolicy:
         if attempt >= (self.rate_limited_attempts if limited else self.attempts):
             return None
         wait = chance.uniform(0.5, 1.0) * min(self.longest, self.base * 2.0 ** min(attempt - 1, 16))
-        asked: float | None = getattr(error, "retry_after", None)
-        if asked is None:
+        wanted: float | None = getattr(error, "retry_after", None)
+        if wanted is None:
             return wait
-        return asked + 0.1 * wait if asked <= self.longest_asked else None
+        return wanted + 0.1 * wait if wanted <= self.longest_asked else None
 
     def held_back(self, error: RagwrightError) -> float | None:
         """Seconds the server asks the whole lane to wait, None if it asks for too many."""
-        asked: float | None = getattr(error, "retry_after", None)
-        return asked if asked is not None and asked <= self.longest_asked else None
+        wanted: float | None = getattr(error, "retry_after", None)
+        return wanted if wanted is not None and wanted <= self.longest_asked else None
 
 
 def retryable(error: RagwrightError) -> bool:

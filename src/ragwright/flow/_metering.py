@@ -1,4 +1,4 @@
-"""Who pays: what each call costs is noted for the work that started it."""
+"""Metering: the cost of each call is charged to the work that started it."""
 
 from __future__ import annotations
 

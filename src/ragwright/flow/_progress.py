@@ -32,7 +32,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Progress:
-    """What the runner has done since it started; read it from any thread.
+    """Counters of a runner since it started; readable from any thread.
 
     Attributes:
         total: Rows of the jobs begun since :meth:`begin`, None where their number is unknown.
@@ -86,12 +86,12 @@ class Progress:
     @property
     def waiting(self) -> Waiting | None:
         """The longest wait of at least a second; own pauses only while nothing is in flight."""
-        found = [
+        waits = [
             wait
             for wait in list(self._waiting.values())
             if wait.seconds >= 1 and (wait.asked or not self.in_flight)
         ]
-        return max(found, key=lambda wait: wait.until, default=None)
+        return max(waits, key=lambda wait: wait.until, default=None)
 
     def wait(self, lane: str, seconds: float, *, asked: bool) -> None:
         """Note that a model gets no requests for some seconds; a shorter wait changes nothing."""

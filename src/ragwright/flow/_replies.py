@@ -176,7 +176,7 @@ class Replies:
             if taken:
                 return Claim("leased")
             # The row is what it was, or another process has just taken it.
-            made = connection.execute(
+            claimed = connection.execute(
                 "INSERT INTO replies (key, kind, lane, state, created, owner, lease) "
                 "VALUES (?, ?, ?, 'pending', clock_seconds(), ?, clock_seconds() + ?) "
                 "ON CONFLICT (key) DO UPDATE SET state = 'pending', owner = excluded.owner, "
@@ -184,7 +184,7 @@ class Replies:
                 "'pending' AND replies.owner = ?) RETURNING 1",
                 (key, kind, lane, name, lease, owner),
             ).fetchone()
-            return Claim("leased") if made is None else Claim("ours", name=name)
+            return Claim("leased") if claimed is None else Claim("ours", name=name)
 
         self._writer.submit(work, done, key=key)
         return name
@@ -276,8 +276,8 @@ class Replies:
         if not self.remote:
             known = "SELECT 1 FROM reply_sources WHERE source = ? AND key = ?"
             with self._database.explained():
-                found = [self._reader.execute(known, (s, key)).fetchone() for s in sources]
-            new = [s for s, row in zip(sources, found, strict=True) if row is None]
+                rows = [self._reader.execute(known, (s, key)).fetchone() for s in sources]
+            new = [s for s, row in zip(sources, rows, strict=True) if row is None]
         if not new:
             return
 

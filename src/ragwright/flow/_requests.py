@@ -299,7 +299,7 @@ class FetchReply:
 
 @dataclass(frozen=True, slots=True)
 class SystemReply:
-    """What a system under test says to a question.
+    """The answer of a system under test.
 
     Attributes:
         response: The answer; None of a retriever, which only finds passages.

@@ -95,8 +95,8 @@ class Runner:
 
     def most_in_flight(self, lane: str) -> int:
         """Highest number of requests of a lane that were in flight at once."""
-        found = self._engine.caller.lanes.get(lane)
-        return 0 if found is None else found.most_in_flight
+        state = self._engine.caller.lanes.get(lane)
+        return 0 if state is None else state.most_in_flight
 
     # -- drivers ---------------------------------------------------------------------------
 

@@ -168,14 +168,14 @@ class Runs:
         Raises:
             StoreError: There is no such run.
         """
-        found = self._found("run = ?", (run,))
-        if not found:
+        runs = self._matching("run = ?", (run,))
+        if not runs:
             raise StoreError(
                 f"unknown run {run!r}",
                 where=self._ledger.database.where,
                 hint="see ragwright report",
             )
-        return found[0]
+        return runs[0]
 
     def holds(self, run: str) -> bool:
         """True if there is a run with this id."""
@@ -183,9 +183,9 @@ class Runs:
 
     def list(self, kind: str | None = None) -> Sequence[Run]:
         """Runs, oldest first."""
-        return self._found("1 = 1", ()) if kind is None else self._found("kind = ?", (kind,))
+        return self._matching("1 = 1", ()) if kind is None else self._matching("kind = ?", (kind,))
 
-    def _found(self, where: str, values: Sequence[str]) -> Sequence[Run]:
+    def _matching(self, where: str, values: Sequence[str]) -> Sequence[Run]:
         names = "LEFT JOIN names USING (run)"
         columns = "run, kind, manifest, state, started, ended, coalesce(name, '')"
         query = f"SELECT {columns} FROM runs {names} WHERE {where} ORDER BY started, run"  # noqa: S608
@@ -204,13 +204,13 @@ class Runs:
 
     def keep(self, run: str, fact: str, value: Mapping[str, Any]) -> None:
         """Store a further fact about a run; it does not affect what is resumed."""
-        said = (run, fact, canonical_json(value))
+        values = (run, fact, canonical_json(value))
 
         def work(connection: Connection) -> None:
             connection.execute(
                 "INSERT INTO facts (run, fact, value) VALUES (?, ?, ?) "
                 "ON CONFLICT (run, fact) DO UPDATE SET value = excluded.value",
-                said,
+                values,
             )
 
         self._ledger.writer.call(work)

@@ -98,6 +98,6 @@ def _stand_in(request: Request, name: str, dimensions: int | None) -> Reply:
     if isinstance(request, Fetch):
         return FetchReply(request.url, 200, {}, b"")
     if isinstance(request, AskSystem):
-        said = f"forecast {text_hash(name)[:12]}"
-        return SystemReply(said, (said,), ("forecast",))
+        text = f"forecast {text_hash(name)[:12]}"
+        return SystemReply(text, (text,), ("forecast",))
     raise TypeError(f"{type(request).__name__} is never forecast")

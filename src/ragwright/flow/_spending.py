@@ -1,4 +1,4 @@
-"""What all processes and machines of a project spend in a day, and the bound that they share."""
+"""The daily spending of all processes and machines of a project, and their shared bound."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Spending:
         self._in_flight = 0
 
     def today(self) -> float:
-        """What was spent and is reserved today."""
+        """Money spent and reserved today."""
 
         def work(connection: Connection) -> float:
             paid, held, _ = _sums(connection, _today(connection), "")
@@ -65,12 +65,12 @@ class Spending:
             future, done = committed()
             self._ledger.writer.submit(work, done)
             try:
-                made, paid, held = await asyncio.shield(future)
+                fits, paid, held = await asyncio.shield(future)
             except asyncio.CancelledError:
                 self._in_flight += 1
                 self.settle(name, 0.0)  # queued behind the reservation
                 raise
-            if made:
+            if fits:
                 self._in_flight += 1
                 return name
             over = paid + amount > self._bound + 1e-9
@@ -114,7 +114,7 @@ def _today(connection: Connection) -> int:
 
 
 def _sums(connection: Connection, day: int, name: str) -> tuple[float, float, bool]:
-    """What was paid, what is reserved, and whether the reservation of this name is among it."""
+    """Money paid, money reserved, and whether this reservation is among it."""
     paid, held, known = connection.execute(
         "SELECT (SELECT COALESCE(SUM(cost), 0) FROM spending WHERE day = ?), "
         "(SELECT COALESCE(SUM(amount), 0) FROM reserved WHERE day = ?), "

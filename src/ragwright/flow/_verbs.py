@@ -190,7 +190,7 @@ def rerank(
 
 
 def ask_system(system: str, question: str) -> Flow[SystemReply]:
-    """What the system under test of this name says to a question."""
+    """Ask a system under test a question; returns its answer."""
     return _expect(SystemReply, (yield AskSystem(system, question)))
 
 

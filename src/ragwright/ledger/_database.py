@@ -1,4 +1,4 @@
-"""What replies, runs and other tables ask of a database: a SQLite file or a PostgreSQL schema.
+"""The interface of a database of tables: a SQLite file or a PostgreSQL schema.
 
 The SQL of the tables is written once, in the part of the language that both understand.
 """
@@ -77,7 +77,7 @@ class Forgets:
 
 @dataclass(frozen=True, slots=True)
 class FormerText:
-    """What a file of text of an older ragwright holds.
+    """The content of a text file of an older ragwright.
 
     Attributes:
         version: Its version.
@@ -92,7 +92,7 @@ class FormerText:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A file, or a schema of PostgreSQL, of an older ragwright, whose rows the tables take over.
+    """A file or PostgreSQL schema of an older ragwright, whose rows the tables take over.
 
     Attributes:
         file: The file, relative to the folder of the present one.

@@ -37,9 +37,9 @@ def watching() -> Any:
         patience = 30.0
         alive: Callable[[], bool] = staticmethod(lambda: True)
 
-        def wait(self, gen: Any, *given: Any, **named: Any) -> Any:
+        def wait(self, gen: Any, *arguments: Any, **named: Any) -> Any:
             """Wait for a reply as the driver does, and try the server where none comes."""
-            return super().wait(self._watched(gen), *given, **named)
+            return super().wait(self._watched(gen), *arguments, **named)
 
         def _watched(self, gen: Any) -> Generator[Any, Any, Any]:
             since = time.monotonic()

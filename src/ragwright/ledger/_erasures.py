@@ -1,4 +1,4 @@
-"""What was erased from a project and when: re-read by work that could store or show it again."""
+"""A log of erasures, re-read by work that could store or show erased text again."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Erasures:
 
     @property
     def position(self) -> int:
-        """Where the next erasure will be; 0 before the first one."""
+        """The position of the next erasure; 0 before the first one."""
         try:
             return self.file.stat().st_size
         except FileNotFoundError:
             return 0
 
     def add(self, names: Iterable[str]) -> None:
-        """Note what is being erased; the caller makes sure that nobody works meanwhile.
+        """Add names that are being erased; the caller makes sure that nobody works meanwhile.
 
         Raises:
             OSError: It cannot be written.

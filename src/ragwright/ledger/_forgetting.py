@@ -1,4 +1,4 @@
-"""Deletes what hangs on a document or a scope from all tables, as their declaration says."""
+"""Deletes the rows of a document or a scope from all tables, as their declaration says."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def take_over(connection: sqlite3.Connection, path: Path, tables: Tables) -> Non
         StoreFullError: The disk is full; the former files are as they were.
     """
     with folder_locked(path.parent, "the ledger takes over older files", wait=_WAIT_SECONDS):
-        files = [_looked_at(former, file) for former, file in former_files(path, tables)]
+        files = [_read_former(former, file) for former, file in former_files(path, tables)]
         try:
             with _attached(connection, files):
                 connection.execute("PRAGMA synchronous = FULL")  # the files are renamed after it
@@ -101,8 +101,8 @@ def take_over(connection: sqlite3.Connection, path: Path, tables: Tables) -> Non
             discard(file.path)  # with its logs, which are empty
 
 
-def _looked_at(former: Former, path: Path) -> _File:
-    """A former file, all of it in one file and nobody else's; refused if it cannot be read."""
+def _read_former(former: Former, path: Path) -> _File:
+    """Read a former file, its log included; refuse one that is damaged or another program's."""
     return _database_file(former, path) if former.read is None else _text_file(former, path)
 
 

@@ -32,7 +32,7 @@ def former_schemas(connection: Connection, prefix: str, tables: Tables) -> list[
 
 
 def refuse_former(where: str, name: str, prefix: str, former: Former) -> SchemaVersionError:
-    """The error before somebody lets the tables be taken over."""
+    """The error until a user runs the command that takes the tables over."""
     return SchemaVersionError(
         f"schema {prefix}_{former.schema} is of an older ragwright; {name} must take it over",
         where=where,

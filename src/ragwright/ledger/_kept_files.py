@@ -118,7 +118,7 @@ class _AsItLies(sqlite3.Connection):
 
     def watch(self, path: Path) -> None:
         """Remember the present state of the file."""
-        self._found = _looks(path)
+        self._found = _state_of(path)
         self._path = path
         self._check()
 
@@ -126,24 +126,24 @@ class _AsItLies(sqlite3.Connection):
         """Run a statement; its result is refused if the file was written before or meanwhile."""
         self._check()
         try:
-            found = super().execute(*arguments)
+            cursor = super().execute(*arguments)
         except sqlite3.DatabaseError:
             self._check()  # a file that looks damaged may have been written meanwhile
             raise
         self._check()
-        return found
+        return cursor
 
     def _check(self) -> None:
         path = self._path
-        if path is not None and (_looks(path) != self._found or _begun(path)):
+        if path is not None and (_state_of(path) != self._found or _begun(path)):
             error = sqlite3.OperationalError("another process began to write while it was read")
             error.sqlite_errorcode = sqlite3.SQLITE_BUSY
             raise error
 
 
-def _looks(path: Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns
+def _state_of(path: Path) -> tuple[int, ...]:
+    stat = path.stat()
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _begun(path: Path) -> bool:
@@ -202,7 +202,7 @@ def file_error(
         return _full(path)
     if isinstance(error, ValueError) or code in _DAMAGED or _DECODING.match(str(error)):
         return StoreDamagedError(
-            f"{path.name} is damaged or not a store: {_said(error)}",
+            f"{path.name} is damaged or not a store: {_message(error)}",
             where=str(path),
             hint=damaged or "restore it from a backup",
         )
@@ -215,7 +215,7 @@ def file_error(
     )
 
 
-def _said(error: sqlite3.Error | ValueError) -> str:
+def _message(error: sqlite3.Error | ValueError) -> str:
     """The message without stored content: SQLite quotes text that does not decode."""
     if isinstance(error, ValueError) or "decode" in str(error):
         return "its content cannot be decoded"
@@ -226,7 +226,7 @@ def _system_error(error: OSError, path: Path) -> StoreError:
     if error.errno in _FULL:
         return _full(path)
     place = Path(os.fsdecode(error.filename)) if error.filename else path
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if error.errno == errno.EISDIR:
         return StoreDamagedError(
             f"{place.name} is a folder where a file should be",
@@ -234,9 +234,9 @@ def _system_error(error: OSError, path: Path) -> StoreError:
             hint="move the folder away and run the command again",
         )
     if error.errno in _REFUSED:
-        return _refused(place, said)
+        return _refused(place, reason)
     return StoreError(
-        f"the file cannot be used: {said}",
+        f"the file cannot be used: {reason}",
         where=str(place),
         hint="check the rights of the folder and the free space of the disk",
     )
@@ -250,22 +250,23 @@ def _full(path: Path) -> StoreFullError:
     )
 
 
-def _refused(path: Path, said: str) -> StoreError:
+def _refused(path: Path, reason: str) -> StoreError:
     if path.exists() and not os.access(path, os.R_OK, effective_ids=_EFFECTIVE):
         return StoreError(
-            f"the file cannot be read: {said}",
+            f"the file cannot be read: {reason}",
             where=str(path),
             hint="give this user the right to read the file",
         )
     log = Path(f"{path}-wal")
     if log.exists() and not writable(path):
         return StoreError(
-            f"the file was left by a process that was killed, and cannot be read as it is: {said}",
+            "the file was left by a process that was killed, and cannot be read as it is: "
+            f"{reason}",
             where=str(path),
             hint="run any command there once as a user who may write in the folder",
         )
     return StoreError(
-        f"the file cannot be written: {said}",
+        f"the file cannot be written: {reason}",
         where=str(path),
         hint="give this user the right to write in the folder, on a disk that is not mounted "
         "read-only",

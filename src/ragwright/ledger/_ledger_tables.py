@@ -1,4 +1,4 @@
-"""The tables of the ledger: all that is kept of runs, outputs, money, jobs and access, once."""
+"""The tables of the ledger: runs, outputs, money, jobs and access."""
 
 from __future__ import annotations
 

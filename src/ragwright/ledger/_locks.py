@@ -30,10 +30,10 @@ _LOCKS = fcntl is not None
 _EVERY = 0.05
 """Most seconds between two tries."""
 
-_ASKED = 0.05
+_SHORTEST_TRY = 0.05
 """Least seconds to try: checking whether a lock is held takes it for an instant."""
 
-_SAID = 0.5
+_NAMING = 0.5
 """Seconds that a new holder has to write its name before the file's content counts as outdated."""
 
 _PATIENCE = 30.0
@@ -142,7 +142,7 @@ class FileLock:
                 os.close(handle)
         if taken:
             self._handle = handle
-            self._say(LockHolder(self._word.what, *_process(), since=self._clock()))
+            self._write_holder(LockHolder(self._word.what, *_process(), since=self._clock()))
         return taken
 
     def release(self) -> None:
@@ -164,7 +164,7 @@ class FileLock:
         """
         if self._handle < 0 and not self.acquire():
             raise StoreBusyError(
-                f"{self._busy} by {self._told()}",
+                f"{self._busy} by {self._current_holder()}",
                 where=str(self._path.parent),
                 hint=f"waited {self._wait:g} s; wait for it to end, or stop it, and run again",
             )
@@ -176,12 +176,12 @@ class FileLock:
 
     def at(self, number: int) -> None:
         """Note the number of the item being worked on; only for the holder."""
-        self._say(replace(self._word, number=number, since=self._clock()))
+        self._write_holder(replace(self._word, number=number, since=self._clock()))
 
     def share(self) -> int:
         """The open file, for a process to inherit: the lock is held until both have ended."""
         if not self._word.shared:
-            self._say(replace(self._word, shared=True))
+            self._write_holder(replace(self._word, shared=True))
         return self._handle
 
     def holder(self) -> LockHolder | None:
@@ -201,7 +201,7 @@ class FileLock:
             free = self._tried(handle, fcntl.LOCK_SH)
         finally:
             os.close(handle)
-        return None if free else self._told()
+        return None if free else self._current_holder()
 
     def _require(self) -> None:
         if fcntl is None:
@@ -212,8 +212,8 @@ class FileLock:
             )
 
     def _take(self, handle: int) -> bool:
-        until = time.monotonic() + max(self._wait, _ASKED)
-        pause = _ASKED / 8
+        until = time.monotonic() + max(self._wait, _SHORTEST_TRY)
+        pause = _SHORTEST_TRY / 8
         while not self._tried(handle, fcntl.LOCK_EX):
             left = until - time.monotonic()
             if left <= 0:
@@ -235,18 +235,18 @@ class FileLock:
             ) from error
         return True
 
-    def _say(self, word: LockHolder) -> None:
+    def _write_holder(self, word: LockHolder) -> None:
         """Write the holder into the file; a full disk does not prevent the lock."""
         self._word = word
         with suppress(OSError):
             os.ftruncate(self._handle, 0)
             os.pwrite(self._handle, json.dumps(asdict(word)).encode(), 0)
 
-    def _told(self) -> LockHolder:
+    def _current_holder(self) -> LockHolder:
         """The holder named in the file, if it can be the present one."""
-        until = time.monotonic() + _SAID
+        until = time.monotonic() + _NAMING
         while True:
-            word = _read(self._path)
+            word = _read_holder(self._path)
             if word is not None and word.alive:
                 return word
             if time.monotonic() > until:  # left by a process that ended without clearing it
@@ -312,7 +312,7 @@ class WorkLock:
 
     @property
     def awaited(self) -> bool:
-        """True while somebody waits to be alone, or is."""
+        """True while a process holds the lock exclusively, or waits for it."""
         return _LOCKS and not _free(self._turn)
 
     @contextmanager
@@ -384,9 +384,9 @@ class WorkLock:
             stack.callback(turn.release)
             announce()
             if not lock.acquire():
-                at_work = [*self._words()] or [lock.holder() or LockHolder()]
+                at_work = [*self._workers()] or [lock.holder() or LockHolder()]
                 if not wait or not all(word.brief for word in at_work) or not patient.acquire():
-                    raise self._busy(what, [*self._words()] or at_work, hint)
+                    raise self._busy(what, [*self._workers()] or at_work, hint)
                 lock = patient
             stack.callback(lock.release)
             # left by processes that ended without clearing it
@@ -430,10 +430,10 @@ class WorkLock:
                 os.close(handle)
         return handle
 
-    def _words(self) -> Iterator[LockHolder]:
+    def _workers(self) -> Iterator[LockHolder]:
         """The processes named in the files that may still be running."""
         for path in sorted(self._folder.glob("*.json")):
-            word = _read(path)
+            word = _read_holder(path)
             if word is not None and word.alive:
                 yield word
 
@@ -461,10 +461,10 @@ def _free(path: Path) -> bool:
 
 def _process() -> tuple[int, str, str]:
     """Id, machine and command line of this process."""
-    return os.getpid(), socket.gethostname(), " ".join(_told_words(sys.argv))[:200]
+    return os.getpid(), socket.gethostname(), " ".join(_masked_words(sys.argv))[:200]
 
 
-def _told_words(words: Sequence[str]) -> Iterator[str]:
+def _masked_words(words: Sequence[str]) -> Iterator[str]:
     """A command line without the values of its options: others read it, in files and messages."""
     after = False
     for word in words:
@@ -478,12 +478,12 @@ def _told_words(words: Sequence[str]) -> Iterator[str]:
         after = after or word.startswith("-")
 
 
-def _read(path: Path) -> LockHolder | None:
+def _read_holder(path: Path) -> LockHolder | None:
     """The content of the file, None if it is invalid or being written."""
     try:
-        said = json.loads(path.read_text("utf-8"))
-        older = {"brief": False, **said}  # a process of an earlier version does not say it
-        word = LockHolder(**{one.name: older[one.name] for one in fields(LockHolder)})
+        body = json.loads(path.read_text("utf-8"))
+        older = {"brief": False, **body}  # a process of an earlier version does not say it
+        word = LockHolder(**{member.name: older[member.name] for member in fields(LockHolder)})
         word = replace(word, pid=int(word.pid), since=float(word.since))
     except (OSError, ValueError, TypeError, KeyError, OverflowError):
         return None

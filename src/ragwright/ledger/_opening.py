@@ -148,7 +148,7 @@ class _Shared:
             return self._writer
 
     def connection(self) -> Connection:
-        """A connection to read with: one that somebody used before, if there is one."""
+        """A connection to read with, a used one where there is one."""
         with _GUARD:
             if self.idle:
                 return self.idle.pop()
@@ -171,7 +171,7 @@ _OPEN: dict[_Key, _Shared] = {}
 
 
 def _shared(place: Place, power_safe: bool, upgrade: bool) -> _Shared:
-    """What this process has open at a place, or has just opened; counted as used once more."""
+    """Open the ledger at a place, or count one more user of the open one."""
     key = (place.absolute() if isinstance(place, Path) else place, power_safe, os.getpid())
     with _GUARD:
         known = None if upgrade else _OPEN.get(key)

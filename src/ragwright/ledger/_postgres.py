@@ -180,7 +180,7 @@ class PostgresDatabase(Database):
         return raw
 
     def _alive(self) -> bool:
-        """True if the server lets somebody in: one that only takes long does."""
+        """True if the server accepts a connection: it may only be slow."""
         try:
             raw = self._psycopg.connect(self._address, connect_timeout=self._wait_to_connect)
         except self._psycopg.OperationalError as error:
@@ -247,57 +247,57 @@ class PostgresDatabase(Database):
             raise self._error(error) from None  # the driver's error may hold the address
 
     def _error(self, error: Any) -> StoreError:
-        said = without_secret(_first_line(error), self._address)
+        reason = without_secret(_first_line(error), self._address)
         code = error.sqlstate or ""
         for codes, kind, what, hint in _CAUSES:
-            if any(code.startswith(one) for one in codes):
-                return kind(what.format(name=self.name, said=said), where=self.where, hint=hint)
-        if not code and _refused(said):
+            if any(code.startswith(prefix) for prefix in codes):
+                return kind(what.format(name=self.name, reason=reason), where=self.where, hint=hint)
+        if not code and _refused(reason):
             return StoreError(
-                f"the PostgreSQL server refuses the connection: {said}",
+                f"the PostgreSQL server refuses the connection: {reason}",
                 where=self.where,
                 hint="user and password come from PGUSER and PGPASSWORD or ~/.pgpass; the database "
                 "must exist (createdb)",
             )
         if not code or isinstance(error, self._psycopg.OperationalError):
             return StoreUnreachableError(
-                f"the PostgreSQL server cannot be reached: {said}",
+                f"the PostgreSQL server cannot be reached: {reason}",
                 where=self.where,
                 hint="check that it runs and that this machine may connect, then run again: what "
                 "was committed is kept",
             )
-        return StoreError(f"{_HELD}: {said}", where=self.where)
+        return StoreError(f"{_HELD}: {reason}", where=self.where)
 
     # -- making ----------------------------------------------------------------------------
 
     def _prepare(self, upgrade: bool) -> None:
         connection = self.connect()
         try:
-            found = self._found(connection)
-            if found is not None and found > self.tables.version:
+            version = self._stored_version(connection)
+            if version is not None and version > self.tables.version:
                 raise SchemaVersionError(
-                    f"{self.name} has schema version {found}; this ragwright reads "
+                    f"{self.name} has schema version {version}; this ragwright reads "
                     f"{self.tables.version}",
                     where=self.where,
                     hint="upgrade ragwright on this machine: pip install -U ragwright",
                 )
-            if found is not None and found < self.tables.version and not upgrade:
+            if version is not None and version < self.tables.version and not upgrade:
                 raise SchemaVersionError(
-                    f"{self.name} has schema version {found} and must be migrated to "
+                    f"{self.name} has schema version {version} and must be migrated to "
                     f"{self.tables.version}",
                     where=self.where,
                     hint=f"back it up (pg_dump -n {self.schema} DATABASE > backup.sql), end other "
                     "work on it, then run: ragwright shared migrate",
                 )
-            if found is None and not upgrade:
+            if version is None and not upgrade:
                 for former in former_schemas(connection, self._prefix, self.tables):
                     raise refuse_former(self.where, self.name, self._prefix, former)
-            if found != self.tables.version:
+            if version != self.tables.version:
                 self._make(connection)
         finally:
             connection.close()
 
-    def _found(self, connection: Connection) -> int | None:
+    def _stored_version(self, connection: Connection) -> int | None:
         """The version of the tables, None where there are none yet.
 
         Raises:
@@ -326,14 +326,14 @@ class PostgresDatabase(Database):
         """Make or migrate the tables: all in one transaction, by one process."""
         connection.execute("BEGIN")
         connection.execute("SELECT pg_advisory_xact_lock(?)", (self._turn,))
-        found = self._found(connection)  # somebody else may have made them meanwhile
-        if found != self.tables.version:
-            made = connection.execute(
+        version = self._stored_version(connection)  # somebody else may have made them meanwhile
+        if version != self.tables.version:
+            schema = connection.execute(
                 "SELECT 1 FROM pg_namespace WHERE nspname = ?", (self.schema,)
             ).fetchone()
-            if made is None:
+            if schema is None:
                 connection.execute(f'CREATE SCHEMA "{self.schema}"')
-            if found is None:
+            if version is None:
                 for statement in (*_FUNCTIONS, f"CREATE TABLE {VERSION_TABLE} (version BIGINT)"):
                     connection.execute(statement)
                 take_over_schemas(connection, self._prefix, self.schema, self.tables)
@@ -386,10 +386,10 @@ class PostgresDatabase(Database):
                 "WHERE schemaname = ?",
                 (self.schema,),
             ).fetchall()
-            said = connection.noticed(f"VACUUM FULL {', '.join(name for (name,) in tables)}")
-        if said:
+            warning = connection.noticed(f"VACUUM FULL {', '.join(name for (name,) in tables)}")
+        if warning:
             raise StoreError(
-                f"the text is deleted but not yet overwritten: {said}",
+                f"the text is deleted but not yet overwritten: {warning}",
                 where=self.where,
                 hint="run it as the user who owns the tables",
             )
@@ -462,11 +462,11 @@ class PostgresConnection:
 
     def noticed(self, sql: str) -> str:
         """Run a statement; returns the first warning of the server."""
-        said: list[str] = []
+        warnings: list[str] = []
 
         def hear(diagnostic: Any) -> None:
             if diagnostic.severity_nonlocalized == "WARNING":
-                said.append(str(diagnostic.message_primary))
+                warnings.append(str(diagnostic.message_primary))
 
         raw = self._opened()
         raw.add_notice_handler(hear)
@@ -474,7 +474,7 @@ class PostgresConnection:
             raw.execute(sql)
         finally:
             raw.remove_notice_handler(hear)
-        return said[0] if said else ""
+        return warnings[0] if warnings else ""
 
     def close(self) -> None:
         """Give it back; what was not committed is undone."""
@@ -508,41 +508,42 @@ _CAUSES: Sequence[tuple[tuple[str, ...], type[StoreError], str, str]] = (
     (
         ("55P03", "57014", "40P01", "40001"),
         StoreBusyError,
-        "another process holds {name}: {said}",
+        "another process holds {name}: {reason}",
         "wait for it to finish, or stop it, and run again",
     ),
     (
         ("25006",),
         StoreError,
-        "the PostgreSQL server is read-only: {said}",
+        "the PostgreSQL server is read-only: {reason}",
         "name the primary server in shared.address",
     ),
     (
         ("42501",),
         StoreError,
-        "this user may not use {name}: {said}",
+        "this user may not use {name}: {reason}",
         "let it create schemas (GRANT CREATE ON DATABASE …), or make it own this one",
     ),
     (
         ("42P01", "42703", "42883"),
         StoreDamagedError,
-        "{name} is damaged or not a store: {said}",
+        "{name} is damaged or not a store: {reason}",
         "restore it from a backup, or set shared.schema to another name",
     ),
     (
         ("28", "3D000"),
         StoreError,
-        "the PostgreSQL server refuses the connection: {said}",
+        "the PostgreSQL server refuses the connection: {reason}",
         "user and password come from PGUSER and PGPASSWORD or ~/.pgpass; the database must exist",
     ),
 )
 """Beginnings of SQLSTATE codes, the error, its message and what to do."""
 
 
-def _refused(said: str) -> bool:
+def _refused(message: str) -> bool:
     """True if a server answered and does not want this user or does not know the database."""
     return (
-        re.search(r"authentication|password|pg_hba|does not exist|not permitted", said) is not None
+        re.search(r"authentication|password|pg_hba|does not exist|not permitted", message)
+        is not None
     )
 
 

@@ -75,7 +75,7 @@ class SqliteDatabase(Database):
     def _bring_up(self, connection: sqlite3.Connection) -> None:
         """Migrate the file, and take over older ones; nothing is written where none is needed."""
         path, tables, version = self.path, self.tables, self.tables.version
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        stored = connection.execute("PRAGMA user_version").fetchone()[0]
         if self.read_only:
             hint = "run any command there once as a user who may write in the folder"
             for former in left_to_take(connection, path, tables):
@@ -84,14 +84,14 @@ class SqliteDatabase(Database):
                     where=str(former),
                     hint=hint,
                 )
-            if found < version:
+            if stored < version:
                 raise SchemaVersionError(
-                    f"{path.name} has schema version {found} and must be migrated to {version}",
+                    f"{path.name} has schema version {stored} and must be migrated to {version}",
                     where=str(path),
                     hint=hint,
                 )
             return
-        if found < version:
+        if stored < version:
             self._migrate(connection)
         if former_files(path, tables):
             take_over(connection, path, tables)
@@ -103,19 +103,19 @@ class SqliteDatabase(Database):
         with connection:
             connection.execute("BEGIN IMMEDIATE")
             # Another process may have migrated it while this one waited.
-            found = connection.execute("PRAGMA user_version").fetchone()[0]
-            if found >= tables.version:
+            stored = connection.execute("PRAGMA user_version").fetchone()[0]
+            if stored >= tables.version:
                 return
-            if found and tables.backup:
+            if stored and tables.backup:
                 with closing(reading_connection(self.path, _BUSY_SECONDS)) as reader:
-                    back_up(reader, self.path, found)
+                    back_up(reader, self.path, stored)
             for statement in (*tables.statements, *tables.local):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {tables.version}")
 
     def _check(self, connection: sqlite3.Connection) -> None:
         """Refuse another program's file, and a newer version."""
-        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        stored = connection.execute("PRAGMA user_version").fetchone()[0]
         names = {str(n) for (n,) in connection.execute("SELECT name FROM sqlite_master")}
         ours = self.tables.statements[0].partition("(")[0].split()[-1]
         if names and ours not in names:
@@ -124,9 +124,9 @@ class SqliteDatabase(Database):
                 where=str(self.path),
                 hint="move it away and run the command again",
             )
-        if found > self.tables.version:
+        if stored > self.tables.version:
             raise SchemaVersionError(
-                f"{self.path.name} has schema version {found}; "
+                f"{self.path.name} has schema version {stored}; "
                 f"this ragwright reads {self.tables.version}",
                 where=str(self.path),
                 hint="upgrade ragwright: pip install -U ragwright",

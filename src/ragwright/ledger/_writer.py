@@ -18,7 +18,7 @@ _MOST_A_COMMIT = 512
 
 
 class _Piece(NamedTuple):
-    """Work, whom to tell of it, and the key it is about."""
+    """Work, the callback for its result, and the key whose rows it writes."""
 
     work: Work
     done: Done
@@ -91,7 +91,7 @@ class Writer:
             self._thread.join()
 
     def drain(self) -> None:
-        """Wait until all that is queued by now is done; errors go to its callers alone."""
+        """Wait until all work queued so far is done; its errors go to its callers."""
         finished = threading.Event()
         with suppress(StoreError):  # closed: then all of it is done
             self.submit(lambda _: None, lambda *_: finished.set())
@@ -194,4 +194,4 @@ def committed() -> tuple[asyncio.Future[Any], Callable[[Any, BaseException | Non
 
 
 def unheard(_result: Any, _error: BaseException | None) -> None:
-    """For work whose caller does not wait for it."""
+    """Ignore a result: the callback of work that nobody waits for."""
