@@ -216,7 +216,7 @@ class ProjectRecords:
     def export_delta(
         self, folder: Path, version: int | None = None
     ) -> Mapping[TableName, DeltaCounts]:
-        """Bring Delta tables in a folder to a version of all tables; write the changes."""
+        """Bring a copy of the Delta tables to a version of all of them; copy the new files only."""
         return records.export_delta(self.tables, folder, version, wait=self._options.wait)
 
     def forget_exported(self, document_id: str) -> int:
