@@ -147,7 +147,7 @@ def test_a_store_that_is_away_or_refuses_removes_nothing(
 def test_a_password_in_an_address_is_refused_and_not_shown(tmp_path: Path) -> None:
     (tmp_path / "ragwright.yaml").write_text("sources: ['sftp://me:hushhush@host/docs']\n")
     done = ragwright(tmp_path, "ingest", code=1)
-    assert "must not hold a password" in done.stdout
+    assert "must not contain a password" in done.stdout
     assert "hushhush" not in done.stdout + done.stderr
 
 
