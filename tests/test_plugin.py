@@ -92,6 +92,23 @@ def test_it_is_used_as_if_it_were_built_in(run: Run, tmp_path: Path) -> None:
     assert document(run("job", "run", "nightly", "--json"))
 
 
+def test_a_promoted_configuration_keeps_its_settings(run: Run, tmp_path: Path) -> None:
+    run("ingest", "-q")
+    gold = {"user_input": "pump start", "reference_context_ids": ["2026.tickets#1"]}
+    rows = [{**gold, "user_input": f"pump start {number}"} for number in range(12)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    testset = str(tmp_path / "rows.jsonl")
+    asked = ("--testset", testset, "--retrieval-only", "--measures", "Recall@5", "--name", "first")
+    document(run("eval", *asked, "--json"))
+    assert run("promote", "first", "--gate", "Recall@5>=0.1").returncode == 0
+    file = tmp_path / "desk" / "ragwright.yaml"
+    file.write_text(file.read_text().replace("half_life: 730", "half_life: 1000000"))
+    served = document(run("retrieve", "pump start", "--served", "--json"))["hits"]
+    present = document(run("retrieve", "pump start", "--json"))["hits"]
+    assert served[0]["document_id"] == "2026.tickets#1"
+    assert present[0]["document_id"] == "2026.tickets#2"
+
+
 def test_it_is_listed(run: Run) -> None:
     assert "Count the tickets of the index by tag." in run("--help").stdout
     assert "WordsPerSentence" in run("measures").stdout
