@@ -147,9 +147,12 @@ def main() -> None:
         sys.stdout.write(f"ragwright {version('ragwright')}\n")
         return
     commands = import_module("._commands", __package__)
-    import_module("..core", __package__).import_plugins_from(str(Path.cwd()))
+    core = import_module("..core", __package__)
+    core.import_plugins_from(str(Path.cwd()))
     try:
         commands.command_line(sys.argv[1:2])()
+    except core.PluginError as error:  # the commands themselves cannot be listed
+        _leave(f"error: {error}", 1)
     except SystemExit as end:
         ctrl_c.ending(end.code if isinstance(end.code, int) else 1)
         raise

@@ -195,8 +195,15 @@ def _points() -> tuple[_Point, ...]:
 
 @cache
 def _own_points() -> tuple[_Point, ...]:
-    own = next((folder for name, folder in _metadata_folders() if name == _HERE), None)
-    return () if own is None else tuple(_read(_HERE, own))
+    folder = next((folder for name, folder in _metadata_folders() if name == _HERE), None)
+    points = () if folder is None else tuple(_read(_HERE, folder))
+    if not any(point.group == "parts" for point in points):
+        raise PluginError(
+            "this installation of ragwright is older than its code: it does not list its parts",
+            where=folder or "sys.path",
+            hint="install it again: pip install ragwright, or in a checkout: make install",
+        )
+    return points
 
 
 def _metadata_folders() -> Iterator[tuple[str, str]]:
