@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from ragwright.core import ConfigError, Filter, Hit, PluginError
-from ragwright.flow import Flow, Runner, search_keyword
-from ragwright.index import Channel, ChannelIndex
+from ragwright.flow import Flow, Runner, Search, search_keyword
+from ragwright.index import (
+    Channel,
+    ChannelIndex,
+    Channels,
+    StoreOptions,
+    Views,
+    open_store,
+)
 from ragwright.retrieve import (
     Retrieved,
     RetrieveOptions,
@@ -24,7 +31,14 @@ from ragwright.retrieve import (
     open_stages,
     retrieve,
 )
-from ragwright.testing import ChannelSuite, StageSuite, indexed_corpus
+from ragwright.testing import (
+    PAIR,
+    ChannelSuite,
+    StageSuite,
+    indexed_corpus,
+    make_document,
+    make_indexed,
+)
 
 
 class WordCounts(ChannelIndex):
@@ -103,6 +117,35 @@ def test_a_channel_is_built_once_for_a_snapshot(ask: Callable[..., Retrieved]) -
     for query in ("oil", "pump", "sensor"):
         ask(query)
     assert WordChannel.built == 1
+
+
+def test_views_without_a_folder_delete_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "channels").mkdir()
+    monkeypatch.chdir(tmp_path)
+    store = open_store(StoreOptions(), tmp_path / "project")
+    views = Views(store)
+    views.drop()
+    views.close()
+    store.close()
+    assert (tmp_path / "channels").is_dir()
+
+
+def test_an_earlier_state_of_the_index_stays_for_one_build(tmp_path: Path) -> None:
+    store = open_store(StoreOptions(), tmp_path)
+    channels, channel = Channels(tmp_path / "channels"), WordChannel()
+    channels.add((channel,))
+    for number in range(4):
+        store.upsert(PAIR, [make_indexed(make_document(number))])
+        view = store.view(PAIR)
+        request = Search(view.snapshot, channel.key, 5, text="oil")
+        assert channels.answer(view, request) == channels.answer(view, request)
+        view.close()
+    assert len(list((tmp_path / "channels").glob("*/*"))) == 2
+    channels.drop()
+    assert not (tmp_path / "channels").exists()
+    store.close()
 
 
 def test_soft_filters_leave_channels_out_with_a_note(ask: Callable[..., Retrieved]) -> None:

@@ -18,6 +18,9 @@ from ._store import View
 _PAGE = 1000
 """Chunks that are read at once while a channel is built."""
 
+_KEPT_OPEN = 8
+"""Channels over snapshots that are kept open; trials of a study search several in turn."""
+
 
 class ChannelIndex(ABC):
     """What a channel has built over one snapshot, opened for searches from several threads."""
@@ -82,10 +85,11 @@ class Channels:
     """The channels of one store, built and opened on demand. Safe to use from several threads.
 
     Args:
-        folder: Where channels keep their files: a cache, which may be deleted.
+        folder: Where channels keep their files: a cache, which :meth:`drop` deletes. None where no
+            channel is used.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._known: dict[str, Channel] = {}
         self._open: dict[tuple[str, str], ChannelIndex] = {}
@@ -121,35 +125,43 @@ class Channels:
         """Close everything, and delete the files of all channels."""
         with self._lock:
             self._open = {}
-            shutil.rmtree(self._folder, ignore_errors=True)
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
 
     def _opened(self, channel: Channel, view: View) -> ChannelIndex:
         place = (channel.key, view.snapshot)
         with self._lock:
             if place not in self._open:
-                folder = self._built(channel, view)
-                self._open = {key: one for key, one in self._open.items() if key[0] != place[0]}
-                self._open[place] = channel.open(folder)
+                self._open[place] = channel.open(self._built(channel, view))
+                while len(self._open) > _KEPT_OPEN:
+                    del self._open[next(iter(self._open))]
             return self._open[place]
 
     def _built(self, channel: Channel, view: View) -> Path:
-        """The folder of a channel over a snapshot; those of earlier snapshots are deleted."""
+        """The folder of a channel over a snapshot, built if need be.
+
+        Of earlier states of the same documents and settings, the last one stays.
+        """
+        if self._folder is None:
+            raise PluginError("these views have no folder for channels", where=channel.name)
         home = self._folder / channel.key.replace(":", "-")
-        folder = home / view.snapshot.replace("/", "-")
+        folder = home / view.snapshot
         if folder.is_dir():
             return folder
         home.mkdir(parents=True, exist_ok=True)
-        former = sorted(home.glob("[!.]*"), key=lambda path: path.stat().st_mtime)
+        states = home.glob(f"{view.snapshot.partition('@')[0]}@*")
+        former = sorted(states, key=lambda path: path.stat().st_mtime)
         unfinished = Path(mkdtemp(prefix=".", dir=home))
         try:
             channel.build(_chunks(view), unfinished, former[-1] if former else None)
             unfinished.rename(folder)
-        except FileExistsError:
-            pass  # another process built it meanwhile
+        except OSError:
+            if not folder.is_dir():  # else another process has built it
+                raise
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-        for old in former:
-            shutil.rmtree(old, ignore_errors=True)
+        for state in former[:-1]:
+            shutil.rmtree(state, ignore_errors=True)
         return folder
 
 

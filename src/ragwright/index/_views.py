@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from ..core import (
@@ -63,7 +62,7 @@ class Views:
         pause: float = 300.0,
         channels: Channels | None = None,
     ) -> None:
-        self.channels = channels or Channels(Path("channels"))
+        self.channels = channels or Channels(None)
         self._store = store
         self._keep = keep
         self._pause = pause
