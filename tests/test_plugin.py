@@ -164,12 +164,15 @@ def test_a_package_that_fails_harms_nothing_else(run: Run, installed: Path, tmp_
         "tickets = no_such_module:hidden\n"
         "[ragwright.parts]\nbroken = no_such_module:PART\n"
     )
+    planted = tmp_path / "desk" / "no_such_module.py"
+    planted.write_text("raise SystemExit('a file of the folder was imported')")
     try:
         assert run("--help").returncode == 0
         assert run("tickets", "--help").returncode == 0
         called = run("broken")
         assert called.returncode == 1
         assert "no_such_module" in called.stderr
+        assert "a file of the folder" not in called.stderr
         assert "Traceback" not in called.stderr
         told = run("doctor").stdout
         assert "no_such_module" in told

@@ -105,7 +105,7 @@ class Addition:
             PluginError: It cannot be imported; the error names the package.
         """
         where = f"{self.kind.removesuffix('s')} {self.name!r} of the package {self.package}"
-        return load_object(self.address, where=where)
+        return load_object(self.address, where=where, installed=True)
 
 
 def added(kind: PartKind) -> Mapping[str, Addition]:
@@ -272,7 +272,8 @@ def _additions(point: _Point) -> tuple[Addition, ...]:
         return (Addition(group, point.name, point.address, package),)  # type: ignore[arg-type]
     if group != "parts":
         return ()
-    part = load_object(point.address, where=f"part {point.name!r} of the package {package}")
+    where = f"part {point.name!r} of the package {package}"
+    part = load_object(point.address, where=where, installed=True)
     if not isinstance(part, Part):
         raise PluginError(
             f"{point.address} is {type(part).__name__}, not a Part",

@@ -96,13 +96,16 @@ def spawning() -> Iterator[None]:
             os.environ[_SAFE] = before
 
 
-def load_object(address: str, *, where: str | None = None, shown: str = "") -> Any:
+def load_object(
+    address: str, *, where: str | None = None, shown: str = "", installed: bool = False
+) -> Any:
     """The object at ``module:object`` (dots reach into it).
 
     Args:
         address: Module and object.
         where: Where the address is written, for errors.
         shown: How errors name the module; by default as it is imported.
+        installed: The module must be installed: the folder of the command is not searched.
 
     Raises:
         PluginError: No such module or attribute, or the module fails on import.
@@ -114,7 +117,8 @@ def load_object(address: str, *, where: str | None = None, shown: str = "") -> A
             where=where,
             hint="write for example mypackage.readers:ChatLogReader",
         )
-    _PLUGINS.allow(module_name)
+    if not installed:
+        _PLUGINS.allow(module_name)
     try:
         found: Any = importlib.import_module(module_name)
     except SystemExit as error:
