@@ -362,7 +362,7 @@ _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] =
     "st": lambda *setup: room.SentenceTransformerEmbedder(*setup),
     "static": lambda *setup: room.StaticEmbedder(*setup),
 }
-"""What opens an embedding model, by provider."""
+"""The function that opens an embedding model, by provider."""
 
 _CROSS = {"hf", "onnx", "st"}
 """Providers of local cross-encoders."""

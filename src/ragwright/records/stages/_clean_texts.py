@@ -30,7 +30,7 @@ _BY_PATTERN = {
 """Named steps that are replacements."""
 
 _SQUEEZED = (Pattern(r"\s+"), Replacement(" "))
-"""How the step is mostly written by hand."""
+"""The usual handwritten form of the step."""
 
 
 def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> ArrowTable:
