@@ -59,7 +59,7 @@ def build_options(kind: type[T], values: Any, placed: Placed, path: tuple[str, .
     for key, value in values.items():
         if key not in fields:
             raise unknown_key(key, fields, placed, (*path, key))
-        arguments[key] = _checked(fields[key], hints[key], value, placed, (*path, key))
+        arguments[key] = _valid_value(fields[key], hints[key], value, placed, (*path, key))
     missing = [name for name, field in fields.items() if name not in arguments and _needed(field)]
     if missing:
         raise ConfigError(
@@ -116,29 +116,29 @@ def described_options(
 
 def changed_options(record: Any) -> dict[str, Any]:
     """An option record as plain values: only those that differ from the defaults."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for field in dataclasses.fields(record):
         value = getattr(record, field.name)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             inner = changed_options(value)
             if inner:
-                found[field.name] = inner
+                changes[field.name] = inner
             continue
         if field.default_factory is not dataclasses.MISSING:
             default = field.default_factory()
         else:
             default = field.default
         if value != default:
-            found[field.name] = _plain(value) if isinstance(value, tuple) else value
-    return found
+            changes[field.name] = _plain_list(value) if isinstance(value, tuple) else value
+    return changes
 
 
-def _plain(values: tuple[Any, ...]) -> list[Any]:
+def _plain_list(values: tuple[Any, ...]) -> list[Any]:
     """A tuple as a list; records in it hold only values that differ from their defaults."""
     return [changed_options(v) if dataclasses.is_dataclass(v) else v for v in values]
 
 
-def _checked(
+def _valid_value(
     field: dataclasses.Field[Any], hint: Any, value: Any, placed: Placed, path: tuple[str, ...]
 ) -> Any:
     from pydantic import TypeAdapter, ValidationError
@@ -158,27 +158,27 @@ def _checked(
     limits = {k: v for k, v in field.metadata.get("limits", {}).items() if v is not None}
     name = ".".join(path)
     try:
-        checked = TypeAdapter(hint).validate_python(value)
+        valid = TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
         first = error.errors()[0]
         # Report the wrong item of a list, not the whole list.
         bad = first["input"] if first["loc"] else value
         raise ConfigError(
-            f"{name}: {_told(first['msg'])}, not {_kind(bad)}",
+            f"{name}: {_yaml_sentence(first['msg'])}, not {_kind(bad)}",
             where=placed.where(*path),
             hint=_meant(bad, hint) or _advice(field, hint, path),
         ) from error
     for bound, limit in limits.items():
         words, kept = _BOUNDS[bound]
-        if checked is not None and not kept(checked, limit):
+        if valid is not None and not kept(valid, limit):
             raise ConfigError(
                 f"{name} must be {words} {limit}, not {value!r}", where=placed.where(*path)
             )
-    return checked
+    return valid
 
 
 def _advice(field: dataclasses.Field[Any], hint: Any, path: tuple[str, ...]) -> str:
-    """What a key means, and an example of it."""
+    """Return the description of a key with an example of it."""
     doc = field.metadata.get("doc") or ""
     example = f"for example {_example(path, _value_of(field, hint))}"
     return f"{doc} {example[0].upper()}{example[1:]}" if doc else example
@@ -230,7 +230,7 @@ def _value_of_type(hint: Any) -> str:
     if isinstance(origin, type) and issubclass(origin, tuple | list):
         return "[" + _value_of_type(inner[0]) + "]"
     if inner:  # a union: the first that is not None
-        return _value_of_type(next(one for one in inner if one is not type(None)))
+        return _value_of_type(next(member for member in inner if member is not type(None)))
     return "text"
 
 
@@ -247,23 +247,25 @@ def _allowed(hint: Any) -> list[str]:
     while parts:
         part = parts.pop()
         if typing.get_origin(part) is typing.Literal:
-            allowed += [one for one in typing.get_args(part) if isinstance(one, str)]
+            allowed += [text for text in typing.get_args(part) if isinstance(text, str)]
         else:
             parts += typing.get_args(part)
     return allowed
 
 
-def _told(message: str) -> str:
+def _yaml_sentence(message: str) -> str:
     """A type error in YAML's terms."""
-    told = (
+    sentence = (
         message.lower()
         .removeprefix("value error, ")
         .partition(", unable to")[0]
         .replace("input should be ", "must be ")
     )
     for python, plain in (("tuple", "list"), ("dictionary", "mapping"), ("valid string", "text")):
-        told = told.replace(f"a valid {python}", f"a {plain}").replace(f"a {python}", f"a {plain}")
-    return told.replace("a text", "text").replace("a valid integer", "a whole number")
+        sentence = sentence.replace(f"a valid {python}", f"a {plain}").replace(
+            f"a {python}", f"a {plain}"
+        )
+    return sentence.replace("a text", "text").replace("a valid integer", "a whole number")
 
 
 def _needed(field: dataclasses.Field[Any]) -> bool:

@@ -154,7 +154,7 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
 
 
 def additions_of_others() -> tuple[Addition, ...]:
-    """What packages other than ragwright add, by kind."""
+    """Return the additions of packages other than ragwright, by kind."""
     kinds = _collected(_points())[0]
     return tuple(new for known in kinds.values() for new in known.values() if new.package != _HERE)
 

@@ -44,10 +44,10 @@ class _FolderPlugins(MetaPathFinder):
         if path is not None or fullname in sys.stdlib_module_names:
             return None
         folder = self._folders.get(fullname) or self._folders.get(_importer())
-        found = PathFinder.find_spec(fullname, [folder], target) if folder else None
-        if folder and found is not None:
+        spec = PathFinder.find_spec(fullname, [folder], target) if folder else None
+        if folder and spec is not None:
             self._folders[fullname] = folder
-        return found
+        return spec
 
 
 _PLUGINS = _FolderPlugins()
@@ -120,7 +120,7 @@ def load_object(
     if not installed:
         _PLUGINS.allow(module_name)
     try:
-        found: Any = importlib.import_module(module_name)
+        loaded: Any = importlib.import_module(module_name)
     except SystemExit as error:
         raise PluginError(
             f"{module_name!r} ends the program when it is imported (sys.exit({error}))",
@@ -134,10 +134,10 @@ def load_object(
             hint="install the package, or start from the folder that holds it",
         ) from error
     for name in path.split("."):
-        if not hasattr(found, name):
+        if not hasattr(loaded, name):
             raise PluginError(f"{shown or module_name!r} has no {path!r}", where=where)
-        found = getattr(found, name)
-    return found
+        loaded = getattr(loaded, name)
+    return loaded
 
 
 def require(module: str, extra: str, purpose: str) -> Any:

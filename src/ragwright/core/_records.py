@@ -13,7 +13,7 @@ from ._hashing import value_hash
 from ._notebook import html_table, shortened
 
 MetaValue: TypeAlias = str | int | float | bool | tuple[str, ...]
-"""What metadata may hold: a scalar, or several strings (a document with three topics)."""
+"""A value of metadata: a scalar, or several strings (a document with three topics)."""
 
 Metadata: TypeAlias = Mapping[str, MetaValue]
 
@@ -501,7 +501,7 @@ ScoreState: TypeAlias = Literal[
 
 
 Counted: TypeAlias = Literal["", "spans", "documents"]
-"""What a measure of retrieval counted: gold spans or gold documents; empty for other measures."""
+"""The unit that a measure of retrieval counted: gold spans or gold documents; empty for others."""
 
 
 @dataclass(frozen=True, slots=True)

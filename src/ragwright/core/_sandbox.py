@@ -97,11 +97,11 @@ class _Allowance:
 
     def size(self, value: Any) -> int:
         """Approximate characters of a value; counting ends above what is left."""
-        found = _size(value, self._left)
-        if found > self._left and self._values is not None:
+        characters = _size(value, self._left)
+        if characters > self._left and self._values is not None:
             self._extend()
-            found = _size(value, self._left)
-        return found
+            characters = _size(value, self._left)
+        return characters
 
     def _extend(self) -> None:
         values, self._values = self._values, None
@@ -212,10 +212,10 @@ def _counted(value: Any) -> Any:
     return value
 
 
-def _made(value: Any) -> Any:
+def _charged_result(value: Any) -> Any:
     """The result of a step, charged; a lazy list is charged as it is read."""
     if isinstance(value, Iterator):
-        return (_made(one) for one in value)
+        return (_charged_result(item) for item in value)
     size = len(value) if isinstance(value, str | bytes) else 8 * _length(value)
     _allowance.get().spend(_STEP + size)
     return value
@@ -232,10 +232,10 @@ def _operator(plain: Callable[..., Any], context: Any, sign: str, left: Any, rig
     elif sign == "%" and isinstance(left, str | bytes):
         _check_format(left)
         _counted(right)
-    found = plain(context, sign, left, right)
-    if isinstance(found, int) and found.bit_length() > _BITS:
+    result = plain(context, sign, left, right)
+    if isinstance(result, int) and result.bit_length() > _BITS:
         raise _too_much()
-    return _made(found)
+    return _charged_result(result)
 
 
 def _call(plain: Callable[..., Any], context: Any, function: Any, *args: Any, **named: Any) -> Any:
@@ -245,18 +245,18 @@ def _call(plain: Callable[..., Any], context: Any, function: Any, *args: Any, **
         _check(method.__name__, owner, args, named)
     elif function is context.environment.globals["lipsum"]:
         raise PromptError("the template calls lipsum, which prompts may not use")
-    return _made(plain(context, function, *args, **named))
+    return _charged_result(plain(context, function, *args, **named))
 
 
 def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """A filter that charges what it reads and makes."""
-    given = 1 if hasattr(function, "jinja_pass_arg") else 0  # a context before the value
+    value_at = 1 if hasattr(function, "jinja_pass_arg") else 0  # a context before the value
 
     @wraps(function)
     def bounded(*args: Any, **named: Any) -> Any:
         if name not in _LAZY:
-            _check(name, args[given], args[given + 1 :], named)
-        return _made(function(*args, **named))
+            _check(name, args[value_at], args[value_at + 1 :], named)
+        return _charged_result(function(*args, **named))
 
     return bounded
 
@@ -268,41 +268,41 @@ def _check(name: str, owner: Any, args: Sequence[Any], named: Mapping[str, Any])
         PromptError: A width is too large, or the result would exceed the allowance.
     """
     allowance = _allowance.get()
-    given = [*args, *named.values()]
-    read = allowance.size([owner, *given])
+    arguments = [*args, *named.values()]
+    read = allowance.size([owner, *arguments])
     allowance.spend(_STEP + read)
     if name in ("format", "format_map"):
         _check_format(owner)
     elif name in _WIDTHS:
-        if any(isinstance(value, int) and value > _WIDEST for value in given):
+        if any(isinstance(value, int) and value > _WIDEST for value in arguments):
             raise PromptError(f"the template gives {name} a number above {_WIDEST:,}")
         lines = 1 + sum(owner.count(c) for c in "\n\t") if isinstance(owner, str) else 1
-        factors = [value if isinstance(value, int) else _size(value, read) for value in given]
+        factors = [value if isinstance(value, int) else _size(value, read) for value in arguments]
         allowance.spend(lines * sum(abs(factor) for factor in factors))
     elif name in _PLACES:
-        allowance.spend(_PLACES[name](owner, given))
+        allowance.spend(_PLACES[name](owner, arguments))
 
 
-def _joined_by(owner: Any, given: Sequence[Any]) -> int:
+def _joined_by(owner: Any, arguments: Sequence[Any]) -> int:
     """Characters of separators: the filter has the list first, the method of a text second."""
-    pair = [owner, *given[:1]]
-    separator = min((len(one) for one in pair if isinstance(one, str)), default=0)
-    lists = [len(one) for one in pair if isinstance(one, Sized)]
+    pair = [owner, *arguments[:1]]
+    separator = min((len(part) for part in pair if isinstance(part, str)), default=0)
+    lists = [len(part) for part in pair if isinstance(part, Sized)]
     if len(lists) < len(pair) and separator > _LONGEST_SEPARATOR:
         raise _too_much()  # a lazy list: its length is not known
     return max(lists, default=0) * separator
 
 
-def _replaced_by(owner: Any, given: Sequence[Any]) -> int:
+def _replaced_by(owner: Any, arguments: Sequence[Any]) -> int:
     """Characters that a replacement inserts."""
-    found = str(owner).count(str(given[0])) if given else 0
-    return found * _size(given[1:2], _FREE)
+    replacements = str(owner).count(str(arguments[0])) if arguments else 0
+    return replacements * _size(arguments[1:2], _FREE)
 
 
 _PLACES: Mapping[str, Callable[[Any, Sequence[Any]], int]] = {
     "join": _joined_by,
     "replace": _replaced_by,
-    "translate": lambda owner, given: len(owner) * _size(given, _FREE),
+    "translate": lambda owner, arguments: len(owner) * _size(arguments, _FREE),
 }
 """Filters and methods that insert a text in many places, and how many characters they add."""
 
@@ -324,15 +324,15 @@ def _size(value: Any, most: int) -> int:
     total = 0
     waiting = [value]
     while waiting and total <= most:
-        one = waiting.pop()
-        if isinstance(one, str | bytes):
-            total += len(one)
-        elif isinstance(one, Mapping):
-            total += 8 * len(one)
-            waiting += one.values()
-        elif isinstance(one, list | tuple | set | range):
-            total += 8 * len(one)
-            waiting += () if isinstance(one, range) else one
+        item = waiting.pop()
+        if isinstance(item, str | bytes):
+            total += len(item)
+        elif isinstance(item, Mapping):
+            total += 8 * len(item)
+            waiting += item.values()
+        elif isinstance(item, list | tuple | set | range):
+            total += 8 * len(item)
+            waiting += () if isinstance(item, range) else item
         else:
             total += 8
     return total

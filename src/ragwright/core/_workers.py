@@ -174,8 +174,8 @@ class _Worker:
 
     def _ended(self) -> WorkerEndedError:
         code = self.process.wait()
-        how = "" if code == -signal.SIGPROF else f"its process ended with status {code}"
-        return WorkerEndedError(self._step(), how)
+        reason = "" if code == -signal.SIGPROF else f"its process ended with status {code}"
+        return WorkerEndedError(self._step(), reason)
 
     def close(self) -> None:
         """Kill the process."""

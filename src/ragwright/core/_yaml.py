@@ -258,6 +258,6 @@ class _Values:
             tag = node.tag.replace(_TAGS, "!!") if node.tag.startswith(_TAGS) else node.tag
             raise self._fault_at(node, f"the tag {tag} is not supported", "write a plain value")
 
-    def _fault_at(self, node: Any, what: str, hint: str) -> ConfigError:
+    def _fault_at(self, node: Any, sentence: str, hint: str) -> ConfigError:
         where = f"{self._placed.file}:{node.start_mark.line + 1}"
-        return ConfigError(what, where=where, hint=hint)
+        return ConfigError(sentence, where=where, hint=hint)

@@ -235,23 +235,23 @@ def make_chunker(options: ChunkOptions, tokenizer: Tokenizer) -> Chunker:
     kind = _KINDS.get(options.by)
     if kind is not None:
         return kind(options, tokenizer)
-    found = load_addition("chunkers", options.by, where="chunk.by")
-    if callable(found) and not isinstance(found, Chunker):
+    chunker = load_addition("chunkers", options.by, where="chunk.by")
+    if callable(chunker) and not isinstance(chunker, Chunker):
         try:
-            plain = not inspect.signature(found).parameters
-            found = found() if plain else found(options, tokenizer)
+            takes_nothing = not inspect.signature(chunker).parameters
+            chunker = chunker() if takes_nothing else chunker(options, tokenizer)
         except Exception as error:
             raise PluginError(
                 f"{options.by!r} cannot be made from (options, tokenizer): {error}",
                 where="chunk.by",
             ) from error
-    if not isinstance(found, Chunker) or not getattr(found, "spec", ""):
+    if not isinstance(chunker, Chunker) or not getattr(chunker, "spec", ""):
         raise PluginError(
             f"{options.by!r} is not a chunker with a spec",
             where="chunk.by",
             hint="subclass ragwright.ingest.Chunker and set spec; test it with ChunkerSuite",
         )
-    return found
+    return chunker
 
 
 def _units(tokens: TokenMap, span: Span, inner: Iterable[int]) -> list[int]:

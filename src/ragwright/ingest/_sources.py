@@ -82,17 +82,17 @@ def load_reader(address: str) -> Reader:
     Raises:
         PluginError: It cannot be loaded, or is not a reader.
     """
-    found = load_addition("readers", address, where="reader")
-    if callable(found) and not isinstance(found, Reader):
+    reader = load_addition("readers", address, where="reader")
+    if callable(reader) and not isinstance(reader, Reader):
         try:
-            found = found()
+            reader = reader()
         except Exception as error:
             raise PluginError(f"{address!r} cannot be made: {error}", where="reader") from error
-    if not isinstance(found, Reader):
+    if not isinstance(reader, Reader):
         raise PluginError(
             f"{address!r} is not a reader", where="reader", hint="subclass ragwright.ingest.Reader"
         )
-    return found
+    return reader
 
 
 def pick_reader(source: str, readers: Sequence[Reader]) -> Reader:

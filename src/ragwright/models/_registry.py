@@ -77,12 +77,12 @@ class Models:
         Raises:
             ConfigError: The name is unknown.
         """
-        found = self._targets.get(name)
-        if found is None:
-            found = self.directory.find(name)
-            found = replace(found, settings=self.limits.applied(found.settings))
-            self._targets[name] = found
-        return found
+        target = self._targets.get(name)
+        if target is None:
+            target = self.directory.find(name)
+            target = replace(target, settings=self.limits.applied(target.settings))
+            self._targets[name] = target
+        return target
 
     def backend(self, name: str) -> Backend | None:
         """The custom back end of a name: registered, from settings, or installed.
@@ -95,28 +95,28 @@ class Models:
             PluginError: The plug-in cannot be loaded, or is not a back end.
         """
         if name not in self._backends:
-            made = self._plugin(name)
+            backend = self._plugin(name)
             with self._lock:
-                if made is None:
+                if backend is None:
                     self._backends.setdefault(name, None)
                 elif name not in self._backends:
-                    self.register(name, made)
+                    self.register(name, backend)
         return self._backends[name]
 
     def _plugin(self, name: str) -> Backend | None:
         provider, colon, rest = name.partition(":")
         entries = self.directory.settings
-        for key, given in ((name, ()), (provider, (rest,) if colon else ())):
+        for key, arguments in ((name, ()), (provider, (rest,) if colon else ())):
             entry = entries.get(key)
             if entry is not None and entry.backend:
-                found = load_object(entry.backend, where=f"models: {key}")
-                return _made(found, given, name)
+                plugin = load_object(entry.backend, where=f"models: {key}")
+                return _backend_of_plugin(plugin, arguments, name)
         if provider in self.directory.names() or name in entries:
             return None
         installed = addition("models", provider)
         if installed is None:
             return None
-        return _made(installed.load(), (self._within(rest),) if colon else (), name)
+        return _backend_of_plugin(installed.load(), (self._within(rest),) if colon else (), name)
 
     def _within(self, rest: str) -> str:
         """The model's part of a plug-in's name; one that is itself a local model, as its folder."""
@@ -247,15 +247,15 @@ class Models:
         if self.backend(name) is None and self.target(name).name.provider in _CROSS:
             if name not in self._cross_files:
                 self._cross_files[name] = room.folder_identity(self._located(self.target(name))[0])
-            found = self._cross_files[name]
-            if found is not None:
-                return found
+            identity = self._cross_files[name]
+            if identity is not None:
+                return identity
         return self.reranker(name).identity
 
     def tokenizer(self, name: str) -> Tokenizer | None:
         """The tokens that an embedding model counts; None for a server's."""
-        found = self.embedder(name)
-        return None if found is None else found.tokenizer()
+        embedder = self.embedder(name)
+        return None if embedder is None else embedder.tokenizer()
 
     def chat_tokenizer(self, name: str) -> Tokenizer | None:
         """The tokenizer named in a chat model's settings, None if there is none.
@@ -273,13 +273,13 @@ class Models:
 
     def vector_rule(self, name: str) -> VectorRule:
         """Prefixes and similarity that apply to an embedding model."""
-        found = self.embedder(name)
-        rule = getattr(found, "rule", None)
+        embedder = self.embedder(name)
+        rule = getattr(embedder, "rule", None)
         if isinstance(rule, VectorRule):
             return rule
         settings = self.directory.settings.get(name, ModelSettings())
         names: tuple[str, ...] = ()
-        if found is None:
+        if embedder is None:
             target = self.target(name)
             settings, names = target.settings, (target.name.name,)
         return settle_rule(self._options(name), settings, names, VectorRule())
@@ -292,15 +292,15 @@ class Models:
 
         Keys of stored vectors contain it; models that may differ never share one.
         """
-        found = self.embedder(name)
-        if found is None:
+        embedder = self.embedder(name)
+        if embedder is None:
             target = self.target(name)
             server, window = server_identity(target), target.settings.context_window
             return f"{server}:{window}:{self.vector_rule(name).identity()}{self._long(window)}"
-        own = f"{found.identity}{self._long(found.window)}"
-        if isinstance(getattr(found, "rule", None), VectorRule):
+        own = f"{embedder.identity}{self._long(embedder.window)}"
+        if isinstance(getattr(embedder, "rule", None), VectorRule):
             return own
-        return f"{own}:{found.window}:{self.vector_rule(name).identity()}"
+        return f"{own}:{embedder.window}:{self.vector_rule(name).identity()}"
 
     def _long(self, window: int | None) -> str:
         """The treatment of texts beyond the window, which determines their vectors."""
@@ -358,37 +358,37 @@ class Models:
 
 
 _ENGINES: Mapping[str, Callable[[str, EmbedOptions, ModelSettings], Embedder]] = {
-    "onnx": lambda *how: room.OnnxEmbedder(*how),
-    "st": lambda *how: room.SentenceTransformerEmbedder(*how),
-    "static": lambda *how: room.StaticEmbedder(*how),
+    "onnx": lambda *setup: room.OnnxEmbedder(*setup),
+    "st": lambda *setup: room.SentenceTransformerEmbedder(*setup),
+    "static": lambda *setup: room.StaticEmbedder(*setup),
 }
-"""What opens an embedding model, by provider."""
+"""The function that opens an embedding model, by provider."""
 
 _CROSS = {"hf", "onnx", "st"}
 """Providers of local cross-encoders."""
 
 
-def _made(found: Any, given: tuple[str, ...], name: str) -> Backend:
+def _backend_of_plugin(plugin: Any, arguments: tuple[str, ...], name: str) -> Backend:
     """A plug-in's object, made where it is a class or a factory."""
-    if isinstance(found, ChatModel | Embedder | Reranker):
-        return found
-    if not callable(found):
-        raise PluginError(f"{found!r} is not a back end and does not make one", where=name)
+    if isinstance(plugin, ChatModel | Embedder | Reranker):
+        return plugin
+    if not callable(plugin):
+        raise PluginError(f"{plugin!r} is not a back end and does not make one", where=name)
     try:
-        made = found(*given)
+        backend = plugin(*arguments)
     except RagwrightError:
         raise
     except Exception as error:
         raise PluginError(
-            f"{getattr(found, '__name__', found)!r} failed: {error}",
+            f"{getattr(plugin, '__name__', plugin)!r} failed: {error}",
             where=name,
             hint="a plug-in for one model takes no argument, one for a provider the model's name",
         ) from error
-    if not isinstance(made, ChatModel | Embedder | Reranker):
+    if not isinstance(backend, ChatModel | Embedder | Reranker):
         raise PluginError(
-            f"{type(made).__name__} is not a ChatModel, Embedder or Reranker", where=name
+            f"{type(backend).__name__} is not a ChatModel, Embedder or Reranker", where=name
         )
-    return made
+    return backend
 
 
 def _untrainable(name: str, why: str) -> ConfigError:

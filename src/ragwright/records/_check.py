@@ -89,10 +89,14 @@ def check_records(
     try:
         rows = source or open_source(spec.source.complete(), base)
     except RagwrightError as error:
-        told = checking.Fault.of(error)
-        known = told in faults or unreadable
-        return checking.CheckReport(faults=(*faults, *([] if known else [told])), notes=notes)
-    sample = checking.sample_rows(spec.source, rows, _named(spec, folder), how.rows, how.seed)
+        source_fault = checking.Fault.of(error)
+        known = source_fault in faults or unreadable
+        return checking.CheckReport(
+            faults=(*faults, *([] if known else [source_fault])), notes=notes
+        )
+    sample = checking.sample_rows(
+        spec.source, rows, _used_columns(spec, folder), how.rows, how.seed
+    )
     trial = _Trial(spec, folder, [*faults, *sample.faults], notes)
     if sample.rows is not None and sample.rows.num_rows:
         trial.run(sample.rows, how.examples)
@@ -153,8 +157,8 @@ class _Trial:
         with step.opened():
             steps = checking.try_steps(spec.cleaning, batch, spec.source.text, self._faults)
             self._notes += steps.notes
-            made = replace(step, cleaning=steps.working)(batch)
-            passed = self._passed(made)
+            cleaned = replace(step, cleaning=steps.working)(batch)
+            passed = self._passed(cleaned)
             tags = checking.try_tags(spec.tags, passed, self._faults)
         lists = stages.tag_lists(tags.acted, tags.working.names)
         passed = passed.set_column(passed.column_names.index(TAGS), TAGS, pa.chunked_array([lists]))
@@ -162,11 +166,11 @@ class _Trial:
         self._found["examples"] = _examples(batch, passed, steps, spec.source.text, examples)
         self._gold(passed, tags.working, tags.acted)
 
-    def _passed(self, made: ArrowTable) -> ArrowTable:
+    def _passed(self, rows: ArrowTable) -> ArrowTable:
         """Rows that are kept; the others are counted by reason."""
         compute = require("pyarrow.compute", "records", "checking records")
-        refused = compute.is_valid(made.column(REASON))
-        out = made.filter(refused)
+        refused = compute.is_valid(rows.column(REASON))
+        out = rows.filter(refused)
         for key, why in zip(
             out.column(KEY).to_pylist(), out.column(REASON).to_pylist(), strict=True
         ):
@@ -175,7 +179,7 @@ class _Trial:
             some = self._left_out_keys.setdefault(reason, [])
             if len(some) < _SOME:
                 some.append(key)
-        return made.filter(compute.invert(refused)).drop_columns([REASON])
+        return rows.filter(compute.invert(refused)).drop_columns([REASON])
 
     # -- rules, rollups, format ------------------------------------------------------------
 
@@ -202,8 +206,8 @@ class _Trial:
             spec.format,
             _there(spec.source.keep, silver),
         )
-        made, step = self._made(replace(step, format=_filled(step)), silver)
-        if made is None:
+        records, step = self._step_result(replace(step, format=_filled(step)), silver)
+        if records is None:
             return
         names = tags.names
         against = [
@@ -212,14 +216,14 @@ class _Trial:
         ]
         self._found["rules"] = (
             *checking.contradiction_facts(rules, against, self._folder),
-            *checking.refinement_facts(step.rules, made),
+            *checking.refinement_facts(step.rules, records),
         )
-        gold = self._passed(made)
+        gold = self._passed(records)
         self._records(gold)
         if spec.format.pieces:
             self._look_at(gold)
 
-    def _made(
+    def _step_result(
         self, step: stages.GoldStep, silver: ArrowTable
     ) -> tuple[ArrowTable | None, stages.GoldStep]:
         """The result of a step without failing refinements; None if all of it fails."""
@@ -270,33 +274,33 @@ class _Trial:
         if broken:
             name = self._spec.format.name
             count = counted(len(broken), "record begins", "records begin")
-            told = f"{count} with a blank or a comma when assembled, such as {broken[0]!r}"
+            sentence = f"{count} with a blank or a comma when assembled, such as {broken[0]!r}"
             first = self._spec.format.variables[0]
             hint = f"put a variable first that every record has, instead of {first!r}"
             where = f"{self._folder.name}/text_formats/{name}.yaml"
-            self._notes.append(checking.Fault(told, where, hint))
+            self._notes.append(checking.Fault(sentence, where, hint))
 
     def _unknown(self, gold: ArrowTable) -> tuple[tuple[str, int], ...]:
         if not self._spec.rollups.names:
             return ()
         counts = Counter(name for name in gold.column("client").to_pylist() if name)
         others = [(n, c) for n, c in counts.items() if n not in self._spec.rollups.names]
-        return tuple(sorted(others, key=lambda found: (-found[1], found[0]))[:_UNKNOWN])
+        return tuple(sorted(others, key=lambda entry: (-entry[1], entry[0]))[:_UNKNOWN])
 
 
-def _named(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
+def _used_columns(spec: RecordsSpec, folder: Path) -> list[tuple[str, str]]:
     """Columns that declarations use, and where."""
     source = spec.source
-    found = [(name, source.place(key)) for key in _COLUMNS for name in _texts(getattr(source, key))]
+    uses = [(name, source.place(key)) for key in _COLUMNS for name in _texts(getattr(source, key))]
     if spec.rollups.column:
-        found.append((spec.rollups.column, spec.rollups.column_place))
-    found += [(tag.column, tag.where) for tag in spec.tags.tags if tag.column]
+        uses.append((spec.rollups.column, spec.rollups.column_place))
+    uses += [(tag.column, tag.where) for tag in spec.tags.tags if tag.column]
     for rule in spec.rules.refinements:
         for condition in rule.conditions:
             if condition.pattern is not None and condition.field != TEXT:
-                found.append((condition.field, condition.place))
-    found += [(name, f"{folder.name}/rules.yaml") for name in spec.rules.duplicates_by]
-    return list(dict.fromkeys(found))
+                uses.append((condition.field, condition.place))
+    uses += [(name, f"{folder.name}/rules.yaml") for name in spec.rules.duplicates_by]
+    return list(dict.fromkeys(uses))
 
 
 def _unread(folder: Path) -> tuple[checking.Fault, ...]:
@@ -314,8 +318,8 @@ def _unread(folder: Path) -> tuple[checking.Fault, ...]:
 
 def _unused(folder: Path, spec: RecordsSpec) -> tuple[checking.Fault, ...]:
     """Faults of text formats that are not used, which stop no refresh."""
-    found = (checking.Fault.of(error) for error in unused_format_faults(folder, spec))
-    return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in found)
+    faults = (checking.Fault.of(error) for error in unused_format_faults(folder, spec))
+    return tuple(replace(fault, what=f"{fault.what} (format not in use)") for fault in faults)
 
 
 def _tells_of_source(faults: list[checking.Fault], spec: RecordsSpec) -> bool:
@@ -365,8 +369,8 @@ def _examples(
     keys, before = batch.column(KEY).to_pylist(), batch.column(text).to_pylist()
     left = np.array([key in after for key in keys], np.bool_) & steps.acted.any(axis=1)
     shown: Mask = np.zeros(steps.acted.shape[1], np.bool_)
-    found: list[checking.ExampleRow] = []
-    while left.any() and len(found) < count:
+    example_rows: list[checking.ExampleRow] = []
+    while left.any() and len(example_rows) < count:
         gain = (steps.acted & ~shown).sum(axis=1) * steps.acted.shape[1] + steps.acted.sum(axis=1)
         at = int(np.argmax(np.where(left, gain, -1)))
         left[at] = False
@@ -376,8 +380,8 @@ def _examples(
         row = checking.ExampleRow(
             keys[at], str(before[at])[:_SHOWN], clean, tuple(dict.fromkeys(names)), tuple(tags)
         )
-        found.append(row)
-    return tuple(found)
+        example_rows.append(row)
+    return tuple(example_rows)
 
 
 def _assembled(gold: ArrowTable, variables: list[str]) -> tuple[str, ...]:

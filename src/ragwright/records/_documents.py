@@ -39,11 +39,11 @@ def gold_documents(batch: ArrowTable) -> Iterator[Document]:
     columns = [[_meta(value) for value in batch.column(name).to_pylist()] for name in names]
     keys, texts = (batch.column(name).to_pylist() for name in (KEY, "document"))
     for key, text, *values in zip(keys, texts, *columns, strict=True):
-        found: dict[str, MetaValue] = {"kind": KIND}
+        metadata: dict[str, MetaValue] = {"kind": KIND}
         for name, value in zip(names, values, strict=True):
             if value is not None:
-                found[name] = value
-        yield Document(record_document_id(key), f"{_ADDRESS}{key}", text, metadata=found)
+                metadata[name] = value
+        yield Document(record_document_id(key), f"{_ADDRESS}{key}", text, metadata=metadata)
 
 
 def _meta(value: Any) -> MetaValue | None:

@@ -21,24 +21,26 @@ def run_task(step: Step, task: Task) -> TaskResult:
     for name in task.columns:
         if name not in batch.column_names:
             batch = batch.append_column(name, pa.nulls(batch.num_rows, pa.null()))
-    made = step(batch)
-    wanted = compute.is_null(made.column(REASON))
+    results = step(batch)
+    wanted = compute.is_null(results.column(REASON))
     if task.known is not None and task.known.num_rows:
-        wanted = compute.and_(wanted, compute.invert(_held(made, task.known)))
-    rows = made.filter(wanted).drop_columns([REASON])
-    facts = made.select([KEY, HASH, REASON, *step.facts]).append_column("written", wanted)
+        wanted = compute.and_(wanted, compute.invert(_held(results, task.known)))
+    rows = results.filter(wanted).drop_columns([REASON])
+    facts = results.select([KEY, HASH, REASON, *step.facts]).append_column("written", wanted)
     if not rows.num_rows:
         return TaskResult(facts, None)
     tables.write_part(rows, task.target)
     return TaskResult(facts, task.target)
 
 
-def _held(made: ArrowTable, known: ArrowTable) -> ArrowTable:
+def _held(results: ArrowTable, known: ArrowTable) -> ArrowTable:
     """Rows that the target already has, by key and hash."""
     compute = require("pyarrow.compute", "records", "reading records")
     keys, hashes = known.column(KEY).combine_chunks(), known.column(HASH).combine_chunks()
-    place = compute.index_in(made.column(KEY).cast(keys.type), value_set=keys)
-    same = compute.equal(made.column(HASH).cast(hashes.type), hashes.take(place.combine_chunks()))
+    place = compute.index_in(results.column(KEY).cast(keys.type), value_set=keys)
+    same = compute.equal(
+        results.column(HASH).cast(hashes.type), hashes.take(place.combine_chunks())
+    )
     return compute.fill_null(same, False)
 
 

@@ -164,11 +164,11 @@ class _Refresh:
         self._lineage["from"] = now
         if self._came_from in (None, now):
             return
-        what = "source" if self._came_from[0] != now[0] else "query"
+        changed_part = "source" if self._came_from[0] != now[0] else "query"
         over = self._counts["bronze", "updated"]
         rows = counted(over, "row that was there has", "rows that were there have")
         self._notes.append(
-            f"another {what} than the last refresh read ({self._came_from[0]}): "
+            f"another {changed_part} than the last refresh read ({self._came_from[0]}): "
             f"its rows are added to the earlier ones, and {rows} been replaced by one with the "
             "same key"
         )
@@ -247,12 +247,12 @@ class _Refresh:
         """Keys that gold left out for their content, when it last saw them."""
         pa = require("pyarrow", "records", "reading records")
         compute = require("pyarrow.compute", "records", "reading records")
-        found = [pa.array([], pa.string())]
+        key_chunks = [pa.array([], pa.string())]
         for batch in self._writing.read("left_out", [KEY, "stage", REASON]):
             there = compute.equal(batch.column("stage"), "gold")
             other = compute.invert(compute.starts_with(batch.column(REASON), DUPLICATE))
-            found += batch.filter(compute.and_(there, other)).column(KEY).chunks
-        return _Keys(pa.chunked_array(found))
+            key_chunks += batch.filter(compute.and_(there, other)).column(KEY).chunks
+        return _Keys(pa.chunked_array(key_chunks))
 
     # -- what the stages share -------------------------------------------------------------
 
@@ -311,8 +311,8 @@ class _Refresh:
     @cached_property
     def _left_out(self) -> Mapping[str, _Keys]:
         """Keys that each stage had left out; read by the first stage with rows."""
-        found = stages.left_out_keys(self._writing)
-        return {stage: _Keys(keys) for stage, keys in found.items()}
+        keys_of_stage = stages.left_out_keys(self._writing)
+        return {stage: _Keys(keys) for stage, keys in keys_of_stage.items()}
 
     def _pass(self, stage: str, keys: ArrowTable) -> None:
         """Remove passed rows from the left-out rows of this stage."""

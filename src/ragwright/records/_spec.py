@@ -99,7 +99,7 @@ def spec_faults(folder: Path, format: str = _SHIPPED) -> list[RagwrightError]:  
 
 
 def declared_files() -> tuple[str, ...]:
-    """What a folder of declarations holds."""
+    """Names of the files and folders that a folder of declarations may contain."""
     return (*(f"{name}.yaml" for name in _FILES), _FORMATS)
 
 
@@ -109,7 +109,7 @@ def unread_files(folder: Path) -> dict[str, str]:
     Those with a name similar to a missing one are faults (see :func:`spec_faults`).
     """
     known = declared_files()
-    found: dict[str, str] = {}
+    probable_names: dict[str, str] = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         written = path.suffix.lower() in _SUFFIXES
         if path.name in known or not (written or path.is_dir()) or path.name.startswith("."):
@@ -117,10 +117,10 @@ def unread_files(folder: Path) -> dict[str, str]:
         wanted = f"{path.stem.lower()}.yaml" if written else path.name.lower()
         close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.8)
         if written or close:
-            found[path.name] = close[0] if close else ""
+            probable_names[path.name] = close[0] if close else ""
     for path in sorted((folder / _FORMATS).glob("*.yml")):
-        found[f"{_FORMATS}/{path.name}"] = f"{_FORMATS}/{path.stem}.yaml"
-    return found
+        probable_names[f"{_FORMATS}/{path.name}"] = f"{_FORMATS}/{path.stem}.yaml"
+    return probable_names
 
 
 def read_spec(
@@ -161,29 +161,29 @@ class _Rows:
         self._faults = faults
         file = _declared(folder, "lookups", faults)
         self._readable = file.readable
-        self._declared = {one.name: one for one in lookups.read_lookups(file)}
+        self._declared = {lookup.name: lookup for lookup in lookups.read_lookups(file)}
         self.read: dict[str, lookups.LookupRows] = {}
         self._failed: set[str] = set()
 
     def of(self, name: str) -> list[lookups.LookupRows]:
         """Rows of the tables of a file; a table that cannot be read is a fault, once."""
         for table in _TABLES_OF.get(name, ()):
-            one = self._declared.get(table)
-            if one is None or table in self.read or table in self._failed:
+            lookup = self._declared.get(table)
+            if lookup is None or table in self.read or table in self._failed:
                 continue
             try:
-                self.read[table] = self._reader.rows(one)
+                self.read[table] = self._reader.rows(lookup)
             except RagwrightError as error:
                 self._failed.add(table)
-                self._faults.append(_of_table(error, one))
+                self._faults.append(_of_table(error, lookup))
         return [self.read[table] for table in _TABLES_OF.get(name, ()) if table in self.read]
 
     def merged(self, name: str) -> declared.Declared:
         """The values of a file with the rows of its tables."""
         tables = self.of(name)
-        found = lookups.merged(_declared(self._folder, name, self._faults), tables)
+        values = lookups.merged(_declared(self._folder, name, self._faults), tables)
         whole = self._readable and not self._failed & set(_TABLES_OF.get(name, ()))
-        return replace(found, readable=found.readable and whole)
+        return replace(values, readable=values.readable and whole)
 
 
 def _of_table(error: RagwrightError, table: lookups.Lookup) -> RagwrightError:
@@ -204,8 +204,8 @@ def _read(
     rows = _Rows(folder, tables, faults)
 
     def read(name: str) -> declared.Declared:
-        found = rows.merged(name)
-        return replace(found, readable=found.readable and f"{name}.yaml" not in misnamed)
+        values = rows.merged(name)
+        return replace(values, readable=values.readable and f"{name}.yaml" not in misnamed)
 
     source = declared.read_source_spec(read("source"))
     cleaning = declared.read_cleaning(read("cleaning"))
@@ -229,16 +229,16 @@ def _rules(
     folder: Path, tags: declared.Tags | None, rows: _Rows, faults: list[RagwrightError]
 ) -> declared.Rules:
     """The rules; faults of tags.yaml are not repeated for each name in rules.yaml."""
-    found = rows.merged("rules")
+    values = rows.merged("rules")
     if tags is None or tags.tags or (folder / "tags.yaml").exists():
-        return declared.read_rules(found, tags)
+        return declared.read_rules(values, tags)
     lenient: list[RagwrightError] = []
     strict: list[RagwrightError] = []
-    rules = declared.read_rules(replace(found, faults=lenient), None)
-    declared.read_rules(replace(found, faults=strict), tags)
-    told = {str(fault) for fault in lenient}
+    rules = declared.read_rules(replace(values, faults=lenient), None)
+    declared.read_rules(replace(values, faults=strict), tags)
+    lenient_sentences = {str(fault) for fault in lenient}
     for fault in strict:
-        if str(fault) not in told:
+        if str(fault) not in lenient_sentences:
             missing = RecordsError(
                 "rules.yaml names tags, but the file tags.yaml does not exist",
                 where=fault.where,
@@ -252,10 +252,10 @@ def _rules(
 
 def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
     """Missing names with a similarly named file; each is a fault."""
-    found = set()
+    missing_names = set()
     for name, meant in unread_files(folder).items():
         if meant and not (folder / meant).exists():
-            found.add(meant)
+            missing_names.add(meant)
             faults.append(
                 RecordsError(
                     f"unknown file, and {meant} is missing",
@@ -263,7 +263,7 @@ def _misnamed(folder: Path, faults: list[RagwrightError]) -> set[str]:
                     hint=f"rename it to {meant}",
                 )
             )
-    return found
+    return missing_names
 
 
 def _twice(rules: declared.Rules, source: declared.SourceSpec) -> list[RagwrightError]:
@@ -330,5 +330,5 @@ def shipped_format() -> declared.TextFormat:
 
     file = files("ragwright.records") / "data" / _FORMATS / f"{_SHIPPED}.yaml"
     faults: list[RagwrightError] = []
-    found = declared.declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
-    return declared.read_text_format(found, _SHIPPED)
+    values = declared.declared_text(file.read_text("utf-8"), f"{_SHIPPED}.yaml", faults)
+    return declared.read_text_format(values, _SHIPPED)

@@ -53,42 +53,48 @@ def candidates(query: Asked, target: Target, options: RetrieveOptions) -> Flow[C
     those of :func:`retrieve`, except that a query may have several wordings.
     """
     wordings, notes = _wordings(query, options.max_query_chars)
-    asked = wordings[0].keyword or wordings[0].dense
+    question = wordings[0].keyword or wordings[0].dense
     mode, more = _mode(target, options)
     notes += more
     relax = options.relaxation()
     wordings = wordings if len(wordings) == 1 else _searchable(wordings, mode)
     flows = [_search(wording, mode, target, options, relax) for wording in wordings]
-    found = [(yield from flows[0])] if len(flows) == 1 else (yield from gather(flows))
+    results = [(yield from flows[0])] if len(flows) == 1 else (yield from gather(flows))
     if mode == "hybrid" and relax is not None and relax.threshold is not None:
-        found, told = yield from _near(found, asked, target, relax.threshold)
-        notes += told
-    found = [_fused(w, one, target, options) for w, one in zip(wordings, found, strict=True)]
+        results, near_notes = yield from _near(results, question, target, relax.threshold)
+        notes += near_notes
+    results = [
+        _fused(w, result, target, options) for w, result in zip(wordings, results, strict=True)
+    ]
     if mode != "dense":
-        notes += _word_notes(found, options)
-    if mode != "keyword" and not any(_reply(one, "dense").candidates for one in found):
+        notes += _word_notes(results, options)
+    if mode != "keyword" and not any(_reply(result, "dense").candidates for result in results):
         notes.append(_no_dense(options))
     if target.channels and relax is not None:
         names = ", ".join(channel.name for channel, _ in target.channels)
         notes.append(f"not searched with soft filters or a threshold: {names}")
-    notes += [note for one in found for reply in one.replies.values() for note in reply.notes]
-    ranking = found[0].ranking if len(found) == 1 else _over_wordings(found, wordings, options)
+    notes += [
+        note for result in results for reply in result.replies.values() for note in reply.notes
+    ]
+    ranking = (
+        results[0].ranking if len(results) == 1 else _over_wordings(results, wordings, options)
+    )
     rungs: dict[str, RelaxationLevel] = {}
     if relax is not None and relax.soft:
-        rungs = _rungs(found, relax)
+        rungs = _rungs(results, relax)
         ranking = tuple(sorted(ranking, key=lambda p: (-rungs[p[0]].weight, -p[1], p[0])))
-    weights, reason = _weighing(found, wordings, options)
+    weights, reason = _weighing(results, wordings, options)
     return Candidates(
-        asked,
+        question,
         mode,
         ranking[: options.top_k],
-        _channels(found),
+        _channels(results),
         tuple(dict.fromkeys(notes)),
         Explanation(
-            _terms(found),
+            _terms(results),
             weights=weights,
             reason=reason,
-            ladder=_ladder(found, relax),
+            ladder=_ladder(results, relax),
         ),
         rungs,
     )
@@ -99,19 +105,19 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
     if isinstance(query, str):
         text, notes = prepared(query, limit)
         return [Variant(text, text)], notes
-    given = [query] if isinstance(query, Variant) else list(query)
+    variants = [query] if isinstance(query, Variant) else list(query)
     wordings: list[Variant] = []
     notes = []
-    for one in given:
-        made = {}
+    for variant in variants:
+        texts = {}
         for name in ("keyword", "dense"):
-            text = getattr(one, name)
+            text = getattr(variant, name)
             if text.strip():
-                made[name], more = prepared(text, limit)
+                texts[name], more = prepared(text, limit)
                 notes += more
-        if made and one.weight > 0:
-            keyword, dense = made.get("keyword", ""), made.get("dense", "")
-            wordings.append(replace(one, keyword=keyword, dense=dense))
+        if texts and variant.weight > 0:
+            keyword, dense = texts.get("keyword", ""), texts.get("dense", "")
+            wordings.append(replace(variant, keyword=keyword, dense=dense))
     if not wordings:
         raise RetrieveError("the query is empty", hint="write a question")
     return wordings, notes
@@ -120,13 +126,13 @@ def _wordings(query: Asked, limit: int) -> tuple[list[Variant], list[str]]:
 def _searchable(wordings: Sequence[Variant], mode: Mode) -> list[Variant]:
     """The wordings for the channels of this mode; equal ones are merged and their weights added."""
     merged: dict[tuple[str, str, bool], Variant] = {}
-    for one in wordings:
-        keyword = "" if mode == "dense" else one.keyword
-        dense = "" if mode == "keyword" else one.dense
+    for wording in wordings:
+        keyword = "" if mode == "dense" else wording.keyword
+        dense = "" if mode == "keyword" else wording.dense
         if keyword or dense:
-            key = (keyword, dense, one.passage)
+            key = (keyword, dense, wording.passage)
             weight = merged[key].weight if key in merged else 0.0
-            merged[key] = Variant(keyword, dense, weight + one.weight, one.passage)
+            merged[key] = Variant(keyword, dense, weight + wording.weight, wording.passage)
     return list(merged.values()) or list(wordings)
 
 
@@ -144,13 +150,13 @@ def _search(
     if mode != "dense" and wording.keyword:
         # With vectors a threshold is a similarity.
         bound = relax if mode == "keyword" or relax is None else replace(relax, threshold=None)
-        asked = Search(
+        request = Search(
             target.snapshot, "keyword", pool, wording.keyword, filters=options.filters, relax=bound
         )
-        replies["keyword"] = yield from send(asked, SearchReply)
+        replies["keyword"] = yield from send(request, SearchReply)
     if mode != "keyword" and wording.dense:
         vector = yield from _query_vector(wording, target)
-        asked = Search(
+        request = Search(
             target.snapshot,
             "dense",
             pool,
@@ -158,32 +164,32 @@ def _search(
             filters=options.filters,
             relax=relax,
         )
-        replies["dense"] = yield from send(asked, SearchReply)
+        replies["dense"] = yield from send(request, SearchReply)
     if relax is None:
         for channel, _ in target.channels:
             text = wording.keyword or wording.dense
-            asked = Search(target.snapshot, channel.key, pool, text, filters=options.filters)
-            replies[channel.name] = yield from send(asked, SearchReply)
+            request = Search(target.snapshot, channel.key, pool, text, filters=options.filters)
+            replies[channel.name] = yield from send(request, SearchReply)
     return _Found(replies, vector)
 
 
 def _near(
-    found: Sequence[_Found], asked: str, target: Target, least: float
+    results: Sequence[_Found], question: str, target: Target, least: float
 ) -> Flow[tuple[list[_Found], tuple[str, ...]]]:
-    """Without the keyword hits that are less similar than ``least`` to every wording.
+    """Drop the keyword hits that are less similar than ``least`` to every wording.
 
     With vectors a threshold is a similarity, and the dense channel gives only those of its pool:
     the others are computed from the chunks' vectors. If no wording is for the dense channel, the
     question is embedded for this.
     """
-    near = {key for one in found for key, _ in _reply(one, "dense").candidates}
-    hits = (key for one in found for key, _ in _reply(one, "keyword").candidates)
+    near = {key for result in results for key, _ in _reply(result, "dense").candidates}
+    hits = (key for result in results for key, _ in _reply(result, "keyword").candidates)
     unknown = tuple(dict.fromkeys(key for key in hits if key not in near))
     notes: tuple[str, ...] = ()
     if unknown:
-        vectors = [one.vector for one in found if one.vector is not None]
+        vectors = [result.vector for result in results if result.vector is not None]
         if not vectors:
-            vectors = [(yield from _query_vector(Variant("", asked), target))]
+            vectors = [(yield from _query_vector(Variant("", question), target))]
         reply = yield from send(Lookup(target.snapshot, unknown, vectors=True), LookupReply)
         notes = reply.notes
         if reply.vectors is not None:
@@ -191,22 +197,24 @@ def _near(
             reached = np.round(alike, 6) >= least
             near.update(key for key, over in zip(unknown, reached, strict=True) if over)
     kept = [
-        replace(one, replies={**one.replies, "keyword": _kept(one.replies["keyword"], near)})
-        if "keyword" in one.replies
-        else one
-        for one in found
+        replace(
+            result, replies={**result.replies, "keyword": _kept(result.replies["keyword"], near)}
+        )
+        if "keyword" in result.replies
+        else result
+        for result in results
     ]
     return kept, notes
 
 
-def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
+def _fused(wording: Variant, result: _Found, target: Target, options: RetrieveOptions) -> _Found:
     """The results of one wording as one ranking; those of plug-ins' channels are fused last."""
     further = {channel.name: weight for channel, weight in target.channels}
-    if not further.keys() & found.replies.keys():
-        return _own_fused(wording, found, target, options)
-    own = {name: found.replies[name] for name in ("keyword", "dense") if name in found.replies}
-    fused = _own_fused(wording, replace(found, replies=own), target, options)
-    rankings = [fused.ranking, *(found.replies[name].candidates for name in further)]
+    if not further.keys() & result.replies.keys():
+        return _own_fused(wording, result, target, options)
+    own = {name: result.replies[name] for name in ("keyword", "dense") if name in result.replies}
+    fused = _own_fused(wording, replace(result, replies=own), target, options)
+    rankings = [fused.ranking, *(result.replies[name].candidates for name in further)]
     ids = [[key for key, _ in ranking] for ranking in rankings]
     ranking = fusion.rrf(ids, options.rrf_k, [1.0, *further.values()])
     added = ", ".join(f"{name} {weight:g}" for name, weight in further.items())
@@ -214,12 +222,14 @@ def _fused(wording: Variant, found: _Found, target: Target, options: RetrieveOpt
     shares = fused.weights or dict.fromkeys(own, 1.0)
     total = sum(shares.values()) or 1.0
     weights = {**{name: share / total for name, share in shares.items()}, **further}
-    return _Found(found.replies, found.vector, tuple(ranking), weights, reason)
+    return _Found(result.replies, result.vector, tuple(ranking), weights, reason)
 
 
-def _own_fused(wording: Variant, found: _Found, target: Target, options: RetrieveOptions) -> _Found:
+def _own_fused(
+    wording: Variant, result: _Found, target: Target, options: RetrieveOptions
+) -> _Found:
     """The keyword and dense results of one wording as one ranking."""
-    replies, vector = found.replies, found.vector
+    replies, vector = result.replies, result.vector
     if len(replies) < 2:
         only = next(iter(replies.values()), SearchReply(()))
         return _Found(replies, vector, only.candidates)
@@ -227,17 +237,17 @@ def _own_fused(wording: Variant, found: _Found, target: Target, options: Retriev
     lists = (keyword.candidates, dense.candidates)
     limit = None if options.soft or options.threshold is not None else options.pool
     limit = None if limit is None else max(limit, options.top_k)
-    given = options.weights
+    channel_weights = options.weights
     if options.fusion == "rrf":
-        weights = {"keyword": given.keyword, "dense": given.dense}
-        ids = [[key for key, _ in found] for found in lists]
+        weights = {"keyword": channel_weights.keyword, "dense": channel_weights.dense}
+        ids = [[key for key, _ in pairs] for pairs in lists]
         ranking = fusion.rrf(ids, options.rrf_k, list(weights.values()), limit=limit)
         return _Found(replies, vector, tuple(ranking), weights, f"rank fusion, k {options.rrf_k}")
     share, reason = options.keyword_share, "fixed weights"
     if options.fusion == "adaptive":
         chosen = _balance(wording, keyword, target, share)
         share, reason = chosen.keyword, chosen.reason
-    shares = (given.keyword * share, given.dense * (1.0 - share))
+    shares = (channel_weights.keyword * share, channel_weights.dense * (1.0 - share))
     least = -1.0
     if target.similarity != "cosine":
         least = -abs(max((score for _, score in dense.candidates), default=1.0))
@@ -262,44 +272,44 @@ def _balance(wording: Variant, keyword: SearchReply, target: Target, base: float
 
 
 def _over_wordings(
-    found: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
+    results: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
 ) -> Ranking:
     """Rank fusion of the wordings' rankings."""
-    lists = [[key for key, _ in one.ranking] for one in found]
+    lists = [[key for key, _ in result.ranking] for result in results]
     return tuple(fusion.rrf(lists, options.rrf_k, [wording.weight for wording in wordings]))
 
 
 def _weighing(
-    found: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
+    results: Sequence[_Found], wordings: Sequence[Variant], options: RetrieveOptions
 ) -> tuple[Mapping[str, float], str]:
     """The weight of each channel, and why; for several wordings the weighted mean."""
-    if len(found) == 1:
-        return found[0].weights, found[0].reason
+    if len(results) == 1:
+        return results[0].weights, results[0].reason
     total = sum(wording.weight for wording in wordings)
     weights: dict[str, float] = {}
-    told = [f"{len(found)} wordings, rank fusion, k {options.rrf_k}"]
-    for number, (wording, one) in enumerate(zip(wordings, found, strict=True), 1):
-        own = one.weights or dict.fromkeys(one.replies, 1.0)
-        whole = sum(own.values())
+    reasons = [f"{len(results)} wordings, rank fusion, k {options.rrf_k}"]
+    for number, (wording, result) in enumerate(zip(wordings, results, strict=True), 1):
+        own = result.weights or dict.fromkeys(result.replies, 1.0)
+        share_sum = sum(own.values())
         for name, share in own.items():
-            weights[name] = weights.get(name, 0.0) + wording.weight / total * share / whole
-        why = one.reason or f"{' '.join(one.replies) or 'nothing'} only"
-        told.append(f"{number} (weight {wording.weight:g}): {why}")
-    return weights, "; ".join(told)
+            weights[name] = weights.get(name, 0.0) + wording.weight / total * share / share_sum
+        wording_reason = result.reason or f"{' '.join(result.replies) or 'nothing'} only"
+        reasons.append(f"{number} (weight {wording.weight:g}): {wording_reason}")
+    return weights, "; ".join(reasons)
 
 
-def _reply(found: _Found, channel: str) -> SearchReply:
-    return found.replies.get(channel, SearchReply(()))
+def _reply(result: _Found, channel: str) -> SearchReply:
+    return result.replies.get(channel, SearchReply(()))
 
 
-def _channels(found: Sequence[_Found]) -> dict[str, Ranking]:
+def _channels(results: Sequence[_Found]) -> dict[str, Ranking]:
     """The results of each channel; those of further wordings are numbered from 2."""
-    if len(found) == 1:
-        return {name: reply.candidates for name, reply in found[0].replies.items()}
+    if len(results) == 1:
+        return {name: reply.candidates for name, reply in results[0].replies.items()}
     channels: dict[str, Ranking] = {}
     count: Counter[str] = Counter()
-    for one in found:
-        for name, reply in one.replies.items():
+    for result in results:
+        for name, reply in result.replies.items():
             count[name] += 1
             channels[name if count[name] == 1 else f"{name} {count[name]}"] = reply.candidates
     return channels
@@ -312,11 +322,11 @@ def _kept(reply: SearchReply, ids: set[str]) -> SearchReply:
     return replace(reply, candidates=tuple(reply.candidates[n] for n in at), rungs=rungs)
 
 
-def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLevel]:
+def _rungs(results: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLevel]:
     """The relaxation level of every candidate: the same in each channel and wording."""
     bits: dict[str, int] = {}
-    for one in found:
-        for reply in one.replies.values():
+    for result in results:
+        for reply in result.replies.values():
             bits |= zip((key for key, _ in reply.candidates), reply.rungs, strict=True)
     numbers = list(dict.fromkeys(bits.values()))
     known = dict(zip(numbers, index.rungs_of(relax, numbers), strict=True))
@@ -324,14 +334,14 @@ def _rungs(found: Sequence[_Found], relax: Relaxation) -> dict[str, RelaxationLe
 
 
 def _ladder(
-    found: Sequence[_Found], relax: Relaxation | None
+    results: Sequence[_Found], relax: Relaxation | None
 ) -> tuple[tuple[tuple[str, ...], float, int], ...]:
     """Levels as counted by the dense channel, else the keyword channel, heaviest first."""
     if relax is None or not relax.soft:
         return ()
     # Every chunk has a similarity: the dense channel's counts are complete.
-    dense = [one.replies["dense"] for one in found if "dense" in one.replies]
-    replies = dense or [_reply(one, "keyword") for one in found]
+    dense = [result.replies["dense"] for result in results if "dense" in result.replies]
+    replies = dense or [_reply(result, "keyword") for result in results]
     ladder = replies[0].ladder
     rungs = index.rungs_of(relax, [rung for rung, _ in ladder])
     return tuple(
@@ -340,12 +350,14 @@ def _ladder(
     )
 
 
-def _terms(found: Sequence[_Found]) -> tuple[Term, ...]:
+def _terms(results: Sequence[_Found]) -> tuple[Term, ...]:
     """The terms that the keyword channel looked for in all wordings, each once."""
-    if len(found) == 1:
-        return _reply(found[0], "keyword").terms
+    if len(results) == 1:
+        return _reply(results[0], "keyword").terms
     return tuple(
-        {t.token: t for one in reversed(found) for t in _reply(one, "keyword").terms}.values()
+        {
+            t.token: t for result in reversed(results) for t in _reply(result, "keyword").terms
+        }.values()
     )
 
 
@@ -371,18 +383,18 @@ def _mode(target: Target, options: RetrieveOptions) -> tuple[Mode, list[str]]:
 
     ``auto`` without vectors needs no note: the result shows the mode.
     """
-    asked = options.search
+    requested = options.search
     if not target.model:
-        if asked == "auto":
+        if requested == "auto":
             return "keyword", []
-        if asked != "keyword":
+        if requested != "keyword":
             raise RetrieveError(
-                f"{asked} search needs vectors, and this index has none",
+                f"{requested} search needs vectors, and this index has none",
                 where=f"snapshot {target.snapshot}",
                 hint="name an embedding model under embed and ingest again, or use search: keyword",
             )
-    if asked in ("keyword", "dense"):
-        return cast("Mode", asked), []
+    if requested in ("keyword", "dense"):
+        return cast("Mode", requested), []
     weights = options.weights
     if weights.keyword <= 0 and weights.dense <= 0:
         raise RetrieveError(
@@ -430,22 +442,22 @@ def _lost_codes(terms: Sequence[Term]) -> list[str]:
     for term in terms:
         if term.chunks or not is_code(term.token):
             continue
-        pieces = [one for one in re.findall(r"[^\W\d_]+|\d+", term.token) if len(one) > 1]
+        pieces = [piece for piece in re.findall(r"[^\W\d_]+|\d+", term.token) if len(piece) > 1]
         if not pieces or not held.issuperset(pieces):
             lost.append(term.token)
     return lost
 
 
-def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
-    """Why the keyword channel found nothing, and the codes that are not in the index."""
-    terms = _terms(found)
+def _word_notes(results: Sequence[_Found], options: RetrieveOptions) -> list[str]:
+    """Notes on a keyword search without hits, and on codes that are not in the index."""
+    terms = _terms(results)
     absent = [term.token for term in terms if not term.chunks]
     notes = []
-    if not any(_reply(one, "keyword").candidates for one in found):
+    if not any(_reply(result, "keyword").candidates for result in results):
         if not terms:
             reason = "the query holds only stop words, or words that are not in the index"
         elif len(absent) == len(terms):
-            reason = f"not in the index: {_named(absent)}"
+            reason = f"not in the index: {_tokens_in_note(absent)}"
         elif options.threshold is not None:
             least = f"the threshold of {options.threshold:g}"
             reason = f"no chunk with a word of the query reaches {least}"
@@ -454,12 +466,12 @@ def _word_notes(found: Sequence[_Found], options: RetrieveOptions) -> list[str]:
         under = " under these filters" if options.filters else ""
         notes.append(f"no keyword hits: {reason}{under}")
     elif codes := _lost_codes(terms):
-        notes.append(f"codes that are not in the index: {_named(codes)}")
+        notes.append(f"codes that are not in the index: {_tokens_in_note(codes)}")
     return notes
 
 
 def _no_dense(options: RetrieveOptions) -> str:
-    """Why the dense channel found nothing."""
+    """Return the reason for a dense search without hits."""
     if options.threshold is not None:
         under = " under these filters" if options.filters else ""
         return f"no dense hits: no chunk reaches the threshold of {options.threshold:g}{under}"
@@ -468,7 +480,7 @@ def _no_dense(options: RetrieveOptions) -> str:
     return f"no dense hits: {reason}"
 
 
-def _named(tokens: Iterable[str]) -> str:
+def _tokens_in_note(tokens: Iterable[str]) -> str:
     """Tokens in a note: the first ones, long ones shortened."""
     shown = [t if len(t) <= _SHOWN_CHARS else f"{t[: _SHOWN_CHARS - 1]}…" for t in tokens]
     more = len(shown) - _SHOWN_TOKENS

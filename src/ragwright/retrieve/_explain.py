@@ -49,8 +49,8 @@ def explain(
         known = replace(known, pieces=tuple(pieces(found.query)), seen=seen)
     if analyzer is None:
         return known
-    asked = [term.token for term in known.terms]
-    wanted = dict.fromkeys(asked or analyzer.query_tokens(found.query))
+    query_terms = [term.token for term in known.terms]
+    wanted = dict.fromkeys(query_terms or analyzer.query_tokens(found.query))
     matched = {}
     for hit in found.hits:
         text = "\n".join((hit.text, hit.title, *hit.headings))
@@ -62,7 +62,7 @@ def explain(
 def nearest_sentences(
     found: Retrieved, model: str
 ) -> Flow[Mapping[str, tuple[tuple[float, str], ...]]]:
-    """What the embedding model finds near the query in the first hits; see `Explanation.nearest`.
+    """The sentences of the first hits that are nearest to the query; see `Explanation.nearest`.
 
     A page may be found for one sentence that has nothing to do with what was asked. Empty where
     no vectors were searched.
@@ -73,20 +73,20 @@ def nearest_sentences(
     if not texts:
         return {}
     sources = tuple(dict.fromkeys(hit.document_id for hit in hits))
-    [asked] = _unit((yield from embed(model, [found.query])))
-    near = iter(_unit((yield from embed(model, texts, "passage", sources=sources))) @ asked)
+    [query_vector] = _unit((yield from embed(model, [found.query])))
+    near = iter(_unit((yield from embed(model, texts, "passage", sources=sources))) @ query_vector)
     nearest = {}
     for key, sentences in cut.items():
         scored = [(round(float(next(near)), 6), text) for text in sentences]
-        nearest[key] = tuple(sorted(scored, key=lambda one: -one[0])[:_NEAREST])
+        nearest[key] = tuple(sorted(scored, key=lambda pair: -pair[0])[:_NEAREST])
     return nearest
 
 
 def _sentences(text: str) -> list[str]:
     """The sentences of a text, each once and on one line; those without a letter are left out."""
     spans = sentence_spans(text)[:_SENTENCES]
-    found = dict.fromkeys(" ".join(text[span.start : span.end].split()) for span in spans)
-    return [one for one in found if any(map(str.isalpha, one))]
+    lines = dict.fromkeys(" ".join(text[span.start : span.end].split()) for span in spans)
+    return [line for line in lines if any(map(str.isalpha, line))]
 
 
 def _unit(vectors: Vector) -> Vector:

@@ -23,9 +23,9 @@ def with_opening(
     if page is None or len(hits) < 2:
         return hits
     where = Filter("document_id", (page.document_id,))
-    asked = Search(target.snapshot, "all", 1, filters=(*filters, where))
-    found = yield from send(asked, SearchReply)
-    keys = tuple(key for key, _ in found.candidates)
+    request = Search(target.snapshot, "all", 1, filters=(*filters, where))
+    search_reply = yield from send(request, SearchReply)
+    keys = tuple(key for key, _ in search_reply.candidates)
     if not keys or any(hit.chunk_id == keys[0] for hit in hits):
         return hits
     reply = yield from send(Lookup(target.snapshot, keys), LookupReply)
@@ -35,22 +35,22 @@ def with_opening(
 
 def _named_page(question: str, hits: Sequence[Hit]) -> Hit | None:
     """The first hit whose title names what is asked about, if no hit is the page's opening."""
-    asked = [word.casefold() for word in words(question)]
+    query_words = [word.casefold() for word in words(question)]
     codes = {word.casefold() for word in words(question) if is_code(word, written=True)}
     for hit in hits:
         title = [word.casefold() for word in words(hit.title)]
-        named = codes.intersection(title) if codes else _is_subject(title, asked)
+        named = codes.intersection(title) if codes else _is_subject(title, query_words)
         if named:
             opened = any(h.document_id == hit.document_id and h.start == 0 for h in hits)
             return None if opened else hit
     return None
 
 
-def _is_subject(title: Sequence[str], asked: Sequence[str]) -> bool:
+def _is_subject(title: Sequence[str], query_words: Sequence[str]) -> bool:
     """True where a short question ends with a title: *what is hybrid search*."""
-    if not title or len(asked) > len(title) + _ASKING_WORDS:
+    if not title or len(query_words) > len(title) + _ASKING_WORDS:
         return False
-    return list(asked[-len(title) :]) == list(title)
+    return list(query_words[-len(title) :]) == list(title)
 
 
 _ASKING_WORDS = 3

@@ -170,7 +170,7 @@ RouteMethod: TypeAlias = Literal["auto", "index", "rules", "model"]
 
 @dataclass(frozen=True, slots=True)
 class RouteOptions:
-    """How a question's route is chosen: index, SQL database, whole corpus, or no retrieval."""
+    """The choice of a question's route: index, SQL database, whole corpus, or no retrieval."""
 
     method: RouteMethod = option(
         "auto",
@@ -193,7 +193,7 @@ SelectMethod: TypeAlias = Literal["", "mmr", "dissimilar"]
 
 @dataclass(frozen=True, slots=True)
 class SelectOptions:
-    """Which of the found hits are kept; nothing is set by default."""
+    """The choice of the hits to keep; nothing is set by default."""
 
     method: SelectMethod = option(
         "", "mmr (relevant and new), dissimilar (unlike each other), or empty: the best ones."
@@ -421,5 +421,5 @@ class RetrieveOptions:
         """
         if not self.soft and self.threshold is None:
             return None
-        soft = tuple(one.soft() for one in self.soft)
+        soft = tuple(soft_filter.soft() for soft_filter in self.soft)
         return Relaxation(soft, self.threshold, self.unfiltered or not soft)

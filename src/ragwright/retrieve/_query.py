@@ -41,7 +41,7 @@ Variants: TypeAlias = tuple[tuple[Variant, ...], tuple[str, ...]]
 """The wordings of a query, and notes on them."""
 
 _REPEATS = 5
-"""How often query2doc repeats the question for the keyword channel (section 3 of the paper)."""
+"""Copies of the question that query2doc puts into the keyword query (section 3 of the paper)."""
 
 
 def query_variants(

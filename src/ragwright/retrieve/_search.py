@@ -53,52 +53,52 @@ def retrieve(
     if options.context_tokens is not None:  # as many as fit; their number is not known yet
         options = replace(options, top_k=options.pool)
     if options.retriever:
-        found = yield from _own(query, target, options)
-        hits = through.ordered(through.pooled(found.hits))
-        hits = hits if between is None else hits[: max(len(found.hits), options.top_k)]
+        result = yield from _own(query, target, options)
+        hits = through.ordered(through.pooled(result.hits))
+        hits = hits if between is None else hits[: max(len(result.hits), options.top_k)]
         hits = _fitting(hits, target, options.context_tokens)
         return (
-            found
-            if hits is found.hits and between is None
-            else replace(found, hits=through.kept(hits))
+            result
+            if hits is result.hits and between is None
+            else replace(result, hits=through.kept(hits))
         )
     if options.iterate.method == "none":
-        found = yield from _round(query, target, options, through)
+        result = yield from _round(query, target, options, through)
     else:
         # A hop's query was written for the search: only the question is reworded.
         hop = replace(options, query=replace(options.query, methods=()))
 
-        def asked(text: str) -> Flow[Retrieved]:
-            how = options if text == query else hop
-            return (yield from _round(text, target, how, through))
+        def run_hop(text: str) -> Flow[Retrieved]:
+            hop_options = options if text == query else hop
+            return (yield from _round(text, target, hop_options, through))
 
-        found = yield from stages.iterate(query, target, options.iterate, asked, options.top_k)
-    return (yield from _finished(found, target, options, through))
+        result = yield from stages.iterate(query, target, options.iterate, run_hop, options.top_k)
+    return (yield from _finished(result, target, options, through))
 
 
 def _round(
     query: str, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
     """One search: rewording, channels, reranking; as many hits as selection reads."""
-    asked: str | tuple[Variant, ...] = query
+    variants: str | tuple[Variant, ...] = query
     notes: tuple[str, ...] = ()
     if options.query.methods:
         text, cut = prepared(query, options.max_query_chars)
         known = None
         if "glossary" in options.query.methods:
             known = yield from stages.visible_glossary(text, target, options.filters)
-        asked, told = yield from stages.query_variants(
+        variants, variant_notes = yield from stages.query_variants(
             text, target, options.query, known, options.max_query_chars
         )
-        notes = (*cut, *told)
+        notes = (*cut, *variant_notes)
     depth = _depth(target, options)
     learned = 0 if target.ranker is None else target.ranker.depth
     wide = max(rerank_depth(options.top_k, options.rerank), depth, through.depth, learned)
     deep = options if wide == options.top_k else replace(options, top_k=wide)
-    found = yield from candidates(asked, target, deep)
+    fused = yield from candidates(variants, target, deep)
     # Wordings are for the search only: later stages use the question as asked.
-    question = text if options.query.methods else found.query
-    hits, why, more = yield from _fetched(question, found, target)
+    question = text if options.query.methods else fused.query
+    hits, shares, more = yield from _fetched(question, fused, target)
     notes += more
     hits = through.pooled(hits)
     if options.rerank.model:
@@ -106,8 +106,8 @@ def _round(
         notes += more
     hits = through.ordered(hits)
     hits = hits if len(hits) <= depth else hits[:depth]
-    explanation = replace(found.explanation, ranked=why) if why else found.explanation
-    return Retrieved(question, hits, found.mode, _once_each(notes, found.notes), explanation)
+    explanation = replace(fused.explanation, ranked=shares) if shares else fused.explanation
+    return Retrieved(question, hits, fused.mode, _once_each(notes, fused.notes), explanation)
 
 
 def _depth(target: Target, options: RetrieveOptions) -> int:
@@ -118,18 +118,18 @@ def _depth(target: Target, options: RetrieveOptions) -> int:
 
 
 def _finished(
-    found: Retrieved, target: Target, options: RetrieveOptions, through: StageHooks
+    result: Retrieved, target: Target, options: RetrieveOptions, through: StageHooks
 ) -> Flow[Retrieved]:
     """The hits to return, selected and expanded."""
-    hits, notes = found.hits, found.notes
+    hits, notes = result.hits, result.notes
     if target.stages:
-        hits = yield from run_stages(found.query, hits, target)
+        hits = yield from run_stages(result.query, hits, target)
         hits = hits[: select_depth(options.top_k, options.select)]
     if options.select.active or options.select.watch:
         hits, more = yield from diversify(hits, options.top_k, target, options.select)
         notes = _once_each(notes, more)
     hits = hits if len(hits) <= options.top_k else hits[: options.top_k]
-    hits = yield from with_opening(found.query, hits, target, options.filters)
+    hits = yield from with_opening(result.query, hits, target, options.filters)
     hits = _fitting(hits, target, options.context_tokens)
     hits = through.kept(hits)
     if options.expand.by:
@@ -141,9 +141,9 @@ def _finished(
         soft = relax.soft if relax else ()
         idle = yield from stages.idle_exclusions(target, options.filters, soft)
         notes = _once_each(notes, idle) if idle else notes
-    if hits is found.hits and notes is found.notes:
-        return found
-    return replace(found, hits=hits, notes=notes)
+    if hits is result.hits and notes is result.notes:
+        return result
+    return replace(result, hits=hits, notes=notes)
 
 
 def _fitting(hits: tuple[Hit, ...], target: Target, tokens: int | None) -> tuple[Hit, ...]:
@@ -165,10 +165,10 @@ def _once_each(notes: tuple[str, ...], more: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _fetched(
-    question: str, found: Candidates, target: Target
+    question: str, fused: Candidates, target: Target
 ) -> Flow[tuple[tuple[Hit, ...], Mapping[str, Shares], tuple[str, ...]]]:
     """The chunks of the candidates in the ranker's order if there is one, why, and notes."""
-    best = found.ranking
+    best = fused.ranking
     if not best:
         return (), {}, ()
     keys = tuple(key for key, _ in best)
@@ -185,12 +185,12 @@ def _fetched(
             where=f"snapshot {target.snapshot}",
             hint="the index answers from two different states: refresh it",
         )
-    hits = _ranked_hits(best, stored, found)
+    hits = _ranked_hits(best, stored, fused)
     if ranker is None:
         return hits, {}, reply.notes
-    asked = stages.Asked.of(question, found.explanation.terms, target.analyzer)
-    hits, why = ranker.applied(found.mode, hits, asked, reply.vectors)
-    return hits, why, reply.notes
+    query_words = stages.Asked.of(question, fused.explanation.terms, target.analyzer)
+    hits, shares = ranker.applied(fused.mode, hits, query_words, reply.vectors)
+    return hits, shares, reply.notes
 
 
 def _reranked(
@@ -208,11 +208,11 @@ def _reranked(
     return (*ordered, *(replace(hit, score=least) for hit in rest)), notes
 
 
-def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> tuple[Hit, ...]:
+def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], fused: Candidates) -> tuple[Hit, ...]:
     """Stored chunks with rank, score and the results of each channel."""
     places = [
         (name, ranking, {key: at for at, (key, _) in enumerate(ranking)})
-        for name, ranking in found.channels.items()
+        for name, ranking in fused.channels.items()
     ]
     hits = []
     for rank, ((key, score), hit) in enumerate(zip(best, stored, strict=True), 1):
@@ -238,7 +238,7 @@ def _ranked_hits(best: Ranking, stored: tuple[Hit, ...], found: Candidates) -> t
                 channels,
                 hit.metadata,
                 hit.pages,
-                found.rungs.get(key),
+                fused.rungs.get(key),
             )
         )
     return tuple(hits)

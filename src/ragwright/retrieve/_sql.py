@@ -60,8 +60,8 @@ def sql_context(question: str, database: Database, model: str) -> Flow[Retrieved
             raise StatementError(
                 second.what, where=f"second statement: {statement[:300]!r}", hint=second.hint
             ) from second
-    said = f"from the database {database.options.name}: {statement}"
-    notes = [said, *notes, *rows.notes]
+    origin = f"from the database {database.options.name}: {statement}"
+    notes = [origin, *notes, *rows.notes]
     return Retrieved(question, (_hit(database, statement, rows),), "sql", tuple(notes))
 
 
@@ -75,15 +75,15 @@ def read_statement(reply: ChatReply) -> str:
         raise StatementError(f"the reply was cut at {_MAX_TOKENS} tokens")
     kind, inner = unwrapped(reply.text)
     if kind in {"sql", "sqlite", "postgresql", "postgres"}:
-        found = inner
+        statement = inner
     else:
         try:
-            found = str(json_object(reply.text, {"statement": str})["statement"]).strip()
+            statement = str(json_object(reply.text, {"statement": str})["statement"]).strip()
         except ValueError as error:
             raise StatementError(f"no statement in the reply: {error}") from error
-    if not found:
+    if not statement:
         raise StatementError(_NO_TABLE, hint="ask differently, or describe the tables better")
-    return found
+    return statement
 
 
 _NO_TABLE = "the model finds no table that answers the question"
@@ -113,11 +113,13 @@ def _shown_tables(question: str, database: Database) -> tuple[tuple[Table, ...],
     """The tables that a model sees, in the database's order, and a note if some are left out."""
     if len(database.tables) <= MOST_TABLES:
         return database.tables, []
-    asked = {word.casefold() for word in words(question)}
+    question_words = {word.casefold() for word in words(question)}
 
     def shared(table: Table) -> int:
-        named = " ".join([table.name, *(column.name for column in table.columns)])
-        return len(asked & {piece.casefold() for piece in re.findall(r"[^\W_]+", named)})
+        identifiers = " ".join([table.name, *(column.name for column in table.columns)])
+        return len(
+            question_words & {piece.casefold() for piece in re.findall(r"[^\W_]+", identifiers)}
+        )
 
     best = sorted(database.tables, key=lambda table: (-shared(table), table.name))[:MOST_TABLES]
     kept = {table.name for table in best}

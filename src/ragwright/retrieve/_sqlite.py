@@ -93,12 +93,12 @@ class SqliteReader(DatabaseReader):
         quoted = f'"{name.replace(chr(34), chr(34) * 2)}"'
         source = f'"{table.replace(chr(34), chr(34) * 2)}"'
         try:
-            found = connection.execute(
+            examples = connection.execute(
                 f"SELECT DISTINCT {quoted} FROM (SELECT {quoted} FROM {source} "  # noqa: S608
                 f"LIMIT {_SAMPLE}) WHERE {quoted} IS NOT NULL LIMIT ?",
                 (self._options.examples,),
             )
-            return tuple(str(value)[:60] for (value,) in found)
+            return tuple(str(value)[:60] for (value,) in examples)
         except sqlite3.OperationalError:
             return ()
 
@@ -120,7 +120,7 @@ class SqliteReader(DatabaseReader):
         columns, *rows = self._lines(job)
         buffer = RowBuffer(max_rows, options.max_characters)
         for row in rows:
-            if not buffer.take([_value(one) for one in row]):
+            if not buffer.take([_value(cell) for cell in row]):
                 break
         return buffer.reply(columns)
 
@@ -180,8 +180,10 @@ class SqliteReader(DatabaseReader):
                 hint="sqlite:///PATH starts from the project folder, sqlite:////PATH from the root",
             )
         try:
-            with closing(_sqlite_child.opened(self._address(), self._options.timeout)) as found:
-                yield found
+            with closing(
+                _sqlite_child.opened(self._address(), self._options.timeout)
+            ) as connection:
+                yield connection
         except sqlite3.Error as error:
             raise DatabaseError(
                 f"{self._options.name!r} cannot be read: {error}", where=where
@@ -199,9 +201,9 @@ class SqliteReader(DatabaseReader):
         )
 
 
-def _value(told: Any) -> Any:
+def _value(cell: Any) -> Any:
     """A value from the child process; bytes are replaced by their number."""
-    return f"<{told['bytes']} bytes>" if isinstance(told, dict) else told
+    return f"<{cell['bytes']} bytes>" if isinstance(cell, dict) else cell
 
 
 def _age(path: Path) -> tuple[int, int]:

@@ -79,7 +79,7 @@ def _bounded() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def _plain(value: Any, longest: int) -> Any:
+def _json_cell(value: Any, longest: int) -> Any:
     if isinstance(value, bytes):
         return {"bytes": len(value)}
     return value[: longest + 1] if isinstance(value, str) else value
@@ -95,9 +95,9 @@ def _run(job: dict[str, Any]) -> None:
     _tell([str(column[0]) for column in cursor.description or ()])
     used = 0
     for number, row in enumerate(cursor):
-        plain = [_plain(value, job["cell"]) for value in row]
-        _tell(plain)
-        used += sum(len(str(value)) for value in plain)
+        cells = [_json_cell(value, job["cell"]) for value in row]
+        _tell(cells)
+        used += sum(len(str(value)) for value in cells)
         if number >= job["max_rows"] or used > job["max_characters"]:
             break
 

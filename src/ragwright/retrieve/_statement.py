@@ -52,8 +52,8 @@ def checked_statement(text: str) -> str:
     if len(statement) > LONGEST:
         raise _refused(f"it has {len(statement)} characters; at most {LONGEST} are allowed")
     words: list[tuple[str, str]] = []
-    for found in _TOKEN.finditer(statement):
-        kind, token = str(found.lastgroup), found[0]
+    for match in _TOKEN.finditer(statement):
+        kind, token = str(match.lastgroup), match[0]
         if kind == "refused":
             raise _refused(f"it contains {token!r}: write it without comments and special quotes")
         if kind == "open":

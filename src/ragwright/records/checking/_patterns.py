@@ -86,8 +86,8 @@ def try_tags(tags: Tags, rows: ArrowTable, faults: list[Fault]) -> TriedPatterns
         why = why_python(tag.pattern.find)
         pattern, count = tag.pattern, int(carried.sum())
         facts.append(PatternFacts("tag", tag.name, pattern.find, pattern.where, count, why))
-    made = replace(tags, tags=tuple(working))
-    return TriedPatterns(made, tuple(facts), _side_by_side(acted, rows.num_rows))
+    working_tags = replace(tags, tags=tuple(working))
+    return TriedPatterns(working_tags, tuple(facts), _side_by_side(acted, rows.num_rows))
 
 
 def _step_facts(step: CleaningStep, rows: int) -> PatternFacts:
@@ -111,8 +111,8 @@ def _lost_digits(step: CleaningStep, keys: ArrowTable, texts: ArrowTable) -> Fau
         return None
     longer = re.compile(rf"(\d)\1{{{step.times},}}")
     rows = found_in(texts, [rf"\d{{{step.times + 1},}}"])[:, 0]
-    found = ((at, texts[at].as_py()) for at in np.flatnonzero(rows))
-    hits = [(at, text, hit) for at, text in found if (hit := longer.search(text))]
+    candidates = ((at, texts[at].as_py()) for at in np.flatnonzero(rows))
+    hits = [(at, text, hit) for at, text in candidates if (hit := longer.search(text))]
     if not hits:
         return None
     at, text, hit = hits[0]
@@ -141,7 +141,7 @@ def _number_around(text: str, start: int, end: int) -> str:
 
 
 def why_python(find: str, tokens: tuple[PatternToken, ...] | None = None) -> str:
-    """Why Python runs a pattern rather than Rust; empty if Rust does.
+    """Return the reason why Python runs a pattern rather than Rust; empty if Rust does.
 
     Args:
         find: The pattern.

@@ -64,34 +64,34 @@ def sample_rows(
         rows: Most rows of the sample.
         seed: Of the draw.
     """
-    found = Sample()
+    sample = Sample()
     draw = _Draw(rows, seed)
     keys = _Keys(spec)
     most = max(_SCANNED * rows, 200_000)
     try:
         for read in source.batches(_BATCH):
-            if not found.scanned and not _columns_there(read, spec, named, found.faults):
-                found.scanned, found.whole, found.stopped = read.num_rows, False, True
-                return found
-            if found.scanned >= most:
-                found.whole = False
+            if not sample.scanned and not _columns_there(read, spec, named, sample.faults):
+                sample.scanned, sample.whole, sample.stopped = read.num_rows, False, True
+                return sample
+            if sample.scanned >= most:
+                sample.whole = False
                 break
-            runs = runs_of(read) or [(0, "the source", found.scanned + 1)]
-            found.scanned += read.num_rows
+            runs = runs_of(read) or [(0, "the source", sample.scanned + 1)]
+            sample.scanned += read.num_rows
             renamed_rows = read.rename_columns(_names(spec, read))
-            kept, at = _required(renamed_rows, spec, found.lacking)
+            kept, at = _required(renamed_rows, spec, sample.lacking)
             keyed = keys.look_at(kept, runs, at)
-            found.usable += keyed.num_rows
+            sample.usable += keyed.num_rows
             draw.take(keyed)
     except RagwrightError as error:
-        found.faults.append(Fault.of(error))
-    found.faults += keys.faults()
-    found.rows = draw.rows()
-    return found
+        sample.faults.append(Fault.of(error))
+    sample.faults += keys.faults()
+    sample.rows = draw.rows()
+    return sample
 
 
 def empty(column: ArrowTable) -> NDArray[np.bool_]:
-    """Which values are null, not a number, or texts of nothing but blanks."""
+    """Return the mask of values that are null, not a number, or texts of nothing but blanks."""
     values: list[object] = column.to_pylist()
     return np.array(
         [v is None or v != v or (isinstance(v, str) and not v.strip()) for v in values], np.bool_
@@ -110,16 +110,16 @@ def _columns_there(
     missing = [name for name, _ in named if name not in there]
     for name, where in named:
         if name in missing:
-            told = f"the source has no column {name!r}"
+            sentence = f"the source has no column {name!r}"
             hint = near(name, there)
             if name == spec.key:
                 hint += f"; {KEYLESS}"
-            faults.append(Fault(told, where, hint))
+            faults.append(Fault(sentence, where, hint))
     for name in spec.rename:
         if name not in batch.schema.names:
-            told = f"rename: {name!r} is not a column of the source"
+            sentence = f"rename: {name!r} is not a column of the source"
             hint = near(name, batch.schema.names)
-            faults.append(Fault(told, spec.place("rename"), hint))
+            faults.append(Fault(sentence, spec.place("rename"), hint))
             missing.append(name)
     if not missing:
         # these check the existing columns
@@ -200,8 +200,8 @@ class _Keys:
             self._new(key, hash_, at)
             for key, hash_, at in zip(keys, hashes, places.tolist(), strict=True)
         ]
-        made = batch.append_column(KEY, pa.array(keys, pa.string()))
-        return made if all(wanted) else made.filter(pa.array(wanted, pa.bool_()))
+        keyed = batch.append_column(KEY, pa.array(keys, pa.string()))
+        return keyed if all(wanted) else keyed.filter(pa.array(wanted, pa.bool_()))
 
     def _new(self, key: str | None, hash_: str, at: int) -> bool:
         if key is None:
@@ -219,7 +219,7 @@ class _Keys:
 
     def faults(self) -> list[Fault]:
         """Faults: rows without a key, and keys of several different rows."""
-        column, found = self._spec.key, []
+        column, faults = self._spec.key, []
         if self._nulls:
             several = counted(self._nulls, "row has", "rows have")
             error = RecordsError(
@@ -227,7 +227,7 @@ class _Keys:
                 where=self._spec.place("key"),
                 hint=f"use another key, or leave out such rows: require: [{column}]",
             )
-            found.append(Fault.of(error))
+            faults.append(Fault.of(error))
         for key, where in list(self._twice.items())[:_SHOWN]:
             shown = key if len(key) <= _KEY else f"{key[:_KEY]}…"
             twice = DuplicateKeyError(
@@ -235,9 +235,9 @@ class _Keys:
                 where=where,
                 hint="use a unique key, or set on_duplicate: first or last",
             )
-            found.append(Fault.of(twice))
+            faults.append(Fault.of(twice))
         if len(self._twice) > _SHOWN:
             more = len(self._twice) - _SHOWN
-            told = f"{more:,} more keys" if more > 1 else "1 more key"
-            found.append(Fault(f"two different rows have {told}", self._spec.place("key")))
-        return found
+            further_keys = f"{more:,} more keys" if more > 1 else "1 more key"
+            faults.append(Fault(f"two different rows have {further_keys}", self._spec.place("key")))
+        return faults

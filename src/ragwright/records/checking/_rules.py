@@ -44,22 +44,22 @@ def is_mark(name: str) -> bool:
     return name.startswith(_FIRED)
 
 
-def refinement_facts(rules: Rules, made: ArrowTable) -> list[RuleFacts]:
+def refinement_facts(rules: Rules, records: ArrowTable) -> list[RuleFacts]:
     """Rows for which each rule sets a field that no rule before it has set."""
     compute = require("pyarrow.compute", "records", "checking records")
     before: dict[str, NDArray[np.bool_]] = {}
-    found = []
+    facts = []
     for rule in rules.refinements:
         *values, (mark, _) = rule.values
-        holds = np.asarray(compute.is_valid(made.column(mark)), np.bool_)
+        holds = np.asarray(compute.is_valid(records.column(mark)), np.bool_)
         acts = np.zeros(len(holds), np.bool_)
         for name, _ in values:
             done = before.get(name, np.zeros(len(holds), np.bool_))
             acts |= holds & ~done
             before[name] = done | holds
-        told = ", ".join(f"{name} = {', '.join(said)}" for name, said in values)
-        found.append(RuleFacts("refinement", told, rule.place, int(acts.sum())))
-    return found
+        settings = ", ".join(f"{name} = {', '.join(texts)}" for name, texts in values)
+        facts.append(RuleFacts("refinement", settings, rule.place, int(acts.sum())))
+    return facts
 
 
 def contradiction_facts(rules: Rules, counts: Sequence[int], folder: Path) -> list[RuleFacts]:

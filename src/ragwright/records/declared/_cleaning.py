@@ -55,7 +55,7 @@ CleaningStep: TypeAlias = patterns.Replace | NamedStep | MaxRepeat
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How texts are cleaned.
+    """The cleaning of texts.
 
     Attributes:
         steps: In order.
@@ -70,26 +70,26 @@ class Cleaning:
     @property
     def fingerprint(self) -> str:
         """Hash of everything that affects the cleaning of a text."""
-        return value_hash([self.max_characters, [_plain(step) for step in self.steps]])
+        return value_hash([self.max_characters, [_hashed_step(step) for step in self.steps]])
 
 
 def read_cleaning(declared: Declared) -> Cleaning:
     """The cleaning in a file's values; faults are noted."""
-    given = declared.keys(("max_characters", "steps", "pattern_seconds"))
-    limit = given.get("max_characters", 1100)
+    values = declared.keys(("max_characters", "steps", "pattern_seconds"))
+    limit = values.get("max_characters", 1100)
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         declared.fault(
             f"max_characters must be a whole number above 0, not {limit!r}", "max_characters"
         )
         limit = 1100
     steps: list[CleaningStep] = []
-    items = given.get("steps")
+    items = values.get("steps")
     if items is not None and not isinstance(items, list):
         declared.fault("steps must be a list, one step per line with a dash", "steps", hint=_FORMS)
         items = None
     for at, item in enumerate(items or ()):
         steps += _step(declared, item, "steps", str(at))
-    return Cleaning(tuple(steps), limit, read_seconds(declared, given))
+    return Cleaning(tuple(steps), limit, read_seconds(declared, values))
 
 
 def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
@@ -116,10 +116,10 @@ def _step(declared: Declared, item: Any, *path: str) -> list[CleaningStep]:
 
 def _max_repeat(declared: Declared, value: Any, *path: str) -> list[CleaningStep]:
     """``N``, or ``{times: N, except: digits}``."""
-    given = {"times": value}
+    settings = {"times": value}
     if isinstance(value, dict):
-        given = declared.keys(("times", "except"), value, *path)
-    times, spared = given.get("times"), given.get("except")
+        settings = declared.keys(("times", "except"), value, *path)
+    times, spared = settings.get("times"), settings.get("except")
     if isinstance(times, bool) or not isinstance(times, int) or times < 1:
         declared.fault(f"max_repeat must be a whole number above 0, not {times!r}", *path)
         return []
@@ -135,30 +135,30 @@ def _replacements(declared: Declared, name: str, value: Any, *path: str) -> list
     """A list of patterns: texts to remove, and mappings from pattern to replacement."""
     if isinstance(value, dict):
         return _mapped(declared, name, value, *path)
-    found: list[CleaningStep] = []
+    steps: list[CleaningStep] = []
     for at, item in enumerate(declared.items(value, *path)):
         place = (*path, str(at)) if isinstance(value, list) else path
         if isinstance(item, dict):
-            found += _mapped(declared, name, item, *place)
+            steps += _mapped(declared, name, item, *place)
             continue
         pattern = read_pattern(declared, item, *place)
         if pattern is not None:
-            found.append(patterns.Replace(name, pattern, patterns.Replacement("")))
-    return found
+            steps.append(patterns.Replace(name, pattern, patterns.Replacement("")))
+    return steps
 
 
 def _mapped(declared: Declared, name: str, value: Any, *path: str) -> list[CleaningStep]:
-    found: list[CleaningStep] = []
+    steps: list[CleaningStep] = []
     for find, replace in value.items():
         place = (*path, find)
         pattern = read_pattern(declared, find, *place)
         replacement = read_replacement(declared, replace, pattern, *place)
         if pattern is not None and replacement is not None:
-            found.append(patterns.Replace(name, pattern, replacement))
-    return found
+            steps.append(patterns.Replace(name, pattern, replacement))
+    return steps
 
 
-def _plain(step: CleaningStep) -> list[Any]:
+def _hashed_step(step: CleaningStep) -> list[Any]:
     if isinstance(step, patterns.Replace):
         return ["replace", step.pattern.find, step.replacement.text]
     if isinstance(step, NamedStep):

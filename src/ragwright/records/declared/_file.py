@@ -33,13 +33,13 @@ class Declared:
 
     def fault(
         self,
-        what: str,
+        sentence: str,
         *path: str,
         hint: str | None = None,
         kind: type[RecordsError] = RecordsError,
     ) -> None:
         """Note a fault at a key path."""
-        self.faults.append(kind(what, where=self.where(*path), hint=hint))
+        self.faults.append(kind(sentence, where=self.where(*path), hint=hint))
 
     def where(self, *path: str) -> str:
         """``file:line`` of a key path."""
@@ -54,12 +54,12 @@ class Declared:
             path: Path of the mapping.
         """
         names = list(known)
-        found = self.mapping(value if path else self.placed.value, *path)
-        for key in found:
+        values = self.mapping(value if path else self.placed.value, *path)
+        for key in values:
             if key not in names:
-                told = unknown_key(key, names, self.placed, (*path, key))
-                self.faults.append(as_records_error(told))
-        return {key: found[key] for key in found if key in names}
+                key_error = unknown_key(key, names, self.placed, (*path, key))
+                self.faults.append(as_records_error(key_error))
+        return {key: values[key] for key in values if key in names}
 
     def mapping(self, value: Any, *path: str) -> dict[str, Any]:
         """A mapping, empty if missing; anything else is a fault."""
@@ -84,9 +84,9 @@ class Declared:
         if isinstance(value, str) and value:
             return value
         plain = isinstance(value, dict | list) or value is None or value == ""
-        told = "an empty text" if value == "" else _kind(value)
+        kind_of_value = "an empty text" if value == "" else _kind(value)
         self.fault(
-            f"{_name(path)} must be a text, not {told}",
+            f"{_name(path)} must be a text, not {kind_of_value}",
             *path,
             hint=None if plain else "put it in quotes",
         )
@@ -94,11 +94,11 @@ class Declared:
 
     def texts(self, value: Any, *path: str) -> tuple[str, ...]:
         """A list of texts; a single one counts as a list of one."""
-        found = [
+        texts = [
             self.text(item, *path, str(at)) if isinstance(value, list) else self.text(item, *path)
             for at, item in enumerate(self.items(value, *path))
         ]
-        return tuple(item for item in found if item is not None)
+        return tuple(item for item in texts if item is not None)
 
 
 SINGLE_QUOTES = r"use single quotes: in double quotes YAML interprets the \ itself"
@@ -117,10 +117,10 @@ def read_declared(file: Path, shown: str, faults: list[RagwrightError]) -> Decla
     try:
         return Declared(read_yaml(file, shown), faults)
     except ConfigError as error:
-        told = as_records_error(error)
-        if "unknown escape" in told.what:
-            told = RecordsError(told.what, where=told.where, hint=SINGLE_QUOTES)
-        faults.append(told)
+        fault = as_records_error(error)
+        if "unknown escape" in fault.what:
+            fault = RecordsError(fault.what, where=fault.where, hint=SINGLE_QUOTES)
+        faults.append(fault)
         return Declared(Placed({}, file=shown), faults, readable=False)
 
 

@@ -34,14 +34,14 @@ class Lag:
         Raises:
             RecordsError: It has another form.
         """
-        found = _LAG.fullmatch(text.strip())
+        match = _LAG.fullmatch(text.strip())
         if not text.strip():
             return cls()
         try:
-            if not found:
+            if not match:
                 raise ValueError(text)
-            number = Decimal(found[1])
-            amount = timedelta(seconds=float(number) * _SECONDS[found[2]]) if found[2] else number
+            number = Decimal(match[1])
+            amount = timedelta(seconds=float(number) * _SECONDS[match[2]]) if match[2] else number
         except (ValueError, OverflowError) as error:
             raise RecordsError(
                 f"{text!r} is not a watermark lag",

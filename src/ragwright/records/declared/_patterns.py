@@ -13,7 +13,7 @@ from ._file import SINGLE_QUOTES, Declared
 def read_pattern(declared: Declared, value: Any, *path: str) -> patterns.Pattern | None:
     """A pattern from a file's value; one that no engine accepts is a fault."""
     text = declared.text(value, *path)
-    if text is None or not _whole(declared, text, *path):
+    if text is None or not _without_controls(declared, text, *path):
         return None
     try:
         patterns.compiled(text)
@@ -30,7 +30,7 @@ def read_replacement(
     if value is None or value == "":
         return patterns.Replacement("")
     text = declared.text(value, *path)
-    if text is None or pattern is None or not _whole(declared, text, *path):
+    if text is None or pattern is None or not _without_controls(declared, text, *path):
         return None
     try:
         patterns.tokens_of(text, pattern.find)
@@ -40,7 +40,7 @@ def read_replacement(
     return patterns.Replacement(text)
 
 
-def _whole(declared: Declared, text: str, *path: str) -> bool:
+def _without_controls(declared: Declared, text: str, *path: str) -> bool:
     r"""True if a text has no control characters, which YAML makes from ``\b`` in double quotes."""
     control = next((c for c in text if unicodedata.category(c) == "Cc" and c not in "\t\n\r"), "")
     if control:

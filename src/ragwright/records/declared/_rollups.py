@@ -94,8 +94,8 @@ class Rollups:
             listed = self.names.items()
             clients = {spelling_key(s): c for c, some in listed for s in (c, *some)}
             texts: dict[str, str] = {}
-            for given, text in self.biographies.items():
-                client = clients.get(spelling_key(given), given)
+            for person, text in self.biographies.items():
+                client = clients.get(spelling_key(person), person)
                 texts.setdefault(spelling_key(client), text)
             self._index[:] = [clients, texts]
         return self._index
@@ -119,8 +119,8 @@ def spelling_key(name: str) -> str:
 
 def read_rollups(declared: Declared, folder: Path) -> Rollups:
     """The rollups in a file's values; faults are noted."""
-    given = declared.keys(("client", "biographies"))
-    client = declared.keys(("column", "names"), given.get("client"), "client")
+    values = declared.keys(("client", "biographies"))
+    client = declared.keys(("column", "names"), values.get("client"), "client")
     column = declared.text(client["column"], "client", "column") if "column" in client else ""
     names: dict[str, tuple[str, ...]] = {}
     taken: dict[str, str] = {}
@@ -138,7 +138,7 @@ def read_rollups(declared: Declared, folder: Path) -> Rollups:
                     hint="case, blanks and punctuation at the ends are ignored; keep one of them",
                 )
     biographies: dict[str, str] = {}
-    file = given.get("biographies")
+    file = values.get("biographies")
     if file is not None:
         text = declared.text(file, "biographies")
         biographies = _biographies(declared, folder, text) if text else {}
@@ -165,11 +165,11 @@ def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> di
     Faults are noted with file and line: not UTF-8, a column missing, a row without a name or a
     biography, a name given twice.
     """
-    found: dict[str, str] = {}
+    biographies: dict[str, str] = {}
     lines: dict[str, int] = {}
 
-    def fault(what: str, line: int, hint: str | None = None) -> None:
-        faults.append(RecordsError(what, where=f"{shown}:{line}", hint=hint))
+    def fault(sentence: str, line: int, hint: str | None = None) -> None:
+        faults.append(RecordsError(sentence, where=f"{shown}:{line}", hint=hint))
 
     try:
         with file.open(encoding="utf-8-sig", newline="") as handle:
@@ -193,21 +193,21 @@ def read_biographies(file: Path, shown: str, faults: list[RagwrightError]) -> di
                         "quote values that hold a comma",
                     )
                     continue
-                _biography(row, at, rows.line_num, found, lines, fault)
+                _biography(row, at, rows.line_num, biographies, lines, fault)
     except OSError as error:
         fault(f"the file cannot be read: {error.strerror or error}", 1)
     except UnicodeDecodeError as error:
         fault(f"the file is not UTF-8: {error.reason}", 1, "save it as UTF-8")
     except csv.Error as error:
         fault(f"not CSV: {error}", rows.line_num)
-    return found
+    return biographies
 
 
 def _biography(
     row: list[str],
     at: list[int],
     line: int,
-    found: dict[str, str],
+    biographies: dict[str, str],
     lines: dict[str, int],
     fault: Any,
 ) -> None:
@@ -222,7 +222,7 @@ def _biography(
         fault(f"{name!r} has a biography already, in line {lines[key]}", line, "keep one of them")
         return
     lines[key] = line
-    found[name] = text
+    biographies[name] = text
 
 
 def _edge(character: str) -> bool:

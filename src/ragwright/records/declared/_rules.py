@@ -111,11 +111,11 @@ class Rules:
 
     def lengths_of(self, characters: NDArray[Any]) -> list[str | None]:
         """The group of each text by its length; None if it is in no group."""
-        found = np.full(len(characters), len(self.length_groups))
+        groups = np.full(len(characters), len(self.length_groups))
         for at, group in reversed(list(enumerate(self.length_groups))):
-            found[characters < group.under if group.under is not None else slice(None)] = at
+            groups[characters < group.under if group.under is not None else slice(None)] = at
         names = [*(group.name for group in self.length_groups), None]
-        return [names[at] for at in found]
+        return [names[at] for at in groups]
 
     def bounds(self, name: str) -> tuple[int, int | None]:
         """Bounds of a length group in characters (lower inclusive, upper exclusive); (0, None)
@@ -137,16 +137,16 @@ def read_rules(declared: Declared, tags: Tags | None) -> Rules:
         tags: Tags that rules may name; None if unknown.
     """
     from_ = ("length_groups", "refine", "contradictions", "duplicates_by", "pattern_seconds")
-    given = declared.keys(from_)
-    groups = _groups(declared, given.get("length_groups"))
-    refinements = _refinements(declared, given.get("refine"), tags, groups)
+    values = declared.keys(from_)
+    groups = _groups(declared, values.get("length_groups"))
+    refinements = _refinements(declared, values.get("refine"), tags, groups)
     against = [
-        found
-        for at, item in enumerate(_list(declared, given.get("contradictions"), "contradictions"))
-        if (found := _contradiction(declared, item, tags, "contradictions", str(at)))
+        contradiction
+        for at, item in enumerate(_list(declared, values.get("contradictions"), "contradictions"))
+        if (contradiction := _contradiction(declared, item, tags, "contradictions", str(at)))
     ]
-    same = declared.texts(given.get("duplicates_by"), "duplicates_by")
-    return Rules(groups, tuple(refinements), tuple(against), same, read_seconds(declared, given))
+    same = declared.texts(values.get("duplicates_by"), "duplicates_by")
+    return Rules(groups, tuple(refinements), tuple(against), same, read_seconds(declared, values))
 
 
 def _list(declared: Declared, value: Any, *path: str) -> list[Any]:
@@ -157,12 +157,12 @@ def _list(declared: Declared, value: Any, *path: str) -> list[Any]:
 
 
 def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
-    given = declared.mapping(value, "length_groups")
-    if not given:
+    bounds = declared.mapping(value, "length_groups")
+    if not bounds:
         return DEFAULT_GROUPS
-    found: list[LengthGroup] = []
+    groups: list[LengthGroup] = []
     last: int | None = 0
-    for name, under in given.items():
+    for name, under in bounds.items():
         path = ("length_groups", name)
         if last is None:
             declared.fault(
@@ -176,14 +176,14 @@ def _groups(declared: Declared, value: Any) -> tuple[LengthGroup, ...]:
         elif under <= last:
             declared.fault(
                 f"length groups must increase: {name} is under {under}, the one before under {last}"
-                if found
+                if groups
                 else f"{name} must be above 0, not {under}",
                 *path,
             )
         else:
             last = under
-        found.append(LengthGroup(name, under))
-    return tuple(found)
+        groups.append(LengthGroup(name, under))
+    return tuple(groups)
 
 
 def _refinements(
@@ -200,7 +200,7 @@ def _refinements(
         if isinstance(item, dict) and isinstance(item.get("set"), dict)
         for name in item["set"]
     }
-    found = []
+    refinements = []
     for at, item in enumerate(items):
         path = ("refine", str(at))
         fields = declared.keys(("if", "set"), item, *path)
@@ -217,8 +217,8 @@ def _refinements(
             allowed = known.setdefault(name, set())
             if allowed is not None:
                 allowed.update(several)
-        found.append(Refinement(tuple(conditions), tuple(values), declared.where(*path)))
-    return found
+        refinements.append(Refinement(tuple(conditions), tuple(values), declared.where(*path)))
+    return refinements
 
 
 def _conditions(
@@ -228,7 +228,7 @@ def _conditions(
     later: set[str],
     *path: str,
 ) -> list[Condition]:
-    found = []
+    conditions = []
     for name, wanted in declared.mapping(value, *path).items():
         place = (*path, name)
         if name in known or name == "client":
@@ -241,7 +241,7 @@ def _conditions(
                         *place,
                         hint=near(each, allowed) if allowed else f"there is no {name}",
                     )
-            found.append(Condition(name, values, None, declared.where(*place)))
+            conditions.append(Condition(name, values, None, declared.where(*place)))
         elif name in later:
             declared.fault(
                 f"{name!r} is only set by a later rule", *place, hint="put that rule first"
@@ -249,12 +249,12 @@ def _conditions(
         else:
             pattern = read_pattern(declared, wanted, *place)
             if pattern is not None:
-                found.append(Condition(name, (), pattern, declared.where(*place)))
-    return found
+                conditions.append(Condition(name, (), pattern, declared.where(*place)))
+    return conditions
 
 
 def _settings(declared: Declared, value: Any, *path: str) -> list[tuple[str, tuple[str, ...]]]:
-    found = []
+    settings = []
     for name, wanted in declared.mapping(value, *path).items():
         if name in _TAKEN or (name in FIELDS and name not in TAG_KINDS):
             declared.fault(
@@ -267,16 +267,16 @@ def _settings(declared: Declared, value: Any, *path: str) -> list[tuple[str, tup
         values = declared.texts(wanted, *path, name)
         if name not in TAG_KINDS and len(values) > 1:
             declared.fault(f"the field {name!r} takes one value", *path, name)
-        found.append((name, values))
-    return found
+        settings.append((name, values))
+    return settings
 
 
 def _contradiction(
     declared: Declared, value: Any, tags: Tags | None, *path: str
 ) -> Contradiction | None:
-    given = declared.keys(("name", "tags"), value, *path)
-    name = declared.text(given.get("name"), *path, "name")
-    named = declared.texts(given.get("tags"), *path, "tags")
+    values = declared.keys(("name", "tags"), value, *path)
+    name = declared.text(values.get("name"), *path, "name")
+    named = declared.texts(values.get("tags"), *path, "tags")
     for at, tag in enumerate(named):
         if tags is not None and tag not in tags.names:
             declared.fault(

@@ -71,7 +71,7 @@ class SourceSpec:
     @property
     def fingerprint(self) -> str:
         """Hash of everything it says."""
-        return value_hash(self._plain())
+        return value_hash(self._hashed_values())
 
     def place(self, key: str) -> str:
         """``file:line`` of a key, or of the file if it is not given."""
@@ -79,7 +79,7 @@ class SourceSpec:
 
     @property
     def lag(self) -> Lag:
-        """How far below the highest watermark a refresh begins.
+        """The distance below the highest watermark at which a refresh begins.
 
         Raises:
             RecordsError: It is neither a time nor a number.
@@ -112,7 +112,7 @@ class SourceSpec:
                 )
         return self
 
-    def _plain(self) -> Any:
+    def _hashed_values(self) -> Any:
         names = [f.name for f in dataclasses.fields(self) if f.name not in _PLACES]
         return {name: plain(getattr(self, name)) for name in names}
 
@@ -120,9 +120,9 @@ class SourceSpec:
 def read_source_spec(declared: Declared) -> SourceSpec:
     """The spec in a file's values; faults are noted."""
     known = [f.name for f in dataclasses.fields(SourceSpec) if f.name not in _PLACES]
-    given = declared.keys(known)
+    values_by_key = declared.keys(known)
     values: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in values_by_key.items():
         if key == "watermark_lag" and type(value) in {int, float}:
             value = str(value)
         try:
@@ -139,7 +139,7 @@ def read_source_spec(declared: Declared) -> SourceSpec:
                 str(at),
                 hint=f"give the column another name: rename: {{{name}: source_{name}}}",
             )
-    places = {key: declared.where(key) for key in given}
+    places = {key: declared.where(key) for key in values_by_key}
     spec = SourceSpec(**values, where=declared.placed.file, places=places)
     return _without_bad_lag(spec, declared)
 

@@ -115,21 +115,21 @@ def tag_kind(name: str) -> tuple[TagKind, str] | None:
 
 def read_tags(declared: Declared) -> Tags:
     """The tags in a file's values; faults are noted."""
-    given = declared.keys(("tags", "pattern_seconds"))
-    found: list[Tag] = []
+    values = declared.keys(("tags", "pattern_seconds"))
+    tags: list[Tag] = []
     faulty: list[Tag] = []
     spelled: dict[tuple[TagKind, str], str] = {}
-    for name, value in declared.mapping(given.get("tags"), "tags").items():
+    for name, value in declared.mapping(values.get("tags"), "tags").items():
         tag = _tag(declared, name, value)
-        one = spelled.setdefault((tag.kind, tag.display.casefold()), tag.display)
-        tag = replace(tag, display=one)
-        (faulty if tag.pattern.find == "" else found).append(tag)
-    return Tags(tuple(found), read_seconds(declared, given), tuple(faulty))
+        spelling = spelled.setdefault((tag.kind, tag.display.casefold()), tag.display)
+        tag = replace(tag, display=spelling)
+        (faulty if tag.pattern.find == "" else tags).append(tag)
+    return Tags(tuple(tags), read_seconds(declared, values), tuple(faulty))
 
 
-def read_seconds(declared: Declared, given: Mapping[str, Any]) -> float:
+def read_seconds(declared: Declared, values: Mapping[str, Any]) -> float:
     """The key ``pattern_seconds`` of a file: seconds of a pattern on one row."""
-    value = given.get("pattern_seconds", 1.0)
+    value = values.get("pattern_seconds", 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
         declared.fault(
             f"pattern_seconds must be a number above 0, not {value!r}", "pattern_seconds"
@@ -153,12 +153,12 @@ def _tag(declared: Declared, name: str, value: Any) -> Tag:
     for key in ("display", "definition", "column"):
         text = declared.text(fields[key], *path, key) if key in fields else None
         texts[key] = (text if key == "column" else " ".join(text.split())) if text else ""
-    told = kind or ("topic", name)
+    kind_and_display = kind or ("topic", name)
     whole = pattern if kind is not None and pattern is not None else patterns.Pattern("")
     return Tag(
         name,
-        told[0],
-        texts["display"] or told[1],
+        kind_and_display[0],
+        texts["display"] or kind_and_display[1],
         whole,
         texts["definition"],
         texts["column"],

@@ -1,4 +1,4 @@
-"""How the fields of a record become one text: a structure with one ``%s`` per variable."""
+"""Assembles a text from the fields of a record: a structure with one ``%s`` per variable."""
 
 from __future__ import annotations
 
@@ -130,24 +130,24 @@ def parse_text_format(
         RecordsError: The first fault, with file and line.
     """
     declared = Declared(placed)
-    found = read_text_format(declared, name, known)
+    text_format = read_text_format(declared, name, known)
     if declared.faults:
         raise declared.faults[0]
-    return found
+    return text_format
 
 
 def read_text_format(
     declared: Declared, name: str = "", known: Iterable[str] | None = None
 ) -> TextFormat:
     """:func:`parse_text_format` that notes every fault instead of raising the first."""
-    given = declared.keys(_KEYS)
+    values = declared.keys(_KEYS)
     for key in _KEYS:
-        if key not in given:
+        if key not in values:
             declared.fault(f"the text format needs the key {key!r}")
-    variables = declared.texts(given.get("prompt_variables"), "prompt_variables")
+    variables = declared.texts(values.get("prompt_variables"), "prompt_variables")
     _check_variables(declared, variables, known)
-    structure = given.get("prompt_structure")
-    if "prompt_structure" not in given:
+    structure = values.get("prompt_structure")
+    if "prompt_structure" not in values:
         return TextFormat(name, ())
     text = declared.text(structure, "prompt_structure")
     literals = None if text is None else _cut(declared, text)

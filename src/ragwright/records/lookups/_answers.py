@@ -1,4 +1,4 @@
-"""What the lookup tables and the files beside them say about a key."""
+"""The entries of the lookup tables, and of the files beside them, for a key."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def looked_up(
         RecordsError: The entry does not exist; the nearest names are listed.
     """
     if name in ("rollup", "biographies"):
-        found = _of_client(name, rollups, key)
+        entries = _of_client(name, rollups, key)
     elif name == "tags":
-        found = _matching((_tag(tag) for tag in tags.tags), key, ("name", "display"))
+        entries = _matching((_tag(tag) for tag in tags.tags), key, ("name", "display"))
     elif name == "refine":
-        found = _refinements(rules, key)
+        entries = _refinements(rules, key)
     else:
         plain = ({"name": c.name, "tags": list(c.tags)} for c in rules.contradictions)
-        found = _matching(plain, key, ("name", "tags"))
-    if found or not key:
-        return found
+        entries = _matching(plain, key, ("name", "tags"))
+    if entries or not key:
+        return entries
     raise RecordsError(
         f"{name} has no entry {key!r}",
         where="records lookup",
@@ -69,16 +69,16 @@ def _tag(tag: Any) -> dict[str, Any]:
 
 
 def _refinements(rules: Rules, key: str) -> list[dict[str, Any]]:
-    found = []
+    entries = []
     for rule in rules.refinements:
         fields = {c.field: _wanted(c) for c in rule.conditions}
         values = {name: list(several) for name, several in rule.values}
-        said = [*fields, *values]
-        said += [text for some in (*fields.values(), *values.values()) for text in some]
-        if not key or _same(key, said):
+        searched_texts = [*fields, *values]
+        searched_texts += [text for some in (*fields.values(), *values.values()) for text in some]
+        if not key or _same(key, searched_texts):
             conditions = {f"if {name}": some for name, some in fields.items()}
-            found.append(conditions | {f"set {name}": some for name, some in values.items()})
-    return found
+            entries.append(conditions | {f"set {name}": some for name, some in values.items()})
+    return entries
 
 
 def _wanted(condition: Condition) -> list[str]:

@@ -73,9 +73,9 @@ class LookupRows:
 
 def read_lookups(declared: Declared) -> tuple[Lookup, ...]:
     """The tables in a file's values, in the order of :data:`LOOKUPS`; faults are noted."""
-    given = declared.keys(LOOKUPS)
-    found = (_lookup(declared, name, given[name]) for name in LOOKUPS if name in given)
-    return tuple(one for one in found if one is not None)
+    values = declared.keys(LOOKUPS)
+    lookups = (_lookup(declared, name, values[name]) for name in LOOKUPS if name in values)
+    return tuple(lookup for lookup in lookups if lookup is not None)
 
 
 def _lookup(declared: Declared, name: LookupName, value: Any) -> Lookup | None:

@@ -89,7 +89,7 @@ def keep(read: Sequence[LookupRows], folder: Path) -> None:
 def _head(file: Path) -> dict[str, object]:
     try:
         with file.open(encoding="utf-8") as lines:
-            found = json.loads(next(lines, "{}"))
+            first_line = json.loads(next(lines, "{}"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return first_line if isinstance(first_line, dict) else {}

@@ -24,37 +24,37 @@ def merged(declared: Declared, tables: Sequence[LookupRows]) -> Declared:
         return declared
     placed = declared.placed
     copy = Placed(dict(value or {}), placed.lines, placed.file, dict(placed.overrides))
-    made = replace(declared, placed=copy)
+    merged_file = replace(declared, placed=copy)
     for table in tables:
         add = _ADDING.get(table.name)
         if add is None:
             continue
-        if _has_columns(made, table):
-            add(made, table)
+        if _has_columns(merged_file, table):
+            add(merged_file, table)
         else:
-            made.readable = False
-    return made
+            merged_file.readable = False
+    return merged_file
 
 
 def with_biographies(rollups: Rollups, tables: Sequence[LookupRows], faults: list[Any]) -> Rollups:
     """The rollups with the biographies of a table; faulty rows are noted."""
-    table = next((one for one in tables if one.name == "biographies"), None)
-    given = Declared(Placed({}), faults)
-    if table is None or not _has_columns(given, table):
+    table = next((rows for rows in tables if rows.name == "biographies"), None)
+    file_of_rows = Declared(Placed({}), faults)
+    if table is None or not _has_columns(file_of_rows, table):
         return rollups
-    found = dict(rollups.biographies)
-    taken = dict.fromkeys(map(spelling_key, found), rollups.place)
+    biographies = dict(rollups.biographies)
+    taken = dict.fromkeys(map(spelling_key, biographies), rollups.place)
     for place, row in table.placed():
         name, text = row["name"], row["biography"]
         if not name or not text:
-            what = "biography" if name else "name"
-            faults.append(RecordsError(f"the row has no {what}", where=place))
+            missing_column = "biography" if name else "name"
+            faults.append(RecordsError(f"the row has no {missing_column}", where=place))
         elif spelling_key(name) in taken:
             faults.append(_twice(f"{name!r} has a biography already", place, taken, name))
         else:
             taken[spelling_key(name)] = place
-            found[name] = text
-    return replace(rollups, biographies=found)
+            biographies[name] = text
+    return replace(rollups, biographies=biographies)
 
 
 def _add_rollup(declared: Declared, table: LookupRows) -> None:
@@ -62,7 +62,7 @@ def _add_rollup(declared: Declared, table: LookupRows) -> None:
     names = None if client is None else _within(client, "names", {})
     if not isinstance(names, dict):
         return
-    for place, row in sorted(table.placed(), key=lambda one: tuple(one[1].values())):
+    for place, row in sorted(table.placed(), key=lambda placed_row: tuple(placed_row[1].values())):
         name, spelling = row["client"], row["spelling"]
         path = ("client", "names", name)
         if not name:
@@ -97,21 +97,21 @@ def _add_tags(declared: Declared, table: LookupRows) -> None:
 
 
 def _add_refinements(declared: Declared, table: LookupRows) -> None:
-    rules = _listed(declared, "refine")
+    rules = _inner_list(declared, "refine")
     if rules is None:
         return
     parts = {name: _CONDITION.fullmatch(name) for name in table.columns}
     for place, row in table.placed():
         rule: dict[str, dict[str, str]] = {"if": {}, "set": {}}
-        for column, found in parts.items():
-            if found is not None and row[column]:
-                rule[found[1].lower()][found[2]] = row[column]
+        for column, condition in parts.items():
+            if condition is not None and row[column]:
+                rule[condition[1].lower()][condition[2]] = row[column]
         declared.placed.overrides["refine", str(len(rules))] = place
         rules.append(rule)
 
 
 def _add_contradictions(declared: Declared, table: LookupRows) -> None:
-    rules = _listed(declared, "contradictions")
+    rules = _inner_list(declared, "contradictions")
     if rules is None:
         return
     start = len(rules)
@@ -119,8 +119,8 @@ def _add_contradictions(declared: Declared, table: LookupRows) -> None:
     for place, row in table.placed():
         name, tag = row["name"], row["tag"]
         if not name or not tag:
-            what = "tag" if name else "name"
-            declared.faults.append(RecordsError(f"the row has no {what}", where=place))
+            missing_column = "tag" if name else "name"
+            declared.faults.append(RecordsError(f"the row has no {missing_column}", where=place))
             continue
         if name not in at:
             at[name] = start + len(at)
@@ -147,7 +147,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 
 
 def _has_columns(declared: Declared, table: LookupRows) -> bool:
-    """Whether a table has its columns; missing ones are a fault."""
+    """Return True if a table has its columns; missing ones are a fault."""
     if not table.columns:  # a query without rows names no columns
         return True
     spec = table.lookup.spec
@@ -167,10 +167,10 @@ def _has_columns(declared: Declared, table: LookupRows) -> bool:
         return True
     kinds = {f[1].lower() for name in table.columns if (f := _CONDITION.fullmatch(name))}
     if kinds != {"if", "set"}:
-        what = "if" if "if" not in kinds else "set"
+        missing_word = "if" if "if" not in kinds else "set"
         declared.faults.append(
             RecordsError(
-                f"the table refine has no column that begins with {what!r}",
+                f"the table refine has no column that begins with {missing_word!r}",
                 where=where,
                 hint=f"{there}; name them after the fields: if ask_type, if text, set topic",
             )
@@ -178,21 +178,21 @@ def _has_columns(declared: Declared, table: LookupRows) -> bool:
     return kinds == {"if", "set"}
 
 
-def _twice(what: str, place: str, before: Mapping[str, str], name: str) -> RecordsError:
+def _twice(sentence: str, place: str, before: Mapping[str, str], name: str) -> RecordsError:
     known = before.get(name) or before.get(spelling_key(name), "")
-    return RecordsError(f"{what}, in {known}", where=place, hint="keep one of them")
+    return RecordsError(f"{sentence}, in {known}", where=place, hint="keep one of them")
 
 
 def _inner(declared: Declared, key: str) -> dict[str, Any] | None:
     """A mapping of the file that may be changed; None if something else is written there."""
-    made = _within(declared.placed.value, key, {})
-    return made if isinstance(made, dict) else None
+    inner = _within(declared.placed.value, key, {})
+    return inner if isinstance(inner, dict) else None
 
 
-def _listed(declared: Declared, key: str) -> list[Any] | None:
+def _inner_list(declared: Declared, key: str) -> list[Any] | None:
     """A list of the file that may be changed; None if something else is written there."""
-    made = _within(declared.placed.value, key, [])
-    return made if isinstance(made, list) else None
+    inner = _within(declared.placed.value, key, [])
+    return inner if isinstance(inner, list) else None
 
 
 def _within(value: dict[str, Any], key: str, empty: dict[str, Any] | list[Any]) -> Any:

@@ -78,7 +78,7 @@ class Plan:
 
 def read_plan(find: str) -> Plan:
     """The plan of a pattern that ``re`` compiles."""
-    flags = found[0] if (found := _FLAGS.match(find)) else ""
+    flags = flag_group[0] if (flag_group := _FLAGS.match(find)) else ""
     tokens: list[re.Match[str]] = []
     opened: list[int] = []
     at, looped, looks = len(flags), False, False
@@ -119,13 +119,13 @@ def _doubts(flags: str, tokens: Sequence[re.Match[str]]) -> tuple[str, str]:
     loose = [flags]
     for token in tokens:
         atom = token["atom"] or ""
-        found = _disputed(atom) if len(atom) > 1 else frozenset[int]()
-        found |= _disputed(f"(?i:{atom})") if folded and atom else frozenset[int]()
-        found |= _disputed_category(r"\W") if token["loose"] == r"\b" else frozenset[int]()
-        disputed.add(found)
+        disputed_codes = _disputed(atom) if len(atom) > 1 else frozenset[int]()
+        disputed_codes |= _disputed(f"(?i:{atom})") if folded and atom else frozenset[int]()
+        disputed_codes |= _disputed_category(r"\W") if token["loose"] == r"\b" else frozenset[int]()
+        disputed.add(disputed_codes)
         if not token["loose"]:
             any_character = f"(?s:.){token['loop'] or ''}"
-            loose.append(any_character if found else r"\z" if token["end"] else token[0])
+            loose.append(any_character if disputed_codes else r"\z" if token["end"] else token[0])
     odd = [_class_of(frozenset[int]().union(*disputed))]
     if "m" not in flags and any(token["loose"] == "$" for token in tokens):
         odd.append(LAST_BREAK)
@@ -139,8 +139,8 @@ def _class_of(codes: frozenset[int]) -> str:
     starts = np.flatnonzero(np.diff(rising, prepend=-2) > 1)
     ends = np.append(starts[1:], len(rising))[: len(starts)] - 1
     spans = zip(rising[starts].tolist(), rising[ends].tolist(), strict=True)
-    told = "".join(f"\\x{{{low:X}}}-\\x{{{high:X}}}" for low, high in spans)
-    return f"[{told}]" if told else ""
+    ranges = "".join(f"\\x{{{low:X}}}-\\x{{{high:X}}}" for low, high in spans)
+    return f"[{ranges}]" if ranges else ""
 
 
 @cache

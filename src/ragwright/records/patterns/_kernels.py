@@ -14,17 +14,17 @@ from .._seams import ArrowTable
 
 
 def found_in(texts: ArrowTable, patterns: Sequence[str]) -> NDArray[np.bool_]:
-    """Which patterns are found in which texts: shape (rows, patterns); never in a null."""
-    found = np.zeros((len(texts), len(patterns)), np.bool_)
+    """Search texts for patterns: a mask of the hits, shape (rows, patterns); False for a null."""
+    hits = np.zeros((len(texts), len(patterns)), np.bool_)
     if not len(texts) or not patterns:
-        return found
+        return hits
     functions = require("daft.functions", "records", "searching records")
     text = daft_module().col("text")
-    told = [functions.regexp(text, p).alias(str(at)) for at, p in enumerate(patterns)]
-    columns = _evaluated(texts, told)
+    searches = [functions.regexp(text, p).alias(str(at)) for at, p in enumerate(patterns)]
+    columns = _evaluated(texts, searches)
     for at, column in enumerate(columns):
-        found[:, at] = np.asarray(column.fill_null(False))
-    return found
+        hits[:, at] = np.asarray(column.fill_null(False))
+    return hits
 
 
 def rewritten(texts: ArrowTable, steps: Sequence[tuple[str, str]]) -> ArrowTable:
@@ -45,7 +45,7 @@ def rewritten(texts: ArrowTable, steps: Sequence[tuple[str, str]]) -> ArrowTable
 
 
 def refusal(pattern: str) -> str | None:
-    """Why Rust's engine refuses a pattern; None if it accepts it."""
+    """Return the reason why Rust's engine refuses a pattern; None if it accepts it."""
     daft_module()
     exceptions = require("daft.exceptions", "records", "reading patterns")
     pa = require("pyarrow", "records", "reading patterns")
@@ -62,10 +62,10 @@ def whole(column: ArrowTable) -> ArrowTable:
     pa = require("pyarrow", "records", "reading records")
     if not isinstance(column, pa.ChunkedArray):
         return column
-    found = column.combine_chunks()
-    if isinstance(found, pa.ChunkedArray):
-        return found.chunk(0) if found.num_chunks else pa.array([], column.type)
-    return found
+    combined = column.combine_chunks()
+    if isinstance(combined, pa.ChunkedArray):
+        return combined.chunk(0) if combined.num_chunks else pa.array([], column.type)
+    return combined
 
 
 def as_texts(column: ArrowTable, name: str, place: str) -> ArrowTable:
@@ -95,5 +95,5 @@ def _evaluated(texts: ArrowTable, expressions: list[Any]) -> list[ArrowTable]:
     pa = require("pyarrow", "records", "searching records")
     record_batch = require("daft.recordbatch", "records", "searching records").RecordBatch
     batch = record_batch.from_arrow_table(pa.table({"text": texts}))
-    made = batch.eval_expression_list(expressions).to_arrow_table()
-    return [whole(column) for column in made.columns]
+    evaluated = batch.eval_expression_list(expressions).to_arrow_table()
+    return [whole(column) for column in evaluated.columns]

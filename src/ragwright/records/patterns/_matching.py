@@ -19,7 +19,7 @@ from ._plan import Pattern, Replace, plan_of, quoted, tokens_of
 def matches(
     texts: ArrowTable, keys: ArrowTable, patterns: Sequence[Pattern], seconds: float
 ) -> NDArray[np.bool_]:
-    """Which patterns are found in which texts: shape (rows, patterns).
+    """Search texts for patterns: a mask of the hits, shape (rows, patterns).
 
     Args:
         texts: Large strings; nothing is found in a null.
@@ -31,10 +31,10 @@ def matches(
         PatternError: A pattern took longer; it and the row are named.
     """
     plans = [plan_of(pattern.find) for pattern in patterns]
-    found = found_in(texts, [p.loose if p.rust is None else p.rust for p in plans])
-    for at, rows in enumerate(_python_rows(texts, plans, found)):
-        found[rows, at] = _run(patterns[at], None, texts, keys, (rows, seconds))
-    return found
+    hits = found_in(texts, [p.loose if p.rust is None else p.rust for p in plans])
+    for at, rows in enumerate(_python_rows(texts, plans, hits)):
+        hits[rows, at] = _run(patterns[at], None, texts, keys, (rows, seconds))
+    return hits
 
 
 def replaced(
@@ -58,21 +58,21 @@ def replaced(
             texts = _chained(texts, keys, chain, seconds)
             del left[: len(chain)]
         else:
-            texts = _one(texts, keys, left.pop(0), seconds)
+            texts = _replaced_once(texts, keys, left.pop(0), seconds)
     return texts
 
 
 def _python_rows(
-    texts: ArrowTable, plans: Sequence[Plan], found: NDArray[np.bool_]
+    texts: ArrowTable, plans: Sequence[Plan], hits: NDArray[np.bool_]
 ) -> list[NDArray[np.intp]]:
     """For each pattern the rows that Python must check after Rust."""
     kinds = {plan.odd for plan in plans if plan.odd}
     some = np.nonzero(_any_of(texts, kinds))[0]
-    asked = sorted(kinds | {plan.loose for plan in plans if plan.odd})
-    theirs = dict(zip(asked, found_in(texts.take(some), asked).T, strict=True))
+    searches = sorted(kinds | {plan.loose for plan in plans if plan.odd})
+    theirs = dict(zip(searches, found_in(texts.take(some), searches).T, strict=True))
     rows = []
     for at, plan in enumerate(plans):
-        wanted = found[:, at] & (plan.rust is None)
+        wanted = hits[:, at] & (plan.rust is None)
         if plan.odd and plan.rust is not None:
             wanted[some] = theirs[plan.odd] & theirs[plan.loose]
         rows.append(np.nonzero(wanted)[0])
@@ -80,21 +80,21 @@ def _python_rows(
 
 
 def _any_of(texts: ArrowTable, kinds: Iterable[str]) -> NDArray[np.bool_]:
-    told = "|".join(sorted(kinds))
-    return found_in(texts, [told])[:, 0] if told else np.zeros(len(texts), np.bool_)
+    alternatives = "|".join(sorted(kinds))
+    return found_in(texts, [alternatives])[:, 0] if alternatives else np.zeros(len(texts), np.bool_)
 
 
 def _chain(steps: Sequence[Replace]) -> list[Replace]:
     """The first steps that Rust runs, up to one that may bring in what the engines dispute."""
-    found = []
+    chain = []
     for step in steps:
         tokens = _tokens(step)
         if not plan_of(step.pattern.find).replaces(tokens):
             break
-        found.append(step)
+        chain.append(step)
         if not all(isinstance(t, int) or (t.isascii() and t.isprintable()) for t in tokens):
             break
-    return found
+    return chain
 
 
 def _chained(
@@ -104,25 +104,27 @@ def _chained(
     # a row without a line break never ends in one, whatever is taken out of it
     kinds = {plan.odd.replace(LAST_BREAK, r"\n") for plan in plans if plan.odd}
     odd = _any_of(texts, kinds)
-    done = rewritten(texts, [_told(step) for step in steps])
+    done = rewritten(texts, [_rust_step(step) for step in steps])
     rows = np.nonzero(odd)[0]
     slow, their_keys = texts.take(rows), keys.take(rows)
     for step in steps:
-        slow = _one(slow, their_keys, step, seconds)
+        slow = _replaced_once(slow, their_keys, step, seconds)
     return _with(done, rows, slow)
 
 
-def _one(texts: ArrowTable, keys: ArrowTable, step: Replace, seconds: float) -> ArrowTable:
+def _replaced_once(
+    texts: ArrowTable, keys: ArrowTable, step: Replace, seconds: float
+) -> ArrowTable:
     """A replacement by Rust, and by Python on the rows that it must see."""
     pa = require("pyarrow", "records", "cleaning records")
     plan, tokens = plan_of(step.pattern.find), _tokens(step)
     in_rust = plan.replaces(tokens)
     plan = plan if in_rust else replace(plan, rust=None)
-    found = found_in(texts, [plan.loose])
-    rows = _python_rows(texts, [plan], found)[0]
-    made = _run(step.pattern, tokens, texts, keys, (rows, seconds))
-    done = rewritten(texts, [_told(step)]) if in_rust else texts
-    return _with(done, rows, pa.array(made, pa.large_string()))
+    hits = found_in(texts, [plan.loose])
+    rows = _python_rows(texts, [plan], hits)[0]
+    rewritten_texts = _run(step.pattern, tokens, texts, keys, (rows, seconds))
+    done = rewritten(texts, [_rust_step(step)]) if in_rust else texts
+    return _with(done, rows, pa.array(rewritten_texts, pa.large_string()))
 
 
 def _with(texts: ArrowTable, rows: NDArray[np.intp], others: ArrowTable) -> ArrowTable:
@@ -143,9 +145,9 @@ def _run(
     which: tuple[NDArray[Any], float],
 ) -> list[Any]:
     rows, seconds = which
-    given = texts.take(rows).to_pylist()
+    row_texts = texts.take(rows).to_pylist()
     try:
-        return run_pattern(pattern.find, tokens, given, seconds)
+        return run_pattern(pattern.find, tokens, row_texts, seconds)
     except WorkerEndedError as error:
         key = keys[int(rows[error.step])].as_py()
         if error.how:
@@ -166,7 +168,7 @@ def _tokens(step: Replace) -> tuple[PatternToken, ...]:
     return tokens_of(step.replacement.text, step.pattern.find)
 
 
-def _told(step: Replace) -> tuple[str, str]:
+def _rust_step(step: Replace) -> tuple[str, str]:
     """Pattern and replacement as Rust's engine writes them."""
     parts = (f"${{{t}}}" if isinstance(t, int) else t.replace("$", "$$") for t in _tokens(step))
     return str(plan_of(step.pattern.find).rust), "".join(parts)

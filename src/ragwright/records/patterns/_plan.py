@@ -37,7 +37,7 @@ class Pattern:
 
     @property
     def engine(self) -> PatternEngine:
-        """What runs it to search; a replacement may need Python where a search does not."""
+        """The engine that searches with it; a replacement may need Python even so."""
         return "python" if plan_of(self.find).rust is None else "rust"
 
 
@@ -63,7 +63,7 @@ class Replace:
 
 @lru_cache(maxsize=4096)
 def plan_of(find: str) -> Plan:
-    """What Rust's engine can do of a pattern.
+    """Return the part of a pattern that Rust's engine can run.
 
     Raises:
         PatternError: Neither engine accepts it; with the words of both.
@@ -97,11 +97,11 @@ def compiled(find: str) -> re.Pattern[str] | None:
 
 
 def _groups(find: str) -> tuple[int, Mapping[str, int]]:
-    """How many groups a pattern has, and number by name."""
+    """Return the number of a pattern's groups, and the number of each name."""
     expression = compiled(find)
     if expression is not None:
         return expression.groups, expression.groupindex
-    names = [found[1] for found in _OPENING.finditer(find) if found[0].startswith("(")]
+    names = [opening[1] for opening in _OPENING.finditer(find) if opening[0].startswith("(")]
     return len(names), {name: at for at, name in enumerate(names, 1) if name}
 
 

@@ -1,4 +1,4 @@
-"""Where rows come from: files and databases, in batches with the place of each row."""
+"""Sources of rows: files and databases, in batches with the place of each row."""
 
 import lazy_loader
 

@@ -99,11 +99,11 @@ class _AdbcReading(ReadOnlyConnection):
                 columns = []
                 for name, column in zip(names, batch.columns, strict=True):
                     _check_dates(name, column, rows)
-                    columns.append(self._plain(name, column))
+                    columns.append(self._standard_column(name, column))
                 rows += batch.num_rows
                 yield pa.Table.from_arrays(columns, names=names)
 
-    def _plain(self, name: str, column: ArrowTable) -> ArrowTable:
+    def _standard_column(self, name: str, column: ArrowTable) -> ArrowTable:
         """Convert a column to a plain type.
 
         Raises:

@@ -29,7 +29,7 @@ _READ_ONLY: Mapping[str, str] = {
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
     "sqlite": "PRAGMA query_only = ON",
 }
-"""What makes a connection of a dialect read-only, beside PostgreSQL's own option."""
+"""Statements that make a connection of a dialect read-only, beside PostgreSQL's own option."""
 
 _POSTGRES: Mapping[str, tuple[int, ...]] = {
     "bool": (16,),
@@ -45,7 +45,7 @@ _POSTGRES: Mapping[str, tuple[int, ...]] = {
 _DATES = ("date", "time", "moment")
 
 _DATE = re.compile(r"\d{4}-[^B]*$")
-"""How PostgreSQL writes a date of the years 1 to 9999: others are longer, or end with BC."""
+"""PostgreSQL's form of a date of the years 1 to 9999: others are longer, or end with BC."""
 
 _CONNECTING: Mapping[str, Any] = {
     "client_encoding": "utf8",
@@ -54,8 +54,8 @@ _CONNECTING: Mapping[str, Any] = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-"""How PostgreSQL is connected to where the address says nothing else: a host that is gone is
-noticed within a minute, and texts of a database without an encoding are UTF-8 or refused."""
+"""Connection settings of PostgreSQL where the address gives none: a host that is gone is noticed
+within a minute, and texts of a database without an encoding are UTF-8 or refused."""
 
 
 class AlchemyServer(Server):

@@ -73,7 +73,7 @@ class DelimitedFile(RowFile):
 
     @cached_property
     def _quoted(self) -> bool:
-        """Whether a quote at the beginning of a value is one.
+        """True if a quote at the beginning of a value opens a quoted value.
 
         Raises:
             RecordsError: Only part of the quotes are, and the file is not tab separated.
@@ -159,7 +159,7 @@ class DelimitedFile(RowFile):
 
     def _by_python(self, first: int) -> Iterator[Piece]:
         """Read rows from row ``first`` on (from 1)."""
-        records = self._checked()
+        records = self._complete_records()
         for row, _ in enumerate(records, 1):  # the header is the first record
             if row == first:
                 break
@@ -172,7 +172,7 @@ class DelimitedFile(RowFile):
         columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
         return pa.table(dict(zip(self._header, columns, strict=True)))
 
-    def _checked(self) -> Iterator[list[str]]:
+    def _complete_records(self) -> Iterator[list[str]]:
         """Yield the values of every record, the header's first.
 
         Raises:
@@ -193,7 +193,7 @@ class DelimitedFile(RowFile):
     def _fault(self, error: Exception) -> RecordsError:
         """Read again to find where Arrow failed."""
         try:
-            for _ in self._checked():
+            for _ in self._complete_records():
                 pass
         except RecordsError as fault:
             return fault

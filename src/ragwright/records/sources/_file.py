@@ -1,4 +1,4 @@
-"""What a file of rows is to the source that reads it."""
+"""The interface of a file of rows for the source that reads it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _KINDS = {
 }
 
 _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zX")
-"""What gzip, zip (and spreadsheets), zstandard, bzip2 and xz files begin with."""
+"""First bytes of gzip, zip (and spreadsheets), zstandard, bzip2 and xz files."""
 
 _RACY_NS = 2_000_000_000
 """A file changed within this time of being looked at may change again under the same times."""

@@ -23,7 +23,7 @@ _KEPT = 96 * 2**20
 """Bytes of a file whose rows are kept from the first reading to the second."""
 
 _BLANK = re.compile(rb"\n[ \t\r\n]")
-"""What stands where a line is blank, or may be."""
+"""The beginning of a line that is blank, or may be."""
 
 
 class JsonlFile(RowFile):

@@ -19,7 +19,7 @@ class ParquetFile(RowFile):
 
     def columns(self) -> Columns:
         """Return columns and types of the file's schema."""
-        return {name: _plain(kind) for name, kind in self._stored.items()}
+        return {name: _decoded_type(kind) for name, kind in self._stored.items()}
 
     @cached_property
     def _stored(self) -> Columns:
@@ -59,6 +59,6 @@ class ParquetFile(RowFile):
             raise unreadable(self.path, error) from error
 
 
-def _plain(kind: Any) -> Any:
+def _decoded_type(kind: Any) -> Any:
     pa = require("pyarrow", "records", "reading records")
     return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -18,7 +18,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""What files begin with that say how they are encoded; UTF-32's begins as UTF-16's does."""
+"""Byte-order marks of encodings; UTF-32's begins as UTF-16's does."""
 
 
 PLAIN = frozenset({"utf-8", "utf-8-sig", "ascii"})

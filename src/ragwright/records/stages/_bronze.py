@@ -57,12 +57,12 @@ class BronzeRows:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on the source, and on rows that were left out."""
-        found = [
+        lacking_notes = [
             f"{_rows(count)} left out: {column} is empty"
             for column, count in sorted(self._left_out.items())
             if count
         ]
-        return (*found, *self._once.notes, *self._source.notes)
+        return (*lacking_notes, *self._once.notes, *self._source.notes)
 
     def batches(self, since: str = "") -> Iterator[ArrowTable]:
         """Bronze rows, a batch of the source at a time.
@@ -72,8 +72,12 @@ class BronzeRows:
             DuplicateKeyError: Two different rows share a key.
             DatabaseError: The source fails.
         """
-        found = map(self._bronze, self._source.batches(self._rows, since))
-        return self._last(found) if self._spec.on_duplicate == "last" else map(_filtered, found)
+        masked_batches = map(self._bronze, self._source.batches(self._rows, since))
+        return (
+            self._last(masked_batches)
+            if self._spec.on_duplicate == "last"
+            else map(_filtered, masked_batches)
+        )
 
     def _bronze(self, batch: ArrowTable) -> tuple[ArrowTable, NDArray[np.bool_]]:
         """Bronze rows of a batch, and which of them go on."""
@@ -99,8 +103,8 @@ class BronzeRows:
         whole = row_hashes(rows, self._names)
         hashes = row_hashes(rows, self._spec.hash) if self._spec.hash else whole
         wanted = self._once.wanted(keys, packed_hashes(whole), wanted, runs_of(batch))
-        made = rows.append_column(KEY, keys).append_column(HASH, hashes)
-        return made.replace_schema_metadata(None), wanted
+        keyed_rows = rows.append_column(KEY, keys).append_column(HASH, hashes)
+        return keyed_rows.replace_schema_metadata(None), wanted
 
     def _refuse(self, keys: ArrowTable, empty: NDArray[np.bool_], column: str) -> None:
         """Note the keys of rows that lack a value; a row without a key has no name to note."""
@@ -122,13 +126,15 @@ class BronzeRows:
             if new.any():
                 yield rows.filter(pa.array(new))
 
-    def _last(self, found: Iterator[tuple[ArrowTable, NDArray[np.bool_]]]) -> Iterator[ArrowTable]:
+    def _last(
+        self, masked_batches: Iterator[tuple[ArrowTable, NDArray[np.bool_]]]
+    ) -> Iterator[ArrowTable]:
         """The last row of each key, once the source is at its end."""
         pa = require("pyarrow", "records", "reading records")
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         spooled: list[tuple[int, int]] = []
         with TemporaryFile(prefix="ragwright-") as file:
-            for rows, _ in found:
+            for rows, _ in masked_batches:
                 sink = pa.BufferOutputStream()
                 with pa.ipc.new_stream(sink, rows.schema, options=options) as writer:
                     writer.write_table(rows)
@@ -154,22 +160,24 @@ class _Once:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """How many rows did not go on, and why."""
-        found = []
+        """The numbers of rows that did not go on, with the reasons."""
+        sentences = []
         if self._equal:
-            found.append(f"{_rows(self._equal)} counted once: equal to another row")
+            sentences.append(f"{_rows(self._equal)} counted once: equal to another row")
         if self._other:
-            found.append(f"{_rows(self._other)} left out: not the {self._mode} row with its key")
-        return tuple(found)
+            sentences.append(
+                f"{_rows(self._other)} left out: not the {self._mode} row with its key"
+            )
+        return tuple(sentences)
 
     def alive(self, start: int, stop: int) -> NDArray[np.bool_]:
-        """Which rows of a range still go on."""
+        """The mask of the rows of a range that still go on."""
         return ~self._index.dead(start, stop)
 
     def wanted(
         self, keys: ArrowTable, hashes: Words, wanted: NDArray[np.bool_], runs: Runs
     ) -> NDArray[np.bool_]:
-        """Which rows of a batch go on.
+        """Return the mask of the rows of a batch that go on.
 
         Args:
             keys: Their keys.
@@ -188,9 +196,9 @@ class _Once:
         chosen = at[_chosen(hashed.take(at), last=self._mode == "last")]
         self._compare(keys, at, start + chosen, hashes[at], hashes[chosen])
         at = at[chosen == at]
-        found = self._index.find(hashed.take(at))
-        met = found >= 0
-        before = found[met]
+        positions = self._index.find(hashed.take(at))
+        met = positions >= 0
+        before = positions[met]
         equal = self._compare(keys, at[met], before, hashes[at[met]], self._index.hashes(before))
         if self._mode == "last":
             self._index.kill(before[~equal])
@@ -201,7 +209,7 @@ class _Once:
         return goes
 
     def first_of(self, keys: ArrowTable) -> NDArray[np.bool_]:
-        """Which of some keys were not met before, here or among these; they are now."""
+        """Return the mask of the keys not met before, here or among these; they are now."""
         hashed = hashed_keys(keys)
         new = self._index.find(hashed) < 0
         new &= _chosen(hashed, last=False) == np.arange(len(new))
@@ -216,7 +224,7 @@ class _Once:
         hashes: Words,
         others: Words,
     ) -> NDArray[np.bool_]:
-        """Which rows equal the ones (by position) that have their keys; both are counted."""
+        """Return the mask of the rows equal to the earlier ones (by position) of their keys."""
         equal: NDArray[np.bool_] = (hashes == others).all(axis=1)
         again = positions != self._index.rows + at
         self._equal += int((equal & again).sum())
@@ -263,9 +271,9 @@ def renamed(spec: SourceSpec, batch: ArrowTable) -> list[str]:
     names = [spec.rename.get(name, name) for name in there]
     for name, count in Counter(names).items():
         if count > 1 or name in {KEY, HASH, REASON}:
-            what = "two columns are called" if count > 1 else "the tables have a column"
+            conflict = "two columns are called" if count > 1 else "the tables have a column"
             raise RecordsError(
-                f"{what} {name!r}",
+                f"{conflict} {name!r}",
                 where=spec.place("rename" if spec.rename else "source"),
                 hint=f"give the source's another name: rename: {{{name}: source_{name}}}",
             )
@@ -305,7 +313,7 @@ def _missing(spec: SourceSpec, key: str, name: str, there: Sequence[str]) -> Rec
 
 
 def _empty(column: ArrowTable) -> NDArray[np.bool_]:
-    """Which values are null, not a number, or texts of nothing but blanks."""
+    """Return the mask of values that are null, not a number, or texts of nothing but blanks."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
     empty = compute.is_null(column, nan_is_null=True)
@@ -315,8 +323,8 @@ def _empty(column: ArrowTable) -> NDArray[np.bool_]:
     return np.asarray(empty)
 
 
-def _filtered(found: tuple[ArrowTable, NDArray[np.bool_]]) -> ArrowTable:
-    rows, wanted = found
+def _filtered(masked_batch: tuple[ArrowTable, NDArray[np.bool_]]) -> ArrowTable:
+    rows, wanted = masked_batch
     if wanted.all():
         return rows
     return rows.filter(require("pyarrow", "records", "reading records").array(wanted))

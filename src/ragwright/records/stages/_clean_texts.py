@@ -30,7 +30,7 @@ _BY_PATTERN = {
 """Named steps that are replacements."""
 
 _SQUEEZED = (Pattern(r"\s+"), Replacement(" "))
-"""How the step is mostly written by hand."""
+"""The usual handwritten form of the step."""
 
 
 def clean_texts(texts: ArrowTable, keys: ArrowTable, cleaning: Cleaning) -> ArrowTable:
@@ -105,8 +105,8 @@ def _changed(
     if not len(which):
         return texts
     coded = texts.take(which).dictionary_encode()
-    made = [change(text) for text in coded.dictionary.to_pylist()]
-    both = pa.concat_arrays([texts, pa.array(made, pa.large_string())])
+    changed_texts = [change(text) for text in coded.dictionary.to_pylist()]
+    both = pa.concat_arrays([texts, pa.array(changed_texts, pa.large_string())])
     at = np.arange(len(texts))
     at[which] = len(texts) + np.asarray(coded.indices)
     return both.take(pa.array(at))

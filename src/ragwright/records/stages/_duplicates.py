@@ -65,7 +65,7 @@ def kind_of_reason(reason: str) -> str:
 def _groups(hashes: Words) -> NDArray[np.int64]:
     """For each row the number of its group, from 0, -1 where no other row is equal to it."""
     rows = len(hashes)
-    found = np.full(rows, -1, np.int64)
+    groups = np.full(rows, -1, np.int64)
     order = np.lexsort((hashes[:, 1], hashes[:, 0]))
     ordered = hashes[order]
     same = (ordered[1:] == ordered[:-1]).all(axis=1)
@@ -73,17 +73,19 @@ def _groups(hashes: Words) -> NDArray[np.int64]:
     joins = np.append(np.zeros(1, np.bool_), same)[:rows]
     several = joins | np.append(same, np.zeros(1, np.bool_))[:rows]
     if several.any():
-        found[order[several]] = np.cumsum(~joins[several]) - 1
-    return found
+        groups[order[several]] = np.cumsum(~joins[several]) - 1
+    return groups
 
 
 def left_out_keys(writing: Writing) -> Mapping[str, ArrowTable]:
     """Keys that each stage had left out before this writing."""
     pa = require("pyarrow", "records", "reading records")
     compute = require("pyarrow.compute", "records", "reading records")
-    found: dict[str, list[ArrowTable]] = {"bronze": [], "silver": [], "gold": []}
+    chunks_of_stage: dict[str, list[ArrowTable]] = {"bronze": [], "silver": [], "gold": []}
     for batch in writing.read("left_out", [KEY, "stage"]):
-        for stage, chunks in found.items():
+        for stage, chunks in chunks_of_stage.items():
             there = compute.equal(batch.column("stage"), stage)
             chunks += batch.column(KEY).filter(there).chunks
-    return {stage: pa.chunked_array(chunks, pa.string()) for stage, chunks in found.items()}
+    return {
+        stage: pa.chunked_array(chunks, pa.string()) for stage, chunks in chunks_of_stage.items()
+    }

@@ -36,8 +36,8 @@ class GoldStep(Step):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that are kept, that names the client, and that conditions look at."""
-        asked = (c for rule in self.rules.refinements for c in rule.conditions)
-        looked_at = (c.field for c in asked if c.pattern is not None)
+        conditions = (c for rule in self.rules.refinements for c in rule.conditions)
+        looked_at = (c.field for c in conditions if c.pattern is not None)
         named = (*self.keep, self.rollups.column, *looked_at)
         return tuple(dict.fromkeys(name for name in named if name))
 
@@ -65,15 +65,15 @@ class GoldStep(Step):
         for name in self.keep:
             if name not in fields:
                 fields[name] = whole(_column(batch, name, "source.yaml: keep"))
-        made = pa.table(fields)
-        document, at = self.format.fill_batch(made)
-        made = made.append_column("document", document).append_column("message_at", at)
-        plain = made
+        records = pa.table(fields)
+        document, at = self.format.fill_batch(records)
+        records = records.append_column("document", document).append_column("message_at", at)
+        plain = records
         for kind in TAG_KINDS:
-            plain = plain.set_column(plain.column_names.index(kind), kind, joined(made[kind]))
-        made = made.append_column(HASH, row_hashes(plain, plain.column_names))
-        made = made.append_column(REASON, self._against(carried))
-        return made.add_column(0, KEY, batch.column(KEY))
+            plain = plain.set_column(plain.column_names.index(kind), kind, joined(records[kind]))
+        records = records.append_column(HASH, row_hashes(plain, plain.column_names))
+        records = records.append_column(REASON, self._against(carried))
+        return records.add_column(0, KEY, batch.column(KEY))
 
     def _clients(self, batch: ArrowTable) -> ArrowTable:
         pa = require("pyarrow", "records", "making records")
@@ -87,11 +87,11 @@ class GoldStep(Step):
 
     def _displays(self, carried: NDArray[np.bool_], kind: Any) -> ArrowTable:
         names = self.tags.displays(kind)
-        found = np.zeros((len(carried), len(names)), np.bool_)
+        shown_tags = np.zeros((len(carried), len(names)), np.bool_)
         for at, tag in enumerate(self.tags.tags):
             if tag.kind == kind:
-                found[:, names.index(tag.display)] |= carried[:, at]
-        return tag_lists(found, names)
+                shown_tags[:, names.index(tag.display)] |= carried[:, at]
+        return tag_lists(shown_tags, names)
 
     def _against(self, carried: NDArray[np.bool_]) -> ArrowTable:
         pa = require("pyarrow", "records", "making records")
@@ -99,8 +99,8 @@ class GoldStep(Step):
         which = np.zeros(len(carried), np.int64)
         for at, rule in reversed(list(enumerate(self.rules.contradictions, 1))):
             which[carried[:, [names.index(tag) for tag in rule.tags]].all(axis=1)] = at
-        told = [f"contradiction: {rule.name}" for rule in self.rules.contradictions]
-        return pa.array([None, *told], pa.string()).take(pa.array(which))
+        reasons = [f"contradiction: {rule.name}" for rule in self.rules.contradictions]
+        return pa.array([None, *reasons], pa.string()).take(pa.array(which))
 
     def _refine(self, batch: ArrowTable, fields: dict[str, Any]) -> None:
         """Set fields by the rules, in order; conditions see what rules before have set."""
@@ -120,8 +120,8 @@ class GoldStep(Step):
                 if not now.any():
                     continue
                 if name in TAG_KINDS:
-                    said = pa.array([list(values)], pa.list_(pa.string()))
-                    both = pa.concat_arrays([fields[name], said])
+                    new_list = pa.array([list(values)], pa.list_(pa.string()))
+                    both = pa.concat_arrays([fields[name], new_list])
                     rows = np.where(now, len(now), np.arange(len(now)))
                     fields[name] = both.take(pa.array(rows))
                 else:
@@ -144,8 +144,8 @@ class GoldStep(Step):
         column = _column(batch, condition.field, condition.place)
         texts = compute.fill_null(as_texts(column, condition.field, condition.place), "")
         seconds = self.rules.pattern_seconds
-        found = matches(texts, batch.column(KEY), [condition.pattern], seconds)
-        return np.asarray(found[:, 0], np.bool_)
+        hits = matches(texts, batch.column(KEY), [condition.pattern], seconds)
+        return np.asarray(hits[:, 0], np.bool_)
 
 
 def _column(batch: ArrowTable, name: str, place: str) -> ArrowTable:

@@ -36,12 +36,14 @@ def row_hashes(batch: ArrowTable, columns: Sequence[str]) -> ArrowTable:
         for half, seed in enumerate(_seeds(name))
     ]
     hashed = record_batch.from_arrow_table(pa.table(texts)).eval_expression_list(halves)
-    found = hashed.to_arrow_table().columns
+    halves_of_columns = hashed.to_arrow_table().columns
     both = np.zeros((rows, 2), np.uint64)
     for at, text in enumerate(texts.values()):
         there = text.is_valid().to_numpy(zero_copy_only=False)
         for half in (0, 1):
-            both[:, half] += np.where(there, found[2 * at + half].to_numpy(), np.uint64(0))
+            both[:, half] += np.where(
+                there, halves_of_columns[2 * at + half].to_numpy(), np.uint64(0)
+            )
     digits = both.astype(">u8").tobytes().hex()
     return pa.array([digits[at : at + 32] for at in range(0, len(digits), 32)], pa.string())
 
@@ -60,6 +62,6 @@ def _as_text(column: ArrowTable) -> ArrowTable:
         column = column.combine_chunks()
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind) or pa.types.is_binary(kind):
-        found = [None if value is None else repr(value) for value in column.to_pylist()]
-        return pa.array(found, pa.large_string())
+        texts = [None if value is None else repr(value) for value in column.to_pylist()]
+        return pa.array(texts, pa.large_string())
     return compute.cast(column, pa.large_string())

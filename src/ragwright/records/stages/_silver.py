@@ -51,16 +51,16 @@ class SilverStep(Step):
         texts = clean_texts(_text_column(batch, self.text_column), keys, self.cleaning)
         reasons = _reasons(texts, self.cleaning.max_characters)
         kept = pa.array([reason is None for reason in reasons], pa.bool_())
-        found = np.zeros((batch.num_rows, len(self.tags.tags)), np.bool_)
+        carried = np.zeros((batch.num_rows, len(self.tags.tags)), np.bool_)
         passed = batch.drop_columns(
             [n for n in (self.text_column, HASH, REASON) if n in batch.column_names]
         )
-        made = passed.append_column(TEXT, pa.chunked_array([texts]))
-        rows = made.filter(kept)
-        found[np.asarray(kept)] = tagged(self.tags.tags, rows, self.tags.pattern_seconds)
-        made = made.append_column(TEXT_HASH, row_hashes(made, [TEXT]))
-        made = made.append_column(TAGS, tag_lists(found, self.tags.names))
-        return _finished(made, pa.array(reasons, pa.string()))
+        silver = passed.append_column(TEXT, pa.chunked_array([texts]))
+        rows = silver.filter(kept)
+        carried[np.asarray(kept)] = tagged(self.tags.tags, rows, self.tags.pattern_seconds)
+        silver = silver.append_column(TEXT_HASH, row_hashes(silver, [TEXT]))
+        silver = silver.append_column(TAGS, tag_lists(carried, self.tags.names))
+        return _finished(silver, pa.array(reasons, pa.string()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,42 +95,42 @@ class RetagStep(Step):
         at = [i for i, tag in enumerate(self.tags.tags) if tag.name in self.changed]
         again = [self.tags.tags[i] for i in at]
         held[:, at] = tagged(again, batch, self.tags.pattern_seconds)
-        made = batch.drop_columns([TAGS, HASH])
-        made = made.append_column(TAGS, tag_lists(held, self.tags.names))
-        return _finished(made, pa.nulls(batch.num_rows, pa.string()))
+        silver = batch.drop_columns([TAGS, HASH])
+        silver = silver.append_column(TAGS, tag_lists(held, self.tags.names))
+        return _finished(silver, pa.nulls(batch.num_rows, pa.string()))
 
 
-def tag_lists(found: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
+def tag_lists(carried: NDArray[np.bool_], names: tuple[str, ...]) -> ArrowTable:
     """Lists of names from a matrix, in the order of its columns: an Arrow array.
 
     Args:
-        found: Shape (rows, names).
+        carried: Shape (rows, names).
         names: One per column.
     """
     pa = require("pyarrow", "records", "tagging records")
-    ends = np.cumsum(found.sum(axis=1), dtype=np.int32)
+    ends = np.cumsum(carried.sum(axis=1), dtype=np.int32)
     offsets = np.concatenate([np.zeros(1, np.int32), ends])
-    which = pa.array(np.nonzero(found)[1].astype(np.int32))
+    which = pa.array(np.nonzero(carried)[1].astype(np.int32))
     values = pa.array(list(names), pa.string()).take(which)
     return pa.ListArray.from_arrays(pa.array(offsets), values)
 
 
 def tag_matrix(lists: ArrowTable, names: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which rows carry which names, shape (rows, names); other names count for nothing."""
+    """Return the mask of the names of each row, shape (rows, names); other names are ignored."""
     pa = require("pyarrow", "records", "tagging records")
     compute = require("pyarrow.compute", "records", "tagging records")
     if isinstance(lists, pa.ChunkedArray):
         lists = lists.combine_chunks()
-    found = np.zeros((len(lists), len(names)), np.bool_)
+    carried = np.zeros((len(lists), len(names)), np.bool_)
     if not len(lists) or not names:
-        return found
+        return carried
     parents = np.asarray(compute.list_parent_indices(lists))
     flat = compute.list_flatten(lists)
     which = compute.index_in(flat, pa.array(list(names), flat.type))
     known = np.asarray(compute.is_valid(which))
     at = np.asarray(compute.fill_null(which, 0))
-    found[parents[known], at[known]] = True
-    return found
+    carried[parents[known], at[known]] = True
+    return carried
 
 
 def joined(lists: ArrowTable) -> ArrowTable:
@@ -139,15 +139,15 @@ def joined(lists: ArrowTable) -> ArrowTable:
     return compute.binary_join(lists, _JOINT)
 
 
-def _finished(made: ArrowTable, reasons: ArrowTable) -> ArrowTable:
-    names = [name for name in made.column_names if name != KEY]
-    plain = made.set_column(made.column_names.index(TAGS), TAGS, joined(made.column(TAGS)))
-    made = made.append_column(HASH, row_hashes(plain, names))
-    return made.append_column(REASON, reasons)
+def _finished(silver: ArrowTable, reasons: ArrowTable) -> ArrowTable:
+    names = [name for name in silver.column_names if name != KEY]
+    plain = silver.set_column(silver.column_names.index(TAGS), TAGS, joined(silver.column(TAGS)))
+    silver = silver.append_column(HASH, row_hashes(plain, names))
+    return silver.append_column(REASON, reasons)
 
 
 def tagged(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[np.bool_]:
-    """Which tags are found in which rows, shape (rows, tags).
+    """Search rows for tags: a mask, shape (rows, tags).
 
     Of a column of lists, a pattern is searched in each item.
 
@@ -160,18 +160,18 @@ def tagged(tags: Sequence[Tag], rows: ArrowTable, seconds: float) -> NDArray[np.
         RecordsError: A column is missing, or holds neither texts nor lists of them.
         PatternError: A pattern took longer; it and the row are named.
     """
-    found = np.zeros((rows.num_rows, len(tags)), np.bool_)
+    carried = np.zeros((rows.num_rows, len(tags)), np.bool_)
     for column in dict.fromkeys(tag.column for tag in tags):
         at = [i for i, tag in enumerate(tags) if tag.column == column]
         patterns = [tags[i].pattern for i in at]
         texts, keys, parents = _searched(rows, column, tags[at[0]].where)
         hits = matches(texts, keys, patterns, seconds)
         if parents is None:
-            found[:, at] = hits
+            carried[:, at] = hits
             continue
         items, which = np.nonzero(hits)
-        found[parents[items], np.asarray(at)[which]] = True
-    return found
+        carried[parents[items], np.asarray(at)[which]] = True
+    return carried
 
 
 def _searched(rows: ArrowTable, column: str, place: str) -> tuple[Any, Any, Any]:
@@ -213,16 +213,16 @@ def _text_column(batch: ArrowTable, name: str) -> ArrowTable:
 
 
 def _reasons(texts: ArrowTable, limit: int) -> list[str | None]:
-    """Why a text goes no further, None where it does."""
+    """Return the reason why each text goes no further, None where it does."""
     compute = require("pyarrow.compute", "records", "cleaning records")
-    found: list[str | None] = []
+    reasons: list[str | None] = []
     for length in compute.utf8_length(texts).to_pylist():
         if length is None:
-            found.append("no text")
+            reasons.append("no text")
         elif not length:
-            found.append("empty")
+            reasons.append("empty")
         elif length >= limit:
-            found.append(f"too long: {length:,} characters (limit {limit:,})")
+            reasons.append(f"too long: {length:,} characters (limit {limit:,})")
         else:
-            found.append(None)
-    return found
+            reasons.append(None)
+    return reasons

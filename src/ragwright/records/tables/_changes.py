@@ -1,4 +1,4 @@
-"""What tells one version of a table from another, without looking at what both have.
+"""The differences between two versions of a table.
 
 Files of tables never change, so only the files that one of them lacks are read, and their rows
 compared by key and hash.
@@ -54,7 +54,7 @@ def _beyond(parts: Sequence[LivePart], others: Sequence[LivePart]) -> list[LiveP
 
 
 def _known(parts: Sequence[LivePart]) -> Known:
-    """What some files hold."""
+    """The rows of some files."""
     index = KeyIndex()
     for part in parts:
         rows = keys_of(part.path)

@@ -53,7 +53,7 @@ together. Read them, and write nothing here: an export refuses a table that othe
 
 @dataclass(frozen=True, slots=True)
 class DeltaCounts:
-    """What an export did to one Delta table.
+    """The changes of an export to one Delta table.
 
     Attributes:
         version: Its version now.
@@ -154,7 +154,7 @@ def lost_exports(tables: Tables) -> tuple[Path, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the tables know of an export.
+    """The state of an export as the tables know it.
 
     Attributes:
         folder: Where it was last.
@@ -171,8 +171,8 @@ def _known(tables: Tables) -> dict[str, _Known]:
     try:
         listed = json.loads((tables.folder / _EXPORTS).read_text("utf-8"))
         return {
-            str(identity): _Known(Path(one["folder"]), bool(one["owed"]))
-            for identity, one in listed.items()
+            str(identity): _Known(Path(entry["folder"]), bool(entry["owed"]))
+            for identity, entry in listed.items()
         }
     except FileNotFoundError:
         return {}
@@ -189,8 +189,8 @@ def _register(tables: Tables, identity: str, known: _Known) -> None:
     tables.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with FileLock(tables.folder / "exports.lock", "records export --delta", wait=60.0):
         listed = {
-            name: {"folder": str(one.folder), "owed": one.owed}
-            for name, one in {**_known(tables), identity: known}.items()
+            name: {"folder": str(export.folder), "owed": export.owed}
+            for name, export in {**_known(tables), identity: known}.items()
         }
         replace_text(tables.folder / _EXPORTS, json.dumps(listed, indent=1), private=True)
 
@@ -270,7 +270,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _holds(path: Path, keys: Sequence[str]) -> int:
-    """How many rows of a file have one of some keys; 1 for what cannot be read."""
+    """Count the rows of a file with one of some keys; 1 for what cannot be read."""
     try:
         return count_keys(path, keys)
     except (StoreError, RecordsError):

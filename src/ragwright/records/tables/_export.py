@@ -44,7 +44,7 @@ def export_table(
             where=str(path),
             hint=f"known: {', '.join(_FORMATS)}",
         )
-    with _whole(path) as file:
+    with _replaced_file(path) as file:
         return write(tables.read(table, columns, version), file)
 
 
@@ -80,7 +80,7 @@ def export_chats(
                 yield json.dumps({"messages": turns}, ensure_ascii=False).encode() + b"\n"
 
     count = 0
-    with _whole(path) as file:
+    with _replaced_file(path) as file:
         for line in lines(tables.read("gold", None, version)):
             file.write(line)
             count += 1
@@ -88,7 +88,7 @@ def export_chats(
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[IO[bytes]]:
+def _replaced_file(path: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of another only when all of it is on the disk."""
     path = path.absolute()
     if not path.parent.is_dir() or path.is_dir():
@@ -160,8 +160,10 @@ def _guarded(rows: ArrowTable) -> ArrowTable:
             values = values.cast(column.type.value_type)
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             # Few columns hold such a text: those that do pass through Python.
-            found = compute.index(compute.match_substring_regex(values, csv_formula()), True)
-            if found.as_py() >= 0:
+            first_formula = compute.index(
+                compute.match_substring_regex(values, csv_formula()), True
+            )
+            if first_formula.as_py() >= 0:
                 texts = [None if text is None else csv_cell(text) for text in values.to_pylist()]
                 rows = rows.set_column(at, column.name, pa.array(texts, values.type))
     return rows.rename_columns([csv_cell(name) for name in rows.column_names])

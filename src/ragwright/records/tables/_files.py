@@ -71,7 +71,7 @@ class FileKeys:
 
 
 def keys_of(path: Path) -> FileKeys:
-    """What a table has to know of a file.
+    """Read what a table has to know of a file.
 
     Raises:
         RecordsError: It lacks one of the columns, or a row has no key.
@@ -98,7 +98,7 @@ def keys_of(path: Path) -> FileKeys:
 
 
 def count_keys(path: Path, keys: Sequence[str]) -> int:
-    """How many rows of a file have one of some keys.
+    """Count the rows of a file that have one of some keys.
 
     Raises:
         StoreError: It is no Parquet file.

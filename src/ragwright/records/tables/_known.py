@@ -39,7 +39,7 @@ class HashedKeys:
     second: Words
 
     def __len__(self) -> int:
-        """How many keys."""
+        """The number of keys."""
         return len(self.first)
 
     def take(self, at: NDArray[Any]) -> HashedKeys:
@@ -150,7 +150,7 @@ def _sorted_run(keys: HashedKeys, position: Positions) -> _Run:
 
 
 class KeyIndex:
-    """Where the live row of each key stands, and its hash.
+    """The position of the live row of each key, and its hash.
 
     A row has a position: its number in the table's files, one after the other, dead rows
     counted too. At most one row of a key is alive.
@@ -220,7 +220,7 @@ class KeyIndex:
 
     def find(self, keys: HashedKeys) -> Positions:
         """Position of the live row of each key, -1 where there is none."""
-        found = np.full(len(keys), -1, np.int64)
+        positions = np.full(len(keys), -1, np.int64)
         order = np.argsort(keys.first)  # bisection in order stays within the processor's caches
         sorted_keys = keys.first[order]
         for run in self._runs:
@@ -236,11 +236,11 @@ class KeyIndex:
                 hit = run.second[place] == keys.second[ask]
                 position = run.position[place[hit]]
                 alive = ~self._dead[position]
-                found[ask[hit][alive]] = position[alive]
+                positions[ask[hit][alive]] = position[alive]
                 ask = ask[~hit]
                 at[ask] += 1
                 ask = ask[at[ask] < len(run)]
-        return found
+        return positions
 
     def hashes(self, positions: Positions) -> Words:
         """Packed hashes of rows, shape (positions, 2)."""
@@ -252,7 +252,7 @@ class KeyIndex:
         self.alive -= len(positions)
 
     def dead(self, start: int, stop: int) -> Flags:
-        """Which rows of a range are dead; a view, not a copy."""
+        """The mask of the dead rows of a range; a view, not a copy."""
         return self._dead[start:stop]
 
 
@@ -274,7 +274,7 @@ def _grown(array: NDArray[Any], rows: int) -> NDArray[Any]:
 
 
 class Known:
-    """What a table holds, to compare rows with: it follows what its writing adopts."""
+    """The rows of a table, to compare others with: it follows what its writing adopts."""
 
     def __init__(self, index: KeyIndex) -> None:
         self._index = index
@@ -286,7 +286,7 @@ class Known:
     def compare(
         self, keys: ArrowTable | Sequence[str], hashes: ArrowTable | Sequence[str]
     ) -> tuple[Flags, Flags]:
-        """Which rows the table does not have, and which it has with another hash.
+        """Return masks of the rows that the table lacks, and of those it has with another hash.
 
         Args:
             keys: ``record_key`` of each row, an Arrow array or a list.
@@ -298,10 +298,10 @@ class Known:
         Raises:
             RecordsError: A hash is not 32 hexadecimal digits.
         """
-        found = self._index.find(hashed_keys(keys))
-        new = found < 0
+        positions = self._index.find(hashed_keys(keys))
+        new = positions < 0
         differs = (
-            (self._index.hashes(np.maximum(found, 0)) != packed_hashes(hashes)).any(axis=1)
+            (self._index.hashes(np.maximum(positions, 0)) != packed_hashes(hashes)).any(axis=1)
             if self._index.rows
             else new
         )
@@ -311,11 +311,11 @@ class Known:
         """The rows that the table has of these keys: ``record_key`` and ``record_hash``."""
         pa = require("pyarrow", "records", "reading records")
         texts = strings(keys)
-        found = self._index.find(hashed_keys(texts))
-        held = found >= 0
+        positions = self._index.find(hashed_keys(texts))
+        held = positions >= 0
         return pa.table(
             {
                 KEY: texts.filter(pa.array(held)),
-                HASH: written_hashes(self._index.hashes(found[held])),
+                HASH: written_hashes(self._index.hashes(positions[held])),
             }
         )

@@ -28,8 +28,8 @@ class SourceState:
     def load(cls, tables: Tables) -> SourceState:
         """The stored state of the source; empty if the tables changed since."""
         try:
-            found = json.loads(_path(tables).read_text("utf-8"))
-            state = cls(int(found["version"]), str(found["stamp"]), str(found["watermark"]))
+            stored = json.loads(_path(tables).read_text("utf-8"))
+            state = cls(int(stored["version"]), str(stored["stamp"]), str(stored["watermark"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls()
         return state if state._version == tables.version else cls()

@@ -89,7 +89,7 @@ class Tables:
 
     @property
     def folder(self) -> Path:
-        """Where the tables are."""
+        """The folder of the tables."""
         return self._folder
 
     @property

@@ -65,7 +65,7 @@ def joined_schema(schemas: Iterable[ArrowTable]) -> ArrowTable:
             stored = _stored(column.type)
             kind: ArrowTable = kinds.setdefault(column.name, stored)
             if not kind.equals(stored):
-                joined = _joined(kind, stored)
+                joined = _common_type(kind, stored)
                 kinds[column.name] = pa.string() if joined is None else _kind(joined)
     return pa.schema(list(kinds.items()))
 
@@ -87,15 +87,15 @@ def fitted(rows: ArrowTable, schema: ArrowTable) -> ArrowTable:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _joined(one: ArrowTable, other: ArrowTable) -> ArrowTable | None:
+def _common_type(first: ArrowTable, second: ArrowTable) -> ArrowTable | None:
     """The type that holds values of both; None where only text does."""
     pa = require("pyarrow", "records", _PURPOSE)
-    one, other = (k.value_type if pa.types.is_dictionary(k) else k for k in (one, other))
-    pair = (one, other)
-    if all(map(pa.types.is_timestamp, pair)) and one.tz == other.tz:
-        return pa.timestamp("us", one.tz)  # the unit that loses no date of a calendar
+    first, second = (k.value_type if pa.types.is_dictionary(k) else k for k in (first, second))
+    pair = (first, second)
+    if all(map(pa.types.is_timestamp, pair)) and first.tz == second.tz:
+        return pa.timestamp("us", first.tz)  # the unit that loses no date of a calendar
     if any(map(_is_bytes, pair)) and not all(map(_is_bytes, pair)):
-        return other if pa.types.is_null(one) else one if pa.types.is_null(other) else None
+        return second if pa.types.is_null(first) else first if pa.types.is_null(second) else None
     if any(map(pa.types.is_uint64, pair)) and any(map(pa.types.is_signed_integer, pair)):
         return None
     try:
@@ -229,7 +229,7 @@ _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 def iso_text(value: Any) -> str:
-    """What JSON has no type for, as text: dates and durations in ISO 8601, bytes as digits."""
+    """Return a value without a JSON type as text: times in ISO 8601, bytes as digits."""
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, timedelta):

@@ -67,7 +67,7 @@ class _OpenTable:
             yield hashed_keys(rows.keys), packed_hashes(rows.hashes), alive
 
     def dead(self, at: int) -> Flags:
-        """Which rows of a part are dead."""
+        """The mask of the dead rows of a part."""
         return self.index.dead(self.starts[at], self.starts[at + 1])
 
     @property
@@ -107,7 +107,7 @@ class Writing:
         self.closed = False
 
     def known(self, table: TableName) -> Known:
-        """What a table holds, to compare rows with; it follows what is adopted and removed."""
+        """The rows of a table, to compare others with; it follows what is adopted and removed."""
         return Known(self._table(table).index)
 
     def new_part(self, table: TableName) -> Path:
