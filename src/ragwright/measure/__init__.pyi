@@ -7,13 +7,9 @@ from ._alignment import (
 )
 from ._catalogue import custom_measure as custom_measure, definitions as definitions
 from ._compare import (
-    LEAST_P as LEAST_P,
     Comparison as Comparison,
     Comparisons as Comparisons,
     compare_rows as compare_rows,
-    holm as holm,
-    p_text as p_text,
-    permutation_p as permutation_p,
 )
 from ._defaults import (
     ChosenMeasures as ChosenMeasures,
@@ -114,6 +110,7 @@ from ._words import (
     plain_words as plain_words,
 )
 from .statistics import (
+    LEAST_P as LEAST_P,
     Drift as Drift,
     DriftVerdict as DriftVerdict,
     Estimate as Estimate,
@@ -122,10 +119,13 @@ from .statistics import (
     clopper_pearson as clopper_pearson,
     confidence_sequence as confidence_sequence,
     drift as drift,
+    holm as holm,
     incomplete_beta as incomplete_beta,
     krippendorff as krippendorff,
     mean_interval as mean_interval,
+    p_text as p_text,
     period_alpha as period_alpha,
+    permutation_p as permutation_p,
     resampled as resampled,
     smallest_difference as smallest_difference,
     student_quantile as student_quantile,

@@ -20,7 +20,10 @@ from .statistics import (
     RowsNeeded,
     Values,
     difference_interval,
+    holm,
     numbered,
+    p_text,
+    permutation_p,
     standard_error,
     unseen_interval,
 )
@@ -30,19 +33,8 @@ Scored: TypeAlias = Mapping[str, Sequence[Score]]
 
 Verdict: TypeAlias = Literal["better", "worse", "no change proven"]
 
-LEAST_P = 0.001
-"""Smaller p-values are not told apart: they rest on the assumptions of the test."""
 COLLECTABLE = 100_000
 """Most further rows that somebody could collect."""
-_EXACT = 16
-"""Most differences for which all sign flips are enumerated (65,536)."""
-_FLIPS = 10_000
-_BLOCK = 4_000_000  # most random signs held at once
-
-
-def p_text(p: float) -> str:
-    """A p-value in a sentence: ``p = 0.012``, ``p < 0.001``."""
-    return "p < 0.001" if p < LEAST_P else f"p = {p:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,11 +315,7 @@ def compare_rows(
             hint="compare two runs of the same rows by the same measures",
         )
     ids = list(dict.fromkeys([*a, *b]))
-    if clusters is not None and not clusters.keys() >= set(ids):
-        unclustered = next(key for key in ids if key not in clusters)
-        raise MeasureError(
-            f"row {unclustered!r} has no cluster", hint="give a cluster to every row or to none"
-        )
+    _check_clusters(ids, clusters)
     known_scales, reasons = scales or {}, incomparable or {}
     answered, counted_all = [], []
     for name in shared:
@@ -351,41 +339,12 @@ def compare_rows(
     )
 
 
-def permutation_p(differences: Values, seed: int) -> tuple[float, bool]:
-    """Two-sided p-value of a mean difference under random signs, and whether it is exact.
-
-    For up to 16 nonzero differences all sign flips are enumerated; beyond, 10,000 seeded flips are
-    drawn and the observed one is added (Phipson and Smyth 2010), so that p is never 0.
-    """
-    moving = differences[differences != 0]
-    if not len(moving):
-        return 1.0, True
-    observed = abs(math.fsum(moving))
-    reached = observed - 1e-9 * float(np.abs(moving).sum())
-    if len(moving) <= _EXACT:
-        sums = np.zeros(1)
-        for step in moving:
-            sums = np.concatenate([sums - step, sums + step])
-        return float(np.mean(np.abs(sums) >= reached)), True
-    generator = np.random.default_rng(seed)
-    rows = max(1, _BLOCK // len(moving))
-    beyond = 0
-    for at in range(0, _FLIPS, rows):
-        shape = (min(rows, _FLIPS - at), len(moving))
-        signs = generator.integers(0, 2, shape, dtype=np.int8) * np.int8(2) - np.int8(1)
-        beyond += int(np.count_nonzero(np.abs(signs @ moving) >= reached))
-    return (beyond + 1) / (_FLIPS + 1), False
-
-
-def holm(values: Sequence[float]) -> list[float]:
-    """P-values corrected for multiple tests, in their order (Holm 1979)."""
-    order = sorted(range(len(values)), key=lambda at: values[at])
-    corrected = [0.0] * len(values)
-    highest = 0.0
-    for rank, at in enumerate(order):
-        highest = max(highest, min(1.0, (len(values) - rank) * values[at]))
-        corrected[at] = highest
-    return corrected
+def _check_clusters(ids: Sequence[str], clusters: Mapping[str, Hashable] | None) -> None:
+    unclustered = [] if clusters is None else [key for key in ids if key not in clusters]
+    if unclustered:
+        raise MeasureError(
+            f"row {unclustered[0]!r} has no cluster", hint="give a cluster to every row or to none"
+        )
 
 
 def paired(a: Mapping[str, Score], b: Mapping[str, Score]) -> list[tuple[str, float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,26 +94,17 @@ def best_of(
             "no candidate shares a scored row with the current settings",
             hint="check why their rows have no score",
         )
-    scored_rows = {
-        row
-        for scores in (incumbent, *comparable.values())
-        for row, s in scores.items()
-        if _has_value(s)
-    }
-    rows = [row for row in incumbent if row in scored_rows]
+    rows = _rows_with_a_score(incumbent, comparable.values())
     worst = _worst_value(incumbent, scale, higher_is_better)
     names = list(comparable)
-    differences = np.array(
-        [_row_differences(incumbent, comparable[name], rows, worst) for name in names]
-    )
-    if not higher_is_better:
-        differences = -differences
+    sign = 1.0 if higher_is_better else -1.0
+    systems = comparable.values()
+    differences = sign * np.array([_row_differences(incumbent, s, rows, worst) for s in systems])
     sums, counts = _cluster_sums(differences, rows, clusters)
     means = sums.sum(axis=1) / counts.sum(axis=1)
     best = selectable[int(np.argmax(np.round(means[selectable], 6)))]
-    lost = sum(
-        _lost_row(incumbent[row]) or _lost_row(comparable[names[best]].get(row)) for row in rows
-    )
+    chosen = comparable[names[best]]
+    lost = sum(_lost_row(incumbent[row]) or _lost_row(chosen.get(row)) for row in rows)
     return Selection(
         best=names[best],
         candidates=len(names),
@@ -125,6 +116,16 @@ def best_of(
         lost=0 if worst is None else lost,
         left_out=lost if worst is None else 0,
     )
+
+
+def _rows_with_a_score(
+    incumbent: Mapping[str, Score], candidates: Iterable[Mapping[str, Score]]
+) -> list[str]:
+    """Rows of the incumbent that it or any candidate has a score for."""
+    scored = {
+        row for scores in (incumbent, *candidates) for row, s in scores.items() if _has_value(s)
+    }
+    return [row for row in incumbent if row in scored]
 
 
 def _has_value(score: Score | None) -> bool:

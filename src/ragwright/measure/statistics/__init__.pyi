@@ -33,6 +33,12 @@ from ._intervals import (
     student_quantile as student_quantile,
     unseen_interval as unseen_interval,
 )
+from ._p_values import (
+    LEAST_P as LEAST_P,
+    holm as holm,
+    p_text as p_text,
+    permutation_p as permutation_p,
+)
 from ._power import (
     LEVEL as LEVEL,
     RowsNeeded as RowsNeeded,
