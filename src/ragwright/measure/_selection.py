@@ -77,8 +77,7 @@ def best_of(
             only some rows: it could have been selected, and counts in ``p``.
         higher_is_better: Direction of the measure.
         seed: Seed of flips and resampling.
-        clusters: Row id -> cluster, if rows are not independent: whole clusters are flipped and
-            resampled.
+        clusters: Row id -> cluster, where rows depend on each other: flipped and drawn whole.
         scale: Scale of the measure, if its text does not define it.
         eligible: Names of the candidates that may be selected, those with all rows; all if None.
 
