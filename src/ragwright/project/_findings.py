@@ -175,14 +175,14 @@ def _entry_pattern_check(project: Project) -> Iterator[Check]:
     chunk = project.settings.chunk
     if chunk.pattern or ":" in chunk.by:
         return
-    entries = find_pattern(_first_texts(project))
-    if entries is not None:
-        yaml_pattern = entries.pattern.replace("'", "''")
+    codes = find_pattern(_first_texts(project))
+    if codes is not None:
+        yaml_pattern = codes.pattern.replace("'", "''")
         yield Check(
             "chunks",
             "note",
-            f"{counted(entries.entries, 'code')} such as {entries.example} have entries in "
-            f"{counted(entries.documents, 'document')}, which are cut by {chunk.by}",
+            f"{counted(codes.entries, 'code')} such as {codes.example} have entries in "
+            f"{counted(codes.documents, 'document')}, which are cut by {chunk.by}",
             f"for a chunk per entry, write in ragwright.yaml: "
             f"chunk: {{by: entries, pattern: '{yaml_pattern}'}}  (then: ragwright ingest)",
         )

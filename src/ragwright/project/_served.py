@@ -100,9 +100,9 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
         settings: Its settings, as opened.
     """
     names = [name for name in served_sections(settings.retrieve) if name != "models"]
-    plain = {name: _plain_value(changed_options(settings.section(name))) for name in names}
+    plain = {name: _yaml_ready(changed_options(settings.section(name))) for name in names}
     models = {
-        name: _plain_value(changed_options(settings_of_model))
+        name: _yaml_ready(changed_options(settings_of_model))
         for name, settings_of_model in settings.models.items()
     }
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
@@ -156,7 +156,7 @@ def changed_files(root: Path, configuration: Configuration) -> list[str]:
     """The changed files of a configuration, by path."""
     changes = []
     for name, known in sorted(configuration.files.items()):
-        now = _file_hash(root / name)
+        now = _promoted_file_hash(root / name)
         if now is None:
             changes.append(f"{name} no longer exists")
         elif now != known:
@@ -412,12 +412,12 @@ def _utc_time() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _plain_value(value: Any) -> Any:
+def _yaml_ready(value: Any) -> Any:
     """Plain mappings and lists, as in YAML and JSON."""
     if isinstance(value, Mapping):
-        return {str(key): _plain_value(item) for key, item in value.items()}
+        return {str(key): _yaml_ready(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain_value(item) for item in value]
+        return [_yaml_ready(item) for item in value]
     return value
 
 
@@ -443,7 +443,7 @@ def _included_files(
             root / text for text in _nested_texts(values.get(section)) if _is_file(root / text)
         }
     for path in sorted(paths):
-        known = _file_hash(path)
+        known = _promoted_file_hash(path)
         if known is None or not path.is_relative_to(root):
             continue
         relative = path.relative_to(root)
@@ -469,7 +469,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _file_hash(path: Path) -> str | None:
+def _promoted_file_hash(path: Path) -> str | None:
     try:
         return text_hash(path.read_bytes().decode("utf-8", "surrogateescape"))
     except OSError:

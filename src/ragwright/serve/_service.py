@@ -236,13 +236,13 @@ class Service:
 
     async def for_page(self, work: Callable[..., T], *arguments: Any) -> T:
         """The work of a page, on few threads of its own: pages never hold up answers."""
-        return await self._run_on(self._pages, partial(work, *arguments))
+        return await self._run_in_pool(self._pages, partial(work, *arguments))
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Slow work, on threads of its own: what is quick never waits for it."""
-        return await self._run_on(self._slow, work)
+        return await self._run_in_pool(self._slow, work)
 
-    async def _run_on(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def _run_in_pool(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)
 

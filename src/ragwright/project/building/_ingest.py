@@ -84,7 +84,7 @@ class Ingest:
         """
         self.progress.bytes_total = sum(feed_bytes(feed) for feed in feeds)
         counts = WriteCounts()
-        flows = (self._embed_batch(batch) for batch in self._batches(feeds, fetch))
+        flows = (self._embed_missing_texts(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
         with workers():
             for batch in self._runner.map(flows, limit=ahead):
@@ -120,7 +120,7 @@ class Ingest:
         calls = None
         if self._model and not self._local:
             texts = Batch("", missing=missing)
-            calls = self._runner.forecast([lambda: self._embed_batch(texts)])
+            calls = self._runner.forecast([lambda: self._embed_missing_texts(texts)])
         failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
             documents, chunks, self._unchanged, len(missing), calls, failures, skipped
@@ -144,7 +144,7 @@ class Ingest:
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
             if batch.missing and not self._local:
-                makers.append(partial(self._embed_batch, Batch("", missing=batch.missing)))
+                makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
                 ready = [self._stood_in(d, chunks) for d, chunks in batch.documents]
                 into.upsert(self._pair, ready, batch.root)
@@ -334,7 +334,7 @@ class Ingest:
         fits = vector.shape == (self._pair.dimensions,)
         return fits and (self._local or bool(usable_vectors(vector[None])[0]))
 
-    def _embed_batch(self, batch: Batch) -> Flow[Batch]:
+    def _embed_missing_texts(self, batch: Batch) -> Flow[Batch]:
         """A flow that fills in the missing vectors, and counts them."""
         yield from embed_missing(batch, self._model, local=self._local, done=self.progress.embed)
         embedded_keys = batch.missing.keys() - batch.refused.keys()
@@ -372,7 +372,7 @@ class Ingest:
         batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:
-            late = self._runner.run(self._embed_batch(Batch("", missing=lost)))
+            late = self._runner.run(self._embed_missing_texts(Batch("", missing=lost)))
             batch.vectors.update(late.vectors)
             batch.refused.update(late.refused)
             batch.replaced |= late.vectors.keys()

@@ -33,9 +33,9 @@ def drift_plot(
         window: Days of a period; each period has an interval of its own.
         href: Address of the answers of a day; its point leads there.
     """
-    start = _day_number(drift.reference_from)
-    first, last = _day_number(drift.days[0].day), _day_number(drift.days[-1].day)
-    last = max([last, *map(_day_number, numbers)])
+    start = _ordinal(drift.reference_from)
+    first, last = _ordinal(drift.days[0].day), _ordinal(drift.days[-1].day)
+    last = max([last, *map(_ordinal, numbers)])
     if first == last:  # a day alone is drawn in the middle
         first, last = first - 1, last + 1
     low, high = drift.scale
@@ -59,9 +59,7 @@ def drift_plot(
             f'<text x="{px(day):.1f}" y="{_HEIGHT - 8}" text-anchor="{anchor}">'
             f"{shown_day(date.fromordinal(day).isoformat())[:-5]}</text>"
         )
-    for number, days in groupby(
-        drift.days, lambda point: (_day_number(point.day) - start) // window
-    ):
+    for number, days in groupby(drift.days, lambda point: (_ordinal(point.day) - start) // window):
         period = list(days)
         drawn.append(_interval_band(period, _period_kind(period[-1], number, drift), px, py, last))
     if drift.reference.mean is not None:
@@ -72,7 +70,7 @@ def drift_plot(
         label = f"{shown_day(point.day)}: {point.mean:.3f} of {point.n}"
         drawn.append(
             f'<a href="{escape(href(point.day))}" aria-label="{escape(label)}: its answers">'
-            f'<circle class="dot" cx="{px(_day_number(point.day)):.1f}" cy="{py(point.mean):.1f}" '
+            f'<circle class="dot" cx="{px(_ordinal(point.day)):.1f}" cy="{py(point.mean):.1f}" '
             f'r="4"><title>{escape(label)}</title></circle></a>'
         )
     return Markup(  # noqa: S704 - names in it are escaped
@@ -89,10 +87,10 @@ def _interval_band(
     last: int,
 ) -> str:
     """The interval of a period, as it narrows day by day."""
-    ends = [(px(_day_number(day.day)), py(day.high), py(day.low)) for day in days]
+    ends = [(px(_ordinal(day.day)), py(day.high), py(day.low)) for day in days]
     if len(ends) == 1:  # a day alone has no width
         x, above, below = ends[0]
-        beside = px(min(last, _day_number(days[0].day) + 1)) - x
+        beside = px(min(last, _ordinal(days[0].day) + 1)) - x
         ends = [(x - beside / 2, above, below), (x + beside / 2, above, below)]
     upper = "L".join(f"{x:.1f} {above:.1f}" for x, above, _ in ends)
     lower = "L".join(f"{x:.1f} {below:.1f}" for x, _, below in reversed(ends))
@@ -113,7 +111,7 @@ def _change_marks(numbers: Mapping[str, int], px: Callable[[float], float]) -> I
     """A line and a number for each day on which something changed."""
     right = [float("-inf")] * 2  # where each of two rows of numbers ends
     for day, number in sorted(numbers.items()):
-        x = px(_day_number(day))
+        x = px(_ordinal(day))
         row = 0 if x - right[0] >= _BETWEEN_MARKS else 1
         right[row] = x
         y = 19 + 19 * row
@@ -128,5 +126,5 @@ def _labelled_days(first: int, last: int) -> list[int]:
     return sorted({first + round((last - first) * at / (count - 1)) for at in range(count)})
 
 
-def _day_number(day: str) -> int:
+def _ordinal(day: str) -> int:
     return date.fromisoformat(day).toordinal()

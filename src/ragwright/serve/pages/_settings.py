@@ -126,16 +126,18 @@ def _yaml_lines(key: str, yaml_text: str) -> str:
 
 def _yaml_value(value: Any) -> str:
     """A value as it is written in YAML, on one line."""
-    return json.dumps(_json_value(value), ensure_ascii=False)
+    return json.dumps(_json_without_secrets(value), ensure_ascii=False)
 
 
-def _json_value(value: Any) -> Any:
+def _json_without_secrets(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _json_value(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: _json_without_secrets(getattr(value, field.name)) for field in fields(value)
+        }
     if isinstance(value, dict):
-        return {str(key): _json_value(item) for key, item in value.items()}
+        return {str(key): _json_without_secrets(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json_value(item) for item in value]
+        return [_json_without_secrets(item) for item in value]
     if isinstance(value, str) and holds_secret(value):
         return _HIDDEN
     return value if isinstance(value, str | int | float | bool | None) else str(value)

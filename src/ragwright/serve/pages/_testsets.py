@@ -209,7 +209,7 @@ def _row_values(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
     leak = row.metadata.get("leak")
     return {
         "row": row,
-        "shown": _row_hash(row),
+        "shown": _shown_row_hash(row),
         "status": review_status(row),
         "facts": [
             (key, str(row.metadata[key]))
@@ -260,7 +260,7 @@ def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
     return lines
 
 
-def _row_hash(row: Row) -> str:
+def _shown_row_hash(row: Row) -> str:
     """Return a hash of what a reviewer saw of a row: all but its review."""
     metadata = {key: value for key, value in row.metadata.items() if key not in _MARKS}
     return value_hash({**row_record(row), "metadata": metadata})[:16]
@@ -311,7 +311,7 @@ def _store_decision(path: Path, queue: _Queue, form: Given) -> tuple[str, str]:
     """Store a decision; the next row of the queue, and what was decided."""
     review = TestsetReview(path, queue.by)
     row = next((candidate for candidate in review.rows if candidate.id == form.row), None)
-    if row is None or _row_hash(row) != form.shown:
+    if row is None or _shown_row_hash(row) != form.shown:
         raise TestsetError(
             "Somebody changed this row after you opened it. Nothing was stored; look at it again."
         )
