@@ -47,6 +47,8 @@ def vectors_again(project: Project, *, everything: bool) -> Again:
         for pair in project.store.pairs():
             if pair.embedder == before.embedder:
                 project.store.remove(list(project.store.content_hashes(pair)), pair)
-        said = f"{model} gives vectors of length {project.pair.dimensions}, not {before.dimensions}"
-        notes = (*notes, f"{said}: all documents that it embedded were removed first")
+        change = (
+            f"{model} gives vectors of length {project.pair.dimensions}, not {before.dimensions}"
+        )
+        notes = (*notes, f"{change}: all documents that it embedded were removed first")
     return (None if everything else doubtful), notes

@@ -1,4 +1,4 @@
-"""What `doctor` says of a project: its folder, sources, index, models, databases and costs."""
+"""Findings of `doctor` on a project: its folder, sources, index, models, databases and costs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Check:
 
 def index_findings(project: Project) -> Iterator[Check]:
     """Findings on the folder, the sources and the index."""
-    yield from _folder(project)
-    yield from _sources(project)
-    yield from _index(project)
+    yield from _folder_checks(project)
+    yield from _source_checks(project)
+    yield from _index_checks(project)
 
 
 def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
@@ -48,14 +48,14 @@ def model_findings(project: Project, *, ask: bool = False) -> Iterator[Check]:
     With ``ask`` each server is asked for its list of models and each local model is opened; no
     reply is paid for.
     """
-    yield from _models(project)
-    yield from _databases(project)
+    yield from _model_checks(project)
+    yield from _database_checks(project)
     if ask:
-        yield from _asked(project)
-    yield from _money(project)
+        yield from _server_checks(project)
+    yield from _money_check(project)
 
 
-def _folder(project: Project) -> Iterator[Check]:
+def _folder_checks(project: Project) -> Iterator[Check]:
     """Faults if the project's folders cannot be written."""
     folder = project.folder
     if not writable(folder.data / "store"):
@@ -84,7 +84,7 @@ def _folder(project: Project) -> Iterator[Check]:
         )
 
 
-def _sources(project: Project) -> Iterator[Check]:
+def _source_checks(project: Project) -> Iterator[Check]:
     entries = project.settings.sources
     if (
         not entries
@@ -105,7 +105,7 @@ def _sources(project: Project) -> Iterator[Check]:
             )
 
 
-def _databases(project: Project) -> Iterator[Check]:
+def _database_checks(project: Project) -> Iterator[Check]:
     for database in project.databases.described():
         name = database.options.name
         if database.problem:
@@ -122,7 +122,7 @@ def _databases(project: Project) -> Iterator[Check]:
             )
 
 
-def _index(project: Project) -> Iterator[Check]:
+def _index_checks(project: Project) -> Iterator[Check]:
     try:
         pair = project.pair
         pairs = project.store.pairs()
@@ -160,35 +160,35 @@ def _index(project: Project) -> Iterator[Check]:
                 f"be used for search: {listed(doubtful, 3)}",
                 "run: ragwright ingest",
             )
-        yield from _entries(project)
+        yield from _entry_pattern_check(project)
     for note in project.partial_note():
         yield Check("index", "note", note)
     for other in pairs:
         if other.key != pair.key:
-            kept = len(project.store.content_hashes(other))
-            under = counted(kept, "document")
+            documents_kept = len(project.store.content_hashes(other))
+            under = counted(documents_kept, "document")
             yield Check("index", "note", f"also built under other settings: {under}")
 
 
-def _entries(project: Project) -> Iterator[Check]:
+def _entry_pattern_check(project: Project) -> Iterator[Check]:
     """A pattern for `chunk.pattern` if the documents list codes and none is set."""
     chunk = project.settings.chunk
     if chunk.pattern or ":" in chunk.by:
         return
-    found = find_pattern(_texts(project))
-    if found is not None:
-        quoted = found.pattern.replace("'", "''")
+    codes = find_pattern(_first_texts(project))
+    if codes is not None:
+        yaml_pattern = codes.pattern.replace("'", "''")
         yield Check(
             "chunks",
             "note",
-            f"{counted(found.entries, 'code')} such as {found.example} have entries in "
-            f"{counted(found.documents, 'document')}, which are cut by {chunk.by}",
+            f"{counted(codes.entries, 'code')} such as {codes.example} have entries in "
+            f"{counted(codes.documents, 'document')}, which are cut by {chunk.by}",
             f"for a chunk per entry, write in ragwright.yaml: "
-            f"chunk: {{by: entries, pattern: '{quoted}'}}  (then: ragwright ingest)",
+            f"chunk: {{by: entries, pattern: '{yaml_pattern}'}}  (then: ragwright ingest)",
         )
 
 
-def _texts(project: Project) -> Iterator[str]:
+def _first_texts(project: Project) -> Iterator[str]:
     """Texts of the first stored documents."""
     left = _MOST_READ
     for document in project.store.documents(project.pair):
@@ -198,23 +198,24 @@ def _texts(project: Project) -> Iterator[str]:
         yield document.text[:_MOST_READ]
 
 
-def _generators(project: Project) -> set[str]:
+def _answering_models(project: Project) -> set[str]:
     """Models that answer: the project's, and those of valid personas."""
     try:
         own = {persona.model for persona in project.personas.values()}
-    except RagwrightError:  # reported by _models
+    except RagwrightError:  # reported by _model_checks
         own = set()
     return {project.settings.answer.model} | own - {""}
 
 
-def _servers(project: Project) -> list[str]:
+def _configured_models(project: Project) -> list[str]:
     """Every configured model, except the offline one."""
     return sorted(
-        (_generators(project) | {project.settings.embed.model}) - {"", ExtractiveReranker.name}
+        (_answering_models(project) | {project.settings.embed.model})
+        - {"", ExtractiveReranker.name}
     )
 
 
-def _models(project: Project) -> Iterator[Check]:
+def _model_checks(project: Project) -> Iterator[Check]:
     try:
         compose("?", Persona("nobody"), (), project.settings.prompt)
         _ = project.personas
@@ -230,7 +231,7 @@ def _models(project: Project) -> Iterator[Check]:
             "hf:sentence-transformers/all-MiniLM-L6-v2}  (fetched once, about 90 MB)",
         )
     else:
-        yield from _model(project, "search", model, "vectors")
+        yield from _model_check(project, "search", model, "vectors")
         if project.models.is_unproven(model):
             yield Check(
                 "search",
@@ -238,14 +239,14 @@ def _models(project: Project) -> Iterator[Check]:
                 f"{model}: fine-tuned, and not proven better than the model it was trained from",
                 "use that model, or compare the two again: ragwright compare --table tutorial",
             )
-    for name in sorted(_generators(project)):
+    for name in sorted(_answering_models(project)):
         if name == ExtractiveReranker.name:
             yield Check("answers", "ok", "extractive: sentences are quoted, none is written")
         else:
-            yield from _model(project, "answers", name, "answers")
+            yield from _model_check(project, "answers", name, "answers")
 
 
-def _model(project: Project, topic: str, name: str, use: str) -> Iterator[Check]:
+def _model_check(project: Project, topic: str, name: str, use: str) -> Iterator[Check]:
     try:
         if project.models.free(name):
             yield Check(topic, "ok", f"{name}: {use}, free of charge")
@@ -256,17 +257,17 @@ def _model(project: Project, topic: str, name: str, use: str) -> Iterator[Check]
         yield Check(topic, "fault", f"{name}: {error.what}", error.hint or "")
 
 
-def _asked(project: Project) -> Iterator[Check]:
+def _server_checks(project: Project) -> Iterator[Check]:
     states: dict[str, FindingState] = {"warning": "note", "error": "fault"}
-    for name in _servers(project):
-        found = check_model(project.models, name)
-        yield Check("models", states.get(found.state, "ok"), f"{name}: {found.text}")
+    for name in _configured_models(project):
+        finding = check_model(project.models, name)
+        yield Check("models", states.get(finding.state, "ok"), f"{name}: {finding.text}")
 
 
-def _money(project: Project) -> Iterator[Check]:
+def _money_check(project: Project) -> Iterator[Check]:
     budget = project.settings.budget
     paid = []
-    for name in _servers(project):
+    for name in _configured_models(project):
         try:
             if not project.models.free(name):
                 paid.append(name)

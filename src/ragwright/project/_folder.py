@@ -137,7 +137,7 @@ class ProjectFolder:
 
     @property
     def settings(self) -> Path:
-        """Where settings are read: the project file, or what stands in for it."""
+        """The file that settings are read from: the project file, or what stands in for it."""
         alone = not self.file.is_file() and self.without_file.is_file()
         return self.without_file if alone else self.file
 
@@ -192,7 +192,7 @@ def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") 
     if template:
         files = _template_files(template, root)
         if sources:
-            files[folder.file] += f"\nsources:\n{_listed(sources)}".encode()
+            files[folder.file] += f"\nsources:\n{_yaml_items(sources)}".encode()
     elif folder.file.exists():
         raise ConfigError(
             f"{PROJECT_FILE} exists already; nothing was changed",
@@ -201,22 +201,22 @@ def init_project(root: Path, sources: tuple[str, ...] = (), template: str = "") 
         )
     else:
         files = _plain_files(folder, sources)
-    kept = {
+    existing = {
         path
         for path in files
         if path.exists() or (template and (root / path.relative_to(root).parts[0]).exists())
     }
-    made = [path for path in files if path not in kept]
-    for path in made:
+    written = [path for path in files if path not in existing]
+    for path in written:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(files[path])
-    if not made:
+    if not written:
         raise ConfigError(
             f"all files of the template {template!r} exist already; nothing was changed",
             where=str(root),
             hint="edit the files, or choose another folder",
         )
-    return made
+    return written
 
 
 def project_templates() -> tuple[str, ...]:
@@ -240,9 +240,9 @@ def _template_files(name: str, root: Path) -> dict[Path, bytes]:
 
 def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, bytes]:
     """Path -> content of every file of a project over documents."""
-    listed = _listed(sources) or "  - docs/\n"
+    source_lines = _yaml_items(sources) or "  - docs/\n"
     texts = {
-        folder.file: _TEMPLATE.format(sources=listed),
+        folder.file: _TEMPLATE.format(sources=source_lines),
         folder.personas / "support.yaml.example": _PERSONA,
         folder.prompts / "own.yaml": _PROMPT,
         folder.testsets / "README.md": _TESTSETS,
@@ -251,10 +251,10 @@ def _plain_files(folder: ProjectFolder, sources: tuple[str, ...]) -> dict[Path, 
     return files | {folder.root / ".gitignore": _IGNORED}
 
 
-def _listed(sources: tuple[str, ...]) -> str:
-    return "".join(f"  - {_quoted(source)}\n" for source in sources)
+def _yaml_items(sources: tuple[str, ...]) -> str:
+    return "".join(f"  - {_yaml_text(source)}\n" for source in sources)
 
 
-def _quoted(source: str) -> str:
+def _yaml_text(source: str) -> str:
     safe = all(c.isalnum() or c in "/._-" for c in source)
     return source if safe else '"' + source.replace("\\", "\\\\").replace('"', '\\"') + '"'

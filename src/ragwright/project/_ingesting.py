@@ -73,7 +73,7 @@ def ingest_sources(
     """
     used = settled_engine(project.settings.ingest, engine)
     scans = ScanProgress()
-    feeds, how = _feeds(project, sources, scans)
+    feeds, reading_key = _feeds_of(project, sources, scans)
     if project.settled_spec().embedder:
         remember_embedder(
             project.folder.ledger, project.pair.embedder, project.settings.embed.model
@@ -84,12 +84,12 @@ def ingest_sources(
     marker.touch()
     with ExitStack() as stack:
         # before anything is read: a cluster that is away is known at once
-        cluster = stack.enter_context(_cluster(project, feeds)) if used == "ray" else None
-        work = stack.enter_context(_ingesting(project, how, again, cluster))
+        cluster = stack.enter_context(_ray_cluster(project, feeds)) if used == "ray" else None
+        work = stack.enter_context(_opened_ingest(project, reading_key, again, cluster))
         work.progress.scans = scans
         if on_start is not None:
             on_start(work.progress)
-        with FetchAhead(_fetching(project), web_pages(feeds)) as fetch_page:
+        with FetchAhead(_fetch_by_runner(project), web_pages(feeds)) as fetch_page:
             report = work.run(feeds, fetch_page, prune=prune)
     marker.unlink(missing_ok=True)
     report = replace(report, notes=(*notes, *report.notes), engine=used)
@@ -134,17 +134,19 @@ def last_ingest(folder: ProjectFolder) -> Mapping[str, Any] | None:
 
 
 def forecast_ingest(project: Project, sources: Sequence[str | Path] = ()) -> IngestForecast:
-    """What an ingest would write, embed and cost; writes nothing and calls no model."""
-    feeds, how = _feeds(project, sources, ScanProgress())
-    with _ingesting(project, how) as work:
-        return work.forecast(feeds, _fetching(project))
+    """Forecast what an ingest would write, embed and cost; write nothing, call no model."""
+    feeds, reading_key = _feeds_of(project, sources, ScanProgress())
+    with _opened_ingest(project, reading_key) as work:
+        return work.forecast(feeds, _fetch_by_runner(project))
 
 
-def _feeds(
+def _feeds_of(
     project: Project, sources: Sequence[str | Path], scans: ScanProgress
 ) -> tuple[list[Feed], str]:
     """Sources with their readers, and the key of the reading settings."""
-    entries = [_given(project, str(s)) for s in sources] or list(project.settings.sources)
+    entries = [_entry_of_argument(project, str(s)) for s in sources] or list(
+        project.settings.sources
+    )
     if not entries:
         raise ConfigError(
             "there is nothing to ingest",
@@ -152,10 +154,10 @@ def _feeds(
             hint="give sources on the command line, or list them under `sources`",
         )
     base = Path.cwd() if sources else project.folder.root
-    return [_feed(project, entry, base, scans) for entry in entries], reading(entries, base)
+    return [_feed_of(project, entry, base, scans) for entry in entries], reading(entries, base)
 
 
-def _given(project: Project, source: str) -> SourceEntry:
+def _entry_of_argument(project: Project, source: str) -> SourceEntry:
     """A source of the command line, with the fields of the configured sources that it lies in.
 
     Without them, a folder that is read again by hand would lose the fields that filters need.
@@ -169,7 +171,7 @@ def _given(project: Project, source: str) -> SourceEntry:
     return SourceEntry(source, options=SourceOptions(metadata=fields))
 
 
-def _feed(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
+def _feed_of(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress) -> Feed:
     def stored(name: str) -> bool:
         return project.store.document(name) is not None
 
@@ -178,13 +180,13 @@ def _feed(project: Project, entry: SourceEntry, base: Path, scans: ScanProgress)
 
 
 @contextmanager
-def _ingesting(
+def _opened_ingest(
     project: Project,
-    how: str,
+    reading_key: str,
     again: frozenset[str] | None = frozenset(),
     cluster: Cluster | None = None,
 ) -> Iterator[Ingest]:
-    stamps = Stamps(project.folder.cache / "files.sqlite", how)
+    stamps = Stamps(project.folder.cache / "files.sqlite", reading_key)
     model = project.settings.embed.model
     embedding = (model, bool(model) and project.models.is_local(model))
     kind = Ingest if cluster is None else ClusterIngest
@@ -198,11 +200,11 @@ def _ingesting(
 
 
 @contextmanager
-def _cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
+def _ray_cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
     """The Ray cluster of the project's settings, and what its workers do for these sources."""
     settings = project.settings
     model = settings.embed.model
-    how = PreparingSettings(
+    preparing = PreparingSettings(
         project.folder.root.absolute(),
         settings.chunk,
         settings.embed,
@@ -216,10 +218,10 @@ def _cluster(project: Project, feeds: Sequence[Feed]) -> Iterator[Cluster]:
         spool_folder(project.folder.cache) as spool,
         open_engine(settings.ingest, "ray", "ingest") as engine,
     ):
-        yield Cluster(engine, Preparing(how, project.pair, sources), spool)
+        yield Cluster(engine, Preparing(preparing, project.pair, sources), spool)
 
 
-def _fetching(project: Project) -> FetchBytes:
+def _fetch_by_runner(project: Project) -> FetchBytes:
     def fetch(url: str) -> Fetched:
         reply = project.runner.run(flow.fetch(url))
         return ingest.Fetched(reply.url, reply.headers.get("content-type", ""), reply.body)

@@ -46,11 +46,11 @@ class StoredDocuments(Reader):
     def read(self, source: str, fetch: FetchBytes) -> Iterator[Document | Failure]:
         """Documents from a source, by id."""
         for name in self._by_source[source]:
-            found = self._store.document(name)
-            if found is None or found.content_hash() != self._hashes[name]:
+            document = self._store.document(name)
+            if document is None or document.content_hash() != self._hashes[name]:
                 # Another pair has another version of it.
-                found = next(d for d in self._store.documents(self._pair) if d.id == name)
-            yield found
+                document = next(d for d in self._store.documents(self._pair) if d.id == name)
+            yield document
 
 
 def build_like(project: Project, other: Project) -> IngestReport | None:

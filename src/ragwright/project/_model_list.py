@@ -41,18 +41,18 @@ def list_models(project: Project, *, measure: bool = True) -> list[ListedModel]:
     machine is opened in a process of its own and run on 32 texts.
     """
     used: dict[str, list[str]] = {}
-    for key, name in _named(project):
+    for key, name in _model_keys(project):
         used.setdefault(name.removeprefix(EMBED_PREFIX), []).append(key)
-    listed = [_listed(project, name, tuple(keys), measure) for name, keys in used.items()]
+    rows = [_model_row(project, name, tuple(keys), measure) for name, keys in used.items()]
     known = {name.removeprefix("hf:").partition("@")[0] for name in used}
     for repo, size in cached_models():
         if repo not in known:
             text = f"in the cache, {size / 1e6:,.0f} MB"
-            listed.append(ListedModel(f"hf:{repo}", (), "local", "ready", text))
-    return listed
+            rows.append(ListedModel(f"hf:{repo}", (), "local", "ready", text))
+    return rows
 
 
-def _named(project: Project) -> Iterator[tuple[str, str]]:
+def _model_keys(project: Project) -> Iterator[tuple[str, str]]:
     """Keys of settings that name a model, and the model."""
     for key, *_ in project_keys():
         last = key.rpartition(".")[2]
@@ -71,7 +71,7 @@ def _named(project: Project) -> Iterator[tuple[str, str]]:
             yield f"persona {persona.name}", persona.model
 
 
-def _listed(project: Project, name: str, keys: tuple[str, ...], measure: bool) -> ListedModel:
+def _model_row(project: Project, name: str, keys: tuple[str, ...], measure: bool) -> ListedModel:
     models = project.models
     if name == ExtractiveReranker.name:
         return ListedModel(name, keys, "offline", "ready", "built in: quotes sentences")

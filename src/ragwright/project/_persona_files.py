@@ -20,7 +20,7 @@ _MODEL = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PersonaChange:
-    """What a persona's file becomes.
+    """A change of a persona's file.
 
     Attributes:
         path: The file.
@@ -45,7 +45,7 @@ class PersonaChange:
 
 
 def persona_change(folder: ProjectFolder, name: str, model: str) -> PersonaChange:
-    """What it takes to have a persona answered by a model; nothing is written.
+    """Return the change that has a persona answered by a model; nothing is written.
 
     A shipped persona gets a file of its own in the project. Comments stay where they are.
 
@@ -58,7 +58,7 @@ def persona_change(folder: ProjectFolder, name: str, model: str) -> PersonaChang
         if shipped is None:
             raise PromptError(f"unknown persona {name!r}", where=str(folder.personas))
         target = folder.personas / f"{name}.yaml"
-        return PersonaChange(target, "", _written(replace(shipped, model=model)))
+        return PersonaChange(target, "", _persona_yaml(replace(shipped, model=model)))
     before = path.read_text("utf-8")
     line = json.dumps(model, ensure_ascii=False)
     after, changed = _MODEL.subn(lambda m: f"{m[1]} {line}{m[2]}", before, count=1)
@@ -66,7 +66,7 @@ def persona_change(folder: ProjectFolder, name: str, model: str) -> PersonaChang
         after = f"{before if before.endswith(chr(10)) or not before else before + chr(10)}"
         after += f"model: {line}\n"
     change = PersonaChange(path, before, after)
-    _check(change, replace(load_persona(path), model=model))
+    _check_new_text(change, replace(load_persona(path), model=model))
     return change
 
 
@@ -74,13 +74,13 @@ def write_persona(change: PersonaChange) -> Path | None:
     """Write a change; what was there is kept beside it, under the path returned."""
     if change.before == change.after:
         return None
-    kept: Path | None = None
+    backup: Path | None = None
     if change.before:
-        kept = _free(change.path)
-        replace_text(kept, change.before, fresh=True)
+        backup = _free_path(change.path)
+        replace_text(backup, change.before, fresh=True)
     change.path.parent.mkdir(parents=True, exist_ok=True)
     replace_text(change.path, change.after)
-    return kept
+    return backup
 
 
 def _file_of(folder: ProjectFolder, name: str) -> Path | None:
@@ -90,7 +90,7 @@ def _file_of(folder: ProjectFolder, name: str) -> Path | None:
     return next((path for path in sorted(paths) if load_persona(path).name == name), None)
 
 
-def _check(change: PersonaChange, wanted: Persona) -> None:
+def _check_new_text(change: PersonaChange, wanted: Persona) -> None:
     """Hold the new text against what it must say, before a byte is written.
 
     Raises:
@@ -113,16 +113,16 @@ def _check(change: PersonaChange, wanted: Persona) -> None:
         )
 
 
-def _free(path: Path) -> Path:
+def _free_path(path: Path) -> Path:
     """A name beside the file that nothing has: ``engineer.yaml.before``, ``…-2``."""
     number = 1
     while (
-        found := path.with_name(f"{path.name}.before{'' if number == 1 else f'-{number}'}")
+        path_beside := path.with_name(f"{path.name}.before{'' if number == 1 else f'-{number}'}")
     ).exists():
         number += 1
-    return found
+    return path_beside
 
 
-def _written(persona: Persona) -> str:
+def _persona_yaml(persona: Persona) -> str:
     fields = {key: value for key, value in asdict(persona).items() if value}
     return "".join(f"{k}: {json.dumps(v, ensure_ascii=False)}\n" for k, v in fields.items())

@@ -64,7 +64,7 @@ class Project:
     ) -> None:
         self.folder = folder
         self.session = session or Session()
-        self.settings = _narrowed(rooted(settings, folder.parts), self.session)
+        self.settings = _with_session_filters(rooted(settings, folder.parts), self.session)
         self._base: Project = self
         self._variants: list[Project] = []
         self._attached: dict[type, Closing] = {}
@@ -79,30 +79,30 @@ class Project:
                 configuration is asked for and there is none.
         """
         project = ProjectFolder(Path(folder)).require()
-        asked = session or Session()
+        options = session or Session()
         sections = None
-        if asked.served:
+        if options.served:
             project, sections = room.served_project(project)
-        settings = load_settings(project.settings, asked.overrides, served=sections)
-        return cls(project, settings, asked)
+        settings = load_settings(project.settings, options.overrides, served=sections)
+        return cls(project, settings, options)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            for one in self._family():
-                if "runner" in one.__dict__:
-                    one.runner.interrupt()
+            for member in self._project_and_variants():
+                if "runner" in member.__dict__:
+                    member.runner.interrupt()
         self.close()
 
     def close(self) -> None:
         """Finish calls in flight, close the store and every variant; safe to call twice."""
-        family = self._family()
+        family = self._project_and_variants()
         closed: set[int] = set()
         for name in ("runner", "views", "store", "replies", "spending", "runs", "shared_work"):
-            for one in family:
-                opened = one.__dict__.pop(name, None)
+            for member in family:
+                opened = member.__dict__.pop(name, None)
                 if opened is not None and id(opened) not in closed:
                     closed.add(id(opened))
                     opened.close()
@@ -110,7 +110,7 @@ class Project:
             self._attached.popitem()[1].close()
         self._variants = []
 
-    def _family(self) -> list[Project]:
+    def _project_and_variants(self) -> list[Project]:
         """The project and its variants; empty for a variant, which closes nothing."""
         return [self, *self._variants] if self._base is self else []
 
@@ -126,47 +126,53 @@ class Project:
             session: In place of this project's own.
         """
         base = self._base
-        made = type(self)(self.folder, settings, session or self.session)
-        made._base = base
+        copy = type(self)(self.folder, settings, session or self.session)
+        copy._base = base
         family = [base, *base._variants]
         for name in ("replies", "runs"):
-            made.__dict__[name] = getattr(base, name)
-        same = next((one for one in family if one.settings.store == made.settings.store), None)
+            copy.__dict__[name] = getattr(base, name)
+        same = next(
+            (relative for relative in family if relative.settings.store == copy.settings.store),
+            None,
+        )
         if same is not None:
-            made.__dict__.update(store=same.store, views=same.views)
-        twin = next((one for one in family if _asked_alike(one.settings, made.settings)), None)
+            copy.__dict__.update(store=same.store, views=same.views)
+        twin = next(
+            (relative for relative in family if _request_alike(relative.settings, copy.settings)),
+            None,
+        )
         if twin is not None:
-            made.models = twin.models
-            made.__dict__.update(runner=twin.runner, tokenizer=twin.tokenizer, count=twin.count)
-        base._variants.append(made)
-        return made
+            copy.models = twin.models
+            copy.__dict__.update(runner=twin.runner, tokenizer=twin.tokenizer, count=twin.count)
+        base._variants.append(copy)
+        return copy
 
     def attached(self, kind: type[Resource], make: Callable[[], Resource]) -> Resource:
         """A resource that a room above opens for this project: made once, closed with it.
 
         Variants share it.
         """
-        held = self._base._attached
-        if kind not in held:
-            held[kind] = make()
-        found = held[kind]
-        assert isinstance(found, kind)
-        return found
+        resources = self._base._attached
+        if kind not in resources:
+            resources[kind] = make()
+        resource = resources[kind]
+        assert isinstance(resource, kind)
+        return resource
 
     def share_budget(self) -> None:
         """Let this project's runner spend what the others of the family have left.
 
         Call it before a runner goes to work after another one has.
         """
-        bound = self._bound()
+        bound = self._most_money()
         if bound is not None:
             elsewhere = self.spent - self.runner.spent
             self.runner.set_ceiling(max(0.0, bound - elsewhere))
 
-    def _bound(self) -> float | None:
+    def _most_money(self) -> float | None:
         """Most money that may be spent in this session."""
-        asked = self.session.max_cost
-        return self.settings.budget.max_cost if asked is None else asked
+        session_limit = self.session.max_cost
+        return self.settings.budget.max_cost if session_limit is None else session_limit
 
     @property
     def spent(self) -> float:
@@ -177,8 +183,8 @@ class Project:
     def runners(self) -> tuple[Runner, ...]:
         """The runners that this project and its variants have opened so far, each once."""
         family = (self._base, *self._base._variants)
-        opened = (one.__dict__.get("runner") for one in family)
-        return tuple({id(one): one for one in opened if one is not None}.values())
+        opened = (member.__dict__.get("runner") for member in family)
+        return tuple({id(member): member for member in opened if member is not None}.values())
 
     # -- parts, opened when first needed ---------------------------------------------------
 
@@ -189,7 +195,7 @@ class Project:
 
     @cached_property
     def erasures(self) -> Erasures:
-        """What was erased: re-read by work that may store or show text that it read before."""
+        """The record of erasures: re-read by work that may store or show text read before."""
         return Erasures(self.folder.data / "work" / "erasures")
 
     @cached_property
@@ -243,9 +249,9 @@ class Project:
         except StoreDamagedError:
             if self.settings.shared.address:
                 raise
-            held = self.__dict__.pop("replies", None)
-            if held is not None:
-                held.close()
+            store = self.__dict__.pop("replies", None)
+            if store is not None:
+                store.close()
             discard(self.folder.cache / "replies.sqlite")
             return 0
 
@@ -273,7 +279,7 @@ class Project:
         """The runner with a handler for every kind of request."""
         budget = self.settings.budget
         session = self.session
-        bound = self._bound()
+        bound = self._most_money()
         options = flow.RunnerOptions(
             concurrency=budget.concurrency,
             jobs=1 if session.background else session.jobs,
@@ -289,11 +295,11 @@ class Project:
             options,
             replies=self.replies,
             spending=self.spending,
-            at_work=self._working,
+            at_work=self._while_requesting,
         )
 
     @contextmanager
-    def _working(self) -> Iterator[None]:
+    def _while_requesting(self) -> Iterator[None]:
         """While requests are made, nobody forgets what they may store."""
         shared = self.shared_work
         others = shared.working() if shared else nullcontext()
@@ -379,11 +385,11 @@ class Project:
             self.chunker.spec,
             analyzer,
             identity,
-            self._dimensions(model, identity),
+            self._known_dimensions(model, identity),
             self.models.vector_rule(model).similarity,
         )
 
-    def _dimensions(self, model: str, identity: str) -> int:
+    def _known_dimensions(self, model: str, identity: str) -> int:
         """Length of the model's vectors if known without a paid call."""
         local = self.models.embedder(model)
         if local is not None:
@@ -445,9 +451,9 @@ class Project:
         """The commands that build the index of this project."""
         records = (self.folder.root / self.settings.section("records").folder).is_dir()
         over = "".join(
-            f" --set {shlex.quote(one)}"
-            for one in self.session.overrides
-            if one.partition("=")[0].partition(".")[0] in _INDEXING
+            f" --set {shlex.quote(override)}"
+            for override in self.session.overrides
+            if override.partition("=")[0].partition(".")[0] in _INDEXING
         )
         first = f"ragwright ingest{over}"
         commands = [first] if self.settings.sources or not records else []
@@ -484,14 +490,14 @@ class Project:
             pair.similarity,
             analyzer=self.analyzer,
             tokenizer=self.models.tokenizer(model) if model else None,
-            glossary=self._glossary(),
-            adapter=self._adapter(pair),
-            ranker=self._ranker(pair),
+            glossary=self._query_glossary(),
+            adapter=self._query_adapter(pair),
+            ranker=self._hit_ranker(pair),
             channels=channels,
             stages=retrieve.open_stages(options.stages, self.settings.section),
         )
 
-    def _adapter(self, pair: IndexSpec) -> Adapter | None:
+    def _query_adapter(self, pair: IndexSpec) -> Adapter | None:
         """The adapter of query vectors, if one is configured and the index has vectors."""
         file = self.settings.retrieve.adapter
         if not file or not pair.embedder:
@@ -500,7 +506,7 @@ class Project:
         adapter.check(pair.embedder, pair.dimensions, file)
         return adapter
 
-    def _ranker(self, pair: IndexSpec) -> Ranker | None:
+    def _hit_ranker(self, pair: IndexSpec) -> Ranker | None:
         """The learned ranking of the hits, if one is configured."""
         file = self.settings.retrieve.ranker
         if not file:
@@ -509,7 +515,7 @@ class Project:
         ranker.check(pair.embedder, file)
         return ranker
 
-    def _glossary(self) -> Glossary | None:
+    def _query_glossary(self) -> Glossary | None:
         """The glossary, if it is configured."""
         options = self.settings.retrieve
         if "glossary" not in options.query.methods:
@@ -525,21 +531,21 @@ class Project:
         Raises:
             PromptError: There is none, or its file is wrong.
         """
-        named = name or self.settings.answer.persona
+        wanted = name or self.settings.answer.persona
         # an invalid file fails only commands that need it
-        return answer.pick_persona(named, self.personas if named else {})
+        return answer.pick_persona(wanted, self.personas if wanted else {})
 
-    def _asked_models(self) -> Iterator[str]:
+    def _question_models(self) -> Iterator[str]:
         """Models that questions may be sent to, as the settings name them."""
         search = self.settings.retrieve
-        named = [
+        names = [
             self.settings.answer.model,
             search.rerank.model.removeprefix(retrieve.EMBED_PREFIX),
             search.query.model if search.query.methods else "",
             search.iterate.model if search.iterate.method == "model" else "",
             search.route.model if search.route.method == "model" else "",
         ]
-        return (name for name in dict.fromkeys(named) if name)
+        return (name for name in dict.fromkeys(names) if name)
 
     def plan(self, history: Sequence[Message] = (), *, stream: bool = True) -> AskPlan:
         """Settings of answering, without question, persona and index.
@@ -551,7 +557,7 @@ class Project:
         Raises:
             ConfigError: The name of the model is unknown; raised once, not for every row.
         """
-        for name in self._asked_models():
+        for name in self._question_models():
             self.models.settings_of(name)
         window_of = partial(answer.generator_window, models=self.models, replies=self.replies)
         settings = self.settings
@@ -565,7 +571,7 @@ class Project:
         )
 
 
-def _narrowed(settings: Settings, session: Session) -> Settings:
+def _with_session_filters(settings: Settings, session: Session) -> Settings:
     """Settings with the session's filters added to the project's."""
     if not session.filters and not session.soft:
         return settings
@@ -580,6 +586,6 @@ _ASKED = attrgetter("models", "embed", "store", "fetch", "budget", "retrieve.dat
 """The settings that the meaning of requests depends on."""
 
 
-def _asked_alike(one: Settings, other: Settings) -> bool:
+def _request_alike(first: Settings, second: Settings) -> bool:
     """True if requests mean the same for both, so that they can share a runner."""
-    return bool(_ASKED(one) == _ASKED(other))
+    return bool(_ASKED(first) == _ASKED(second))

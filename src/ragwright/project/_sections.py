@@ -41,7 +41,7 @@ def section_kind(name: str, retrieve: Any = None) -> SectionKind | None:
     """
     known = addition("sections", name)
     if known is not None:
-        return _checked(known.load(), known.address)
+        return _section_kind_of(known.load(), known.address)
     for kind in _WITH_SETTINGS:
         known = addition(kind, name)
         if known is not None:
@@ -53,7 +53,7 @@ def stage_sections(retrieve: Any) -> dict[str, type[Any]]:
     """Sections of the stages and channels that the section ``retrieve`` names."""
     kinds: dict[str, type[Any]] = {}
     for part in _WITH_SETTINGS:
-        for name in _names(retrieve, part):
+        for name in _named_additions(retrieve, part):
             known = None if ":" in name else addition(part, name)
             if ":" not in name and known is None:
                 continue  # the search reports unknown names
@@ -99,12 +99,12 @@ def default_section(kind: SectionKind, name: str) -> Any:
     return read_section(kind, None, Placed({}), name)
 
 
-def _names(retrieve: Any, part: PartKind) -> list[str]:
+def _named_additions(retrieve: Any, part: PartKind) -> list[str]:
     """Names under ``retrieve.stages`` or ``retrieve.channels``."""
-    named: Any = getattr(retrieve, part, ())
+    value: Any = getattr(retrieve, part, ())
     if isinstance(retrieve, Mapping):
-        named = retrieve.get(part) or ()
-    names = [named] if isinstance(named, str) else named
+        value = retrieve.get(part) or ()
+    names = [value] if isinstance(value, str) else value
     return [name for name in names if isinstance(name, str)] if _is_listing(names) else []
 
 
@@ -120,7 +120,7 @@ def _settings_of(plugin: Any, address: str) -> type[Any] | None:
     raise _no_record(address)
 
 
-def _checked(kind: Any, address: str) -> SectionKind:
+def _section_kind_of(kind: Any, address: str) -> SectionKind:
     if _is_record(kind) or isinstance(kind, NamedOptions):
         return kind  # type: ignore[no-any-return]
     raise _no_record(address)

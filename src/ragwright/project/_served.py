@@ -100,17 +100,20 @@ def configuration_of(folder: ProjectFolder, settings: Settings) -> Configuration
         settings: Its settings, as opened.
     """
     names = [name for name in served_sections(settings.retrieve) if name != "models"]
-    plain = {name: _plain(changed_options(settings.section(name))) for name in names}
-    models = {name: _plain(changed_options(one)) for name, one in settings.models.items()}
+    plain = {name: _yaml_ready(changed_options(settings.section(name))) for name in names}
+    models = {
+        name: _yaml_ready(changed_options(settings_of_model))
+        for name, settings_of_model in settings.models.items()
+    }
     values = {name: value for name, value in {**plain, "models": models}.items() if value}
-    relative = _relative(values, folder.parts)
+    relative = _relative_paths(values, folder.parts)
     files: set[str] = set()
     for key, promoted in added("promoted").items():
         values_of_part, paths = promoted.load()(folder, settings)
         files.update(paths)
         if values_of_part:
             relative[key] = values_of_part
-    return Configuration(relative, dict(_files(folder.parts, relative, files)))
+    return Configuration(relative, dict(_included_files(folder.parts, relative, files)))
 
 
 def promoted_settings(folder: ProjectFolder) -> Mapping[str, Any]:
@@ -135,9 +138,9 @@ def run_configuration(runs: Runs, run: str) -> Configuration:
     Raises:
         ConfigError: It is unknown.
     """
-    found = configuration_from(runs.kept(run, _CONFIGURATION))
-    if found is not None:
-        return found
+    configuration = configuration_from(runs.kept(run, _CONFIGURATION))
+    if configuration is not None:
+        return configuration
     scored = str(runs.get(run).manifest.get("testset", "")).removeprefix("run ")
     if scored != run and runs.holds(scored):
         return run_configuration(runs, scored)
@@ -151,14 +154,14 @@ def run_configuration(runs: Runs, run: str) -> Configuration:
 
 def changed_files(root: Path, configuration: Configuration) -> list[str]:
     """The changed files of a configuration, by path."""
-    found = []
+    changes = []
     for name, known in sorted(configuration.files.items()):
-        now = _hash(root / name)
+        now = _promoted_file_hash(root / name)
         if now is None:
-            found.append(f"{name} no longer exists")
+            changes.append(f"{name} no longer exists")
         elif now != known:
-            found.append(f"{name} has changed")
-    return found
+            changes.append(f"{name} has changed")
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,13 +215,13 @@ class Served:
 
     def history(self) -> tuple[Change, ...]:
         """All changes, oldest first."""
-        return self._changes("ORDER BY change")
+        return self._stored_changes("ORDER BY change")
 
     def current(self) -> Change | None:
         """The served configuration, None if there is none."""
-        return next(iter(self._changes("ORDER BY change DESC LIMIT 1")), None)
+        return next(iter(self._stored_changes("ORDER BY change DESC LIMIT 1")), None)
 
-    def _changes(self, rest: str) -> tuple[Change, ...]:
+    def _stored_changes(self, rest: str) -> tuple[Change, ...]:
         query = f"SELECT {_COLUMNS} FROM served_changes {rest}"  # noqa: S608
         with closing(Ledger(self._folder.ledger)) as ledger:
             rows = (dict(zip(_FIELDS, row, strict=True)) for row in ledger.select(query))
@@ -243,16 +246,16 @@ class Served:
             StoreError: It is missing, or has been changed.
         """
         folder = self._root / f"{number:04d}"
-        promoted = [one for one in self.history() if one.number == number]
+        promoted = [change for change in self.history() if change.number == number]
         path = folder / _SETTINGS
         if not promoted or not path.is_file():
             raise StoreError(
                 f"the served configuration {number} does not exist", where=str(self._root)
             )
         values = read_yaml(path).value
-        kept = Configuration(values["settings"] or {}, values["files"] or {})
-        wrong = changed_files(folder, kept)
-        if kept.hash != promoted[0].configuration:
+        configuration = Configuration(values["settings"] or {}, values["files"] or {})
+        wrong = changed_files(folder, configuration)
+        if configuration.hash != promoted[0].configuration:
             wrong.append("settings.yaml has changed")
         if wrong:
             raise StoreError(
@@ -261,7 +264,7 @@ class Served:
                 where=str(folder),
                 hint="restore the folder from a backup, or go back: ragwright promote --back",
             )
-        return kept, folder
+        return configuration, folder
 
     def text(self, number: int) -> str:
         """A numbered configuration as YAML, checked as :meth:`snapshot` does."""
@@ -308,33 +311,36 @@ class Changing:
             ConfigError: One of its files has changed; nothing is promoted.
         """
         before = self.served.history()
-        number = max((one.number for one in before), default=0) + 1
+        number = max((earlier.number for earlier in before), default=0) + 1
         target = self.root / f"{number:04d}"
         draft = self.root / f"{number:04d}.new"
-        for left in (draft, target):  # left by a process that was interrupted before it was served
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in (
+            draft,
+            target,
+        ):  # left by a process that was interrupted before it was served
+            shutil.rmtree(leftover, ignore_errors=True)
         for name in configuration.files:
             copy = draft / name
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(self._bytes(name))
+            copy.write_bytes(self._file_bytes(name))
         wrong = changed_files(draft, configuration)
         if wrong:
             shutil.rmtree(draft, ignore_errors=True)
             raise not_reproducible(change.run, wrong)
         draft.mkdir(parents=True, exist_ok=True)
-        replace_text(draft / _SETTINGS, _yaml(configuration), private=True)
+        replace_text(draft / _SETTINGS, _configuration_yaml(configuration), private=True)
         draft.replace(target)
         replaced = before[-1].number if before else None
-        made = replace(
+        promoted = replace(
             change,
             number=number,
             replaced=replaced,
             configuration=configuration.hash,
-            at=_now(),
+            at=_utc_time(),
             by=change.by or current_user(),
         )
-        self.served.add(made)
-        return made
+        self.served.add(promoted)
+        return promoted
 
     def back(self, reason: str, by: str = "") -> Change:
         """Serve the configuration that the present one replaced.
@@ -345,7 +351,7 @@ class Changing:
         """
         before = self.served.history()
         now = before[-1] if before else None
-        promoted = {one.number: one for one in before if one.action == "promote"}
+        promoted = {change.number: change for change in before if change.action == "promote"}
         earlier = promoted[now.number].replaced if now else None
         if now is None or earlier is None:
             raise ConfigError(
@@ -354,20 +360,20 @@ class Changing:
                 hint="no configuration is served" if now is None else f"{now.number} was the first",
             )
         self.served.snapshot(earlier)
-        made = replace(
+        reverted = replace(
             promoted[earlier],
             replaced=now.number,
             action="back",
-            at=_now(),
+            at=_utc_time(),
             by=by or current_user(),
             reason=reason,
             gate={},
             baseline="",
         )
-        self.served.add(made)
-        return made
+        self.served.add(reverted)
+        return reverted
 
-    def _bytes(self, name: str) -> bytes:
+    def _file_bytes(self, name: str) -> bytes:
         try:
             return (self.folder.parts / name).read_bytes()
         except OSError:
@@ -402,40 +408,42 @@ def served_project(folder: ProjectFolder) -> tuple[ProjectFolder, Mapping[str, A
     return replace(folder, frozen=files), configuration.sections
 
 
-def _now() -> str:
+def _utc_time() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _plain(value: Any) -> Any:
+def _yaml_ready(value: Any) -> Any:
     """Plain mappings and lists, as in YAML and JSON."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
+        return {str(key): _yaml_ready(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [_yaml_ready(item) for item in value]
     return value
 
 
-def _relative(value: Any, root: Path) -> Any:
+def _relative_paths(value: Any, root: Path) -> Any:
     """Paths inside the project folder, as written in its file."""
     if isinstance(value, dict):
-        return {key: _relative(one, root) for key, one in value.items()}
+        return {key: _relative_paths(item, root) for key, item in value.items()}
     if isinstance(value, list):
-        return [_relative(one, root) for one in value]
+        return [_relative_paths(item, root) for item in value]
     if isinstance(value, str) and value.startswith(f"{root}{os.sep}") and root != Path():
         return Path(value).relative_to(root).as_posix()
     return value
 
 
-def _files(
+def _included_files(
     root: Path, values: Mapping[str, Any], others: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """(path from the project folder, hash) of every included file, by path."""
     paths = {path for pattern in _PERSONAS for path in root.glob(pattern)}
     paths |= {root / path for path in others}
     for section in _NAMING:
-        paths |= {root / text for text in _texts(values.get(section)) if _is_file(root / text)}
+        paths |= {
+            root / text for text in _nested_texts(values.get(section)) if _is_file(root / text)
+        }
     for path in sorted(paths):
-        known = _hash(path)
+        known = _promoted_file_hash(path)
         if known is None or not path.is_relative_to(root):
             continue
         relative = path.relative_to(root)
@@ -443,13 +451,13 @@ def _files(
             yield relative.as_posix(), known
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _nested_texts(value: Any) -> Iterator[str]:
     """Every text among nested values that could be the name of a file."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
+        for item in value:
+            yield from _nested_texts(item)
     elif isinstance(value, str) and value and "\n" not in value:
         yield value
 
@@ -461,14 +469,14 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _hash(path: Path) -> str | None:
+def _promoted_file_hash(path: Path) -> str | None:
     try:
         return text_hash(path.read_bytes().decode("utf-8", "surrogateescape"))
     except OSError:
         return None
 
 
-def _yaml(configuration: Configuration) -> str:
+def _configuration_yaml(configuration: Configuration) -> str:
     import yaml
 
     text: str = yaml.safe_dump(

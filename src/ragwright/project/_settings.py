@@ -160,7 +160,7 @@ _LISTS = ("sources", "models")
 """Sections of the base that are no option records."""
 
 _EMPTY = ("", "~", "null", "Null", "NULL")
-"""What YAML reads as no value."""
+"""Texts that YAML reads as no value."""
 
 _INDEXED = ("chunk", "keyword", "embed")
 """Sections with keys that an index is built by."""
@@ -290,9 +290,9 @@ def settings_from(placed: Placed) -> Settings:
     parts: dict[str, Any] = {}
     for name, value in placed.value.items():
         if name == "sources":
-            arguments[name] = tuple(_sources(value, placed))
+            arguments[name] = tuple(_read_sources(value, placed))
         elif name == "models":
-            arguments[name] = _models(value, placed)
+            arguments[name] = _read_model_settings(value, placed)
         elif name in SECTIONS:
             arguments[name] = build_options(SECTIONS[name], value, placed, (name,))
         else:
@@ -308,7 +308,7 @@ def _all_names() -> tuple[str, ...]:
 
 
 def setting_places(file: Path, overrides: Sequence[str] = ()) -> Mapping[str, str]:
-    """Where keys are set: dotted key -> ``file:line``, or ``--set`` for an override.
+    """Return where keys are set: dotted key -> ``file:line``, or ``--set`` for an override.
 
     Raises:
         ConfigError: The file cannot be read, or an override is wrong.
@@ -344,17 +344,17 @@ def served_sections(retrieve: Any) -> tuple[str, ...]:
 
 def project_keys() -> Iterator[tuple[str, str, Any, str]]:
     """(key, when, default, sentence) of every key of a project file."""
-    named: dict[str, NamedOptions] = {}
+    named_options: dict[str, NamedOptions] = {}
     for name, kind in (*SECTIONS.items(), *installed_sections()):
         if isinstance(kind, NamedOptions):
-            named[name] = kind
+            named_options[name] = kind
         else:
             yield from described_options(kind, (name,))
     yield from described_options(ModelSettings, ("models", "NAME"))
     yield from described_options(SourceOptions, ("sources", "[]"))
     yield from described_options(LoaderOptions, ("sources", "[]"))
     yield from described_options(TableOptions, ("sources", "[]"))
-    for name, names in named.items():
+    for name, names in named_options.items():
         yield from described_options(names.options, (name, "NAME"))
 
 
@@ -368,7 +368,7 @@ def index_settings(settings: Settings) -> dict[str, dict[str, Any]]:
     return indexed
 
 
-def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
+def _read_sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, list):
@@ -382,37 +382,37 @@ def _sources(value: Any, placed: Placed) -> Iterator[SourceEntry]:
         if isinstance(item, str) and item:
             yield SourceEntry(item)
             continue
-        yield _source(item, placed, path)
+        yield _read_source_entry(item, placed, path)
 
 
-def _source(item: Any, placed: Placed, path: tuple[str, ...]) -> SourceEntry:
+def _read_source_entry(item: Any, placed: Placed, path: tuple[str, ...]) -> SourceEntry:
     """A source written as a mapping; one with a loader is named after it where it has no name."""
-    named = isinstance(item, dict) and isinstance(item.get("source", item.get("loader")), str)
-    if not named:
+    has_name = isinstance(item, dict) and isinstance(item.get("source", item.get("loader")), str)
+    if not has_name:
         raise ConfigError(
             "a source is an address, or a mapping with the key `source` or `loader`",
             where=placed.where(*path),
             hint="write for example:  - source: docs/   and below it  include: ['*.md']",
         )
-    how = {f.name for f in dataclasses.fields(SourceOptions)}
+    of_source = {f.name for f in dataclasses.fields(SourceOptions)}
     of_loader = {f.name for f in dataclasses.fields(LoaderOptions)}
     of_table = {f.name for f in dataclasses.fields(TableOptions)}
-    known = {"source", "reader", *how, *of_loader, *of_table}
+    known = {"source", "reader", *of_source, *of_loader, *of_table}
     for key in item:
         if key not in known:
             raise unknown_key(key, known, placed, (*path, key))
-    options = build_options(SourceOptions, _only(item, how), placed, path)
-    loader = build_options(LoaderOptions, _only(item, of_loader), placed, path)
+    options = build_options(SourceOptions, _with_keys(item, of_source), placed, path)
+    loader = build_options(LoaderOptions, _with_keys(item, of_loader), placed, path)
     source = item.get("source") or loader.loader.rpartition(":")[2]
-    table = build_options(TableOptions, _only(item, of_table), placed, path)
+    table = build_options(TableOptions, _with_keys(item, of_table), placed, path)
     return SourceEntry(source, str(item.get("reader") or ""), options, loader, table)
 
 
-def _only(item: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+def _with_keys(item: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
     return {key: value for key, value in item.items() if key in keys}
 
 
-def _models(value: Any, placed: Placed) -> dict[str, ModelSettings]:
+def _read_model_settings(value: Any, placed: Placed) -> dict[str, ModelSettings]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -435,13 +435,13 @@ def rooted(settings: Settings, root: Path) -> Settings:
     drafts = answer.draft
     if drafts.prompt:
         drafts = replace(drafts, prompt=str(root / drafts.prompt))
-    forms = {model: _file(form, root) for model, form in drafts.formats.items()}
-    drafts = replace(drafts, format=_file(drafts.format, root), formats=forms)
+    forms = {model: _project_file_path(form, root) for model, form in drafts.formats.items()}
+    drafts = replace(drafts, format=_project_file_path(drafts.format, root), formats=forms)
     if (prompt, drafts) == (settings.prompt, answer.draft):
         return settings
     return replace(settings, prompt=prompt, answer=replace(answer, draft=drafts))
 
 
-def _file(name: str, root: Path) -> str:
+def _project_file_path(name: str, root: Path) -> str:
     """The path of a file of the project; other names are unchanged."""
     return str(root / name) if (root / name).is_file() else name

@@ -55,7 +55,7 @@ class SharedOptions:
             )
 
     def place(self, file: Path) -> Place:
-        """Where tables are kept: the shared database if there is one, else the file."""
+        """Return where tables are kept: the shared database if there is one, else the file."""
         if not self.address:
             return file
         return SharedPlace(self.address, self.schema, self.patience)

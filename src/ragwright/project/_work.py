@@ -33,9 +33,9 @@ def at_work(
 
     def decorate(function: Callable[Concatenate[B, P], R]) -> Callable[Concatenate[B, P], R]:
         @wraps(function)
-        def working(project: B, /, *given: P.args, **named: P.kwargs) -> R:
+        def working(project: B, /, *args: P.args, **kwargs: P.kwargs) -> R:
             with project.work.working(what):
-                return function(project, *given, **named)
+                return function(project, *args, **kwargs)
 
         return working
 

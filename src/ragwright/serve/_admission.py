@@ -32,7 +32,7 @@ LOOK = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request.
+    """The sender of a request.
 
     Attributes:
         key: The key it came with; None where none is needed.
@@ -69,7 +69,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a request asks for.
+    """The resources that a request asks for.
 
     Attributes:
         model: Id of a model; the first configuration that its key may use where empty.
@@ -110,7 +110,7 @@ class Admitted:
     erased: int = 0
 
     def asking(self, extras: Extras | None = None, history: Sequence[Message] = ()) -> Asking:
-        """How its questions are asked: the key's filters and scope, then the request's own filters.
+        """Return how it asks: by the key's filters and scope, then its own filters.
 
         Raises:
             RagwrightError: Nothing is ingested, or a filter cannot be read.
@@ -124,7 +124,7 @@ class Admitted:
 
     @property
     def scope(self) -> str:
-        """Who may see the replies of models that are made for it."""
+        """The tenant that may see the replies of models that are made for it."""
         return "" if self.caller.key is None else self.caller.key.scope
 
     @property
@@ -182,7 +182,7 @@ class Admitted:
             ApiError: As :meth:`give_way`.
         """
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_gone(self.wanted.request))
+        gone = asyncio.ensure_future(_client_gone(self.wanted.request))
         try:
             while not task.done():
                 await asyncio.wait({task, gone}, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
@@ -192,9 +192,9 @@ class Admitted:
                     self.give_way()
             return task.result()
         finally:
-            for one in (task, gone):
-                if not one.done():
-                    one.cancel()
+            for pending in (task, gone):
+                if not pending.done():
+                    pending.cancel()
             await asyncio.wait({task, gone})
 
 
@@ -254,12 +254,12 @@ async def _within_budget(service: Service, caller: Caller) -> None:
     ]
     if caller.key is not None:
         limits.append((caller.name, caller.key.daily_budget, f"the key {caller.name!r}'s"))
-    for name, most, whose in limits:
+    for name, most, limit_owner in limits:
         if most is not None and await service.charges.spent(name) >= most:
-            raise ApiError(429, f"{whose} budget of today is spent", "insufficient_quota")
+            raise ApiError(429, f"{limit_owner} budget of today is spent", "insufficient_quota")
 
 
-async def _gone(request: Request | None) -> None:
+async def _client_gone(request: Request | None) -> None:
     """Return when the client has gone away."""
     if request is None:
         await asyncio.Event().wait()

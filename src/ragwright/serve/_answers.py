@@ -34,7 +34,7 @@ def turns_of(messages: Sequence[ChatMessage]) -> tuple[str, tuple[Message, ...]]
     Raises:
         ApiError: There is no question, or a message holds something else than text.
     """
-    said: list[Message] = []
+    turns: list[Message] = []
     for number, message in enumerate(messages):
         try:
             text = message.said()
@@ -43,15 +43,15 @@ def turns_of(messages: Sequence[ChatMessage]) -> tuple[str, tuple[Message, ...]]
                 400, str(error), "unsupported_content", param=f"messages.{number}.content"
             ) from None
         if message.role in ("user", "assistant") and text.strip():
-            said.append(Message(message.role, text))
-    if not said or said[-1].role != "user":
+            turns.append(Message(message.role, text))
+    if not turns or turns[-1].role != "user":
         raise ApiError(
             400,
             "the last message must be a question with the role `user`",
             "invalid_value",
             param="messages",
         )
-    return said[-1].content, tuple(said[:-1])
+    return turns[-1].content, tuple(turns[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ async def answered(
         TimeoutError: The time of the request is up.
         ClientGoneError: Its client went away.
     """
-    found = await work.result(work.bench.aask_all(question, personas, asking))
-    return [await delivered(work, answer, asking) for answer in found]
+    answers = await work.result(work.bench.aask_all(question, personas, asking))
+    return [await delivered(work, answer, asking) for answer in answers]
 
 
 async def delivered(
@@ -93,29 +93,31 @@ async def delivered(
         ApiError: 503; a document that it was made from was erased meanwhile.
     """
     work.refuse_erased(asking, answer.hits)
-    made = marks or marks_of_answer(answer, linked(work.caller.base))
-    done = Delivered(name or new_id(), answer, made)
+    placed_marks = marks or marks_of_answer(answer, linked(work.caller.base))
+    done = Delivered(name or new_id(), answer, placed_marks)
     if work.service.metrics is not None:
         work.service.metrics.answered(answer.abstained)
     if work.service.options.keep_answers:
         try:
-            await asyncio.to_thread(_keep, work, done, asking)
+            await asyncio.to_thread(_store_answer, work, done, asking)
         except (RagwrightError, OSError) as error:
             log.error("an answer could not be stored: %s", error)
     return done
 
 
-def _keep(work: Admitted, done: Delivered, asking: Asking) -> None:
+def _store_answer(work: Admitted, done: Delivered, asking: Asking) -> None:
     snapshot = "" if asking.target is None else asking.target.snapshot
     origin = replace(work.opened.origin, snapshot=snapshot, scope=asking.scope)
     outputs = work.bench.outputs
     with work.bench.project.work.working("serve", brief=True):
         work.refuse_erased(asking, done.answer.hits)  # nobody can erase while it is stored
-        number = outputs.add(_batch(done, asking, work.caller.name, work.opened.name), origin)
+        number = outputs.add(
+            _answer_batch(done, asking, work.caller.name, work.opened.name), origin
+        )
         outputs.give_name(f"{number}.1", done.id, work.caller.name)
 
 
-def _batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
+def _answer_batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
     answer = done.answer
     uses = tuple(hit.chunk_id for hit in answer.hits)
     turns = [{"role": role, "content": content} for role, content in answer.prompt]
@@ -141,9 +143,9 @@ def _batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
     )
     request: dict[str, Any] = {"question": answer.question, "persona": answer.persona}
     # Answers of earlier turns are outputs of their own: here they would outlive what they quote.
-    asked = [turn.content for turn in asking.history if turn.role == "user"]
-    if asked:
-        request["asked_before"] = asked
+    questions = [turn.content for turn in asking.history if turn.role == "user"]
+    if questions:
+        request["asked_before"] = questions
     details = {
         "id": done.id,
         "route": answer.route,
@@ -156,7 +158,7 @@ def _batch(done: Delivered, asking: Asking, client: str, name: str) -> NewBatch:
 
 
 def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) -> Drafting:
-    """How texts are drafted for a request: under its key's filters, within its time."""
+    """Return how texts are drafted for a request: under its key's filters, within its time."""
     return Drafting(
         tuple(models),
         preview=preview,
@@ -167,7 +169,7 @@ def drafting(work: Admitted, models: Sequence[str], *, preview: bool = False) ->
     )
 
 
-async def drafted(work: Admitted, request: DraftRequest, how: Drafting) -> DraftBatch:
+async def drafted(work: Admitted, request: DraftRequest, drafting_options: Drafting) -> DraftBatch:
     """Draft texts and let the key rate them, by the ids that they have among the outputs.
 
     It goes on when the client goes away: what was paid for is stored.
@@ -175,7 +177,7 @@ async def drafted(work: Admitted, request: DraftRequest, how: Drafting) -> Draft
     Raises:
         RagwrightError: What drafting failed with.
     """
-    batch = await work.service.aside(lambda: work.bench.draft(request, how))
+    batch = await work.service.aside(lambda: work.bench.draft(request, drafting_options))
     for number in range(1, len(batch.texts) + 1):
         name = f"{batch.number}.{number}"
         await asyncio.to_thread(work.bench.outputs.give_name, name, name, work.caller.name)
@@ -206,12 +208,12 @@ def earlier_turns(work: Admitted, name: str) -> tuple[Message, ...]:
         ApiError: The caller was not served such an answer.
     """
     outputs, caller = work.bench.outputs, work.caller
-    known = outputs.named(name)
-    if known is None or (not caller.owner and known[1] != caller.name):
+    stored = outputs.named(name)
+    if stored is None or (not caller.owner and stored[1] != caller.name):
         raise ApiError(404, "the answer that this question follows is not stored", "not_found")
-    output = outputs.get(known[0])
-    asked = [*output.request.get("asked_before", ()), output.request["question"]]
-    return (*(Message("user", text) for text in asked), Message("assistant", output.text))
+    output = outputs.get(stored[0])
+    questions = [*output.request.get("asked_before", ()), output.request["question"]]
+    return (*(Message("user", text) for text in questions), Message("assistant", output.text))
 
 
 _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)
@@ -219,8 +221,8 @@ _READ_AS = re.compile(r"read as: (.*) \([^()]*\)", re.DOTALL)
 
 def standalone(answer: Answer) -> str:
     """The question as it was looked up, which differs where it follows earlier turns."""
-    found = next((m for note in answer.notes if (m := _READ_AS.fullmatch(note))), None)
-    return found[1] if found else answer.question
+    read_as = next((m for note in answer.notes if (m := _READ_AS.fullmatch(note))), None)
+    return read_as[1] if read_as else answer.question
 
 
 def answering(bench: Workbench, persona: str) -> str:

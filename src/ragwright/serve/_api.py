@@ -44,14 +44,14 @@ router = APIRouter(responses=documented(404, 429, 501, 502, 503, 504))
 
 def service_of(request: Request) -> Service:
     """The service behind an app."""
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 def caller_of(request: Request) -> Caller:
-    """Who sends a request; the door has checked its key."""
-    found: Caller = request.state.caller
-    return found
+    """Return the sender of a request; the door has checked its key."""
+    caller: Caller = request.state.caller
+    return caller
 
 
 Serves = Annotated[Any, Depends(service_of)]
@@ -76,11 +76,11 @@ async def readyz(service: Serves) -> Response:
 @router.get("/v1/models")
 async def models(service: Serves, caller: Calls) -> dict[str, Any]:
     """List ids of models: each configuration, and each with every persona."""
-    listed = [
+    entries = [
         {"id": name, "object": "model", "created": service.started, "owned_by": "ragwright"}
         for name in service.models(caller.key)
     ]
-    return {"object": "list", "data": listed}
+    return {"object": "list", "data": entries}
 
 
 @router.get("/v1/models/{name:path}")
@@ -104,13 +104,13 @@ async def retrieve(
     wanted = Wanted(body.model, "searches", "retrieval", request)
     async with admitted(service, caller, wanted) as work:
         asking = work.asking(Extras(filters=body.filters, soft=body.soft))
-        found = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
+        retrieval = await work.result(work.bench.aretrieve(body.query, body.top_k, asking))
     hits = [
         hit_json(hit)
         | {"url": source_url(caller.base, hit.document_id, hit.start, hit.end, hit.text)}
-        for hit in found.hits
+        for hit in retrieval.hits
     ]
-    return JSONResponse({"hits": hits, "notes": list(found.notes)})
+    return JSONResponse({"hits": hits, "notes": list(retrieval.notes)})
 
 
 @router.post("/v1/embeddings")
@@ -131,26 +131,30 @@ async def embeddings(
             )
         texts = [body.input] if isinstance(body.input, str) else body.input
         flow = embed(model, texts, body.input_type)
-        made = await work.result(project.runner.arun(flow, scope=work.scope, trace=work.trace))
-        tokens = sum(await asyncio.to_thread(_counts, project.count, texts))
-    length = int(made.shape[1])
+        vectors = await work.result(project.runner.arun(flow, scope=work.scope, trace=work.trace))
+        tokens = sum(await asyncio.to_thread(_token_counts, project.count, texts))
+    length = int(vectors.shape[1])
     if body.dimensions not in (None, length):
         raise ApiError(400, f"vectors of {model} have {length} dimensions", param="dimensions")
     data = [
-        {"object": "embedding", "index": at, "embedding": _vector(one, body.encoding_format)}
-        for at, one in enumerate(made)
+        {
+            "object": "embedding",
+            "index": at,
+            "embedding": _encoded_vector(vector, body.encoding_format),
+        }
+        for at, vector in enumerate(vectors)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     name = body.model or work.opened.name
     return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
 
 
-def _counts(count: Any, texts: Sequence[str]) -> list[int]:
+def _token_counts(count: Any, texts: Sequence[str]) -> list[int]:
     return [count(text) for text in texts]
 
 
-def _vector(one: Vector, form: str) -> list[float] | str:
-    values = np.asarray(one, "<f4")
+def _encoded_vector(vector: Vector, form: str) -> list[float] | str:
+    values = np.asarray(vector, "<f4")
     return base64.b64encode(values.tobytes()).decode() if form == "base64" else values.tolist()
 
 
@@ -158,8 +162,8 @@ def _vector(one: Vector, form: str) -> list[float] | str:
 async def feedback(body: FeedbackRequest, service: Serves, caller: Calls) -> dict[str, Any]:
     """Store what a reader says of an answer or of a draft."""
     async with admitted(service, caller, Wanted(lane="searches")) as work:
-        said = await asyncio.to_thread(respond_to, work, body)
-    return {"id": body.id, "output": said.output, "at": said.at}
+        stored = await asyncio.to_thread(respond_to, work, body)
+    return {"id": body.id, "output": stored.output, "at": stored.at}
 
 
 def respond_to(work: Admitted, body: FeedbackRequest) -> Feedback:
@@ -169,11 +173,11 @@ def respond_to(work: Admitted, body: FeedbackRequest) -> Feedback:
         ApiError: 404, there is no such answer, or another key asked for it.
     """
     outputs, caller = work.bench.outputs, work.caller
-    found = outputs.named(body.id)
-    if found is None or (not caller.owner and found[1] != caller.name):
+    stored = outputs.named(body.id)
+    if stored is None or (not caller.owner and stored[1] != caller.name):
         raise ApiError(404, f"unknown answer {body.id!r}", "not_found", param="id")
     return outputs.respond(
-        found[0], by=caller.name or "http", verdict=body.verdict, score=body.score, note=body.note
+        stored[0], by=caller.name or "http", verdict=body.verdict, score=body.score, note=body.note
     )
 
 
@@ -182,21 +186,21 @@ async def drafts(request: Request, body: DraftsRequest, service: Serves, caller:
     """Write texts from records."""
     wanted = _draft_request(body.model_extra or {})
     async with admitted(service, caller, Wanted(body.model, "drafts", "drafts", request)) as work:
-        how = replace(
+        options = replace(
             drafting(work, _drafting_models(work.opened, body.models)),
             examples=body.examples,
             pool=body.pool,
         )
-        batch = await drafted(work, wanted, how)
-    shown = batch_json(batch)
-    for number, text in enumerate(shown["texts"], 1):
+        batch = await drafted(work, wanted, options)
+    reply = batch_json(batch)
+    for number, text in enumerate(reply["texts"], 1):
         text["id"] = f"{batch.number}.{number}"
     if not caller.owner:
-        del shown["prompts"]
-        shown["models"] = [brief_model(name) for name in shown["models"]]
-        for text in shown["texts"]:
+        del reply["prompts"]
+        reply["models"] = [brief_model(name) for name in reply["models"]]
+        for text in reply["texts"]:
             text["model"] = brief_model(text["model"])
-    return JSONResponse(shown)
+    return JSONResponse(reply)
 
 
 def _drafting_models(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:

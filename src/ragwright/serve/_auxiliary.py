@@ -39,7 +39,7 @@ _MAX_TOKENS = 200
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryReply:
-    """What such a call is answered."""
+    """The reply to such a call."""
 
     text: str
     model: str
@@ -47,7 +47,7 @@ class AuxiliaryReply:
 
 
 def purpose_of(messages: Sequence[Message]) -> Purpose | None:
-    """What the last message asks for beside the conversation; None for a question like any other.
+    """Return the purpose of a call beside the conversation; None for a question like any other.
 
     Known are the prompts of Open WebUI and LibreChat. They hold a transcript of the conversation,
     or the beginning of a text to complete; what holds neither is a question, also where it speaks
@@ -59,8 +59,8 @@ def purpose_of(messages: Sequence[Message]) -> Purpose | None:
     if text.startswith(_TASK) and "<chat_history>" in text and "</chat_history>" in text:
         task = text[len(_TASK) :][:_TASK_LENGTH]
         return next((name for name, known in _PURPOSES if known.search(task)), "other")
-    asked = _TITLE.match(text) and _ASKED.search(text)
-    return "title" if asked and _REPLIED.search(text, asked.end()) else None
+    question = _TITLE.match(text) and _ASKED.search(text)
+    return "title" if question and _REPLIED.search(text, question.end()) else None
 
 
 def auxiliary_reply(
@@ -75,7 +75,7 @@ def auxiliary_reply(
 
 def _by_rule(messages: Sequence[Message], purpose: Purpose) -> str:
     if purpose == "title":
-        return json.dumps({"title": _title(messages)}, ensure_ascii=False)
+        return json.dumps({"title": _conversation_title(messages)}, ensure_ascii=False)
     empty: dict[Purpose, dict[str, list[str] | str]] = {
         "completion": {"text": ""},
         "tags": {"tags": []},
@@ -85,9 +85,13 @@ def _by_rule(messages: Sequence[Message], purpose: Purpose) -> str:
     return json.dumps(empty.get(purpose, {}))
 
 
-def _title(messages: Sequence[Message]) -> str:
+def _conversation_title(messages: Sequence[Message]) -> str:
     """The first words of the first question."""
-    said = _ASKED.search(messages[-1].content)
-    first = said[1] if said else next((m.content for m in messages[:-1] if m.role == "user"), "")
+    question = _ASKED.search(messages[-1].content)
+    first = (
+        question[1]
+        if question
+        else next((m.content for m in messages[:-1] if m.role == "user"), "")
+    )
     words = first.split()
     return " ".join(words[:_TITLE_WORDS]) + (" …" if len(words) > _TITLE_WORDS else "")

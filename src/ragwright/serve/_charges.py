@@ -1,4 +1,4 @@
-"""What was asked under each key, and what it cost: shared by all workers, kept over restarts."""
+"""Requests and costs under each key: shared by all workers, kept over restarts."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ class Charges:
 
         What cannot be stored (a full disk) is kept in memory, counts, and is stored later.
         """
-        whose = (key, _today())
+        account = (key, _utc_day())
         with self._lock:
             costs, self._unstored = self._unstored, {}
-        costs[whose] = costs.get(whose, Usage()) + usage
+        costs[account] = costs.get(account, Usage()) + usage
         with contextlib.suppress(StoreError):  # closed
-            self._writer.submit(partial(_store, costs), partial(self._stored, costs))
+            self._writer.submit(partial(_add_costs, costs), partial(self._keep_unstored, costs))
 
-    def _stored(
+    def _keep_unstored(
         self, costs: dict[tuple[str, str], Usage], _: object, error: BaseException | None
     ) -> None:
         if error is None:
             return
         with self._lock:
-            for whose, usage in costs.items():
-                self._unstored[whose] = self._unstored.get(whose, Usage()) + usage
+            for account, usage in costs.items():
+                self._unstored[account] = self._unstored.get(account, Usage()) + usage
         log.error("spend is kept in memory, because it cannot be stored: %s", error)
 
     async def admit(self, key: str, per_minute: int) -> float:
@@ -79,30 +79,32 @@ class Charges:
                 connection.execute(old, (minute - _KEPT_MINUTES,))
             return row is not None
 
-        return 0.0 if await self._done(work) else (minute + 1) * 60 - now
+        return 0.0 if await self._committed_result(work) else (minute + 1) * 60 - now
 
     async def spent(self, key: str | None = None) -> float:
-        """What the calls of today (UTC) cost under a key; under all of them for None."""
-        today = _today()
+        """Return what the calls of today (UTC) cost under a key; under all of them for None."""
+        today = _utc_day()
         condition, values = ("", [today]) if key is None else (" AND key = ?", [today, key])
         query = f"SELECT COALESCE(SUM(cost), 0) FROM served_calls WHERE day = ?{condition}"  # noqa: S608
-        stored = await self._done(lambda c: float(c.execute(query, values).fetchone()[0]))
+        stored = await self._committed_result(
+            lambda c: float(c.execute(query, values).fetchone()[0])
+        )
         with self._lock:
             waiting = [
                 usage.cost or 0.0
-                for (whose, day), usage in self._unstored.items()
-                if day == today and key in (None, whose)
+                for (account, day), usage in self._unstored.items()
+                if day == today and key in (None, account)
             ]
         return stored + sum(waiting)
 
-    async def _done(self, work: Callable[[Connection], T]) -> T:
+    async def _committed_result(self, work: Callable[[Connection], T]) -> T:
         future, done = committed()
         self._writer.submit(work, done)
         result: T = await future
         return result
 
 
-def _store(costs: dict[tuple[str, str], Usage], connection: Connection) -> None:
+def _add_costs(costs: dict[tuple[str, str], Usage], connection: Connection) -> None:
     for (key, day), usage in costs.items():
         counts = (usage.calls, usage.cost or 0.0, usage.prompt_tokens, usage.completion_tokens)
         connection.execute(
@@ -114,5 +116,5 @@ def _store(costs: dict[tuple[str, str], Usage], connection: Connection) -> None:
         )
 
 
-def _today() -> str:
+def _utc_day() -> str:
     return datetime.now(UTC).date().isoformat()

@@ -60,8 +60,8 @@ class Completion:
     @property
     def links(self) -> bool:
         """True where the answer ends with links to its sources."""
-        asked = self.body.ragwright.source_links
-        return self.work.service.options.source_links if asked is None else asked
+        wish = self.body.ragwright.source_links
+        return self.work.service.options.source_links if wish is None else wish
 
     def frame(self, kind: str, choice: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         """A reply, or a piece of one, in OpenAI's shape."""
@@ -89,9 +89,9 @@ async def chat_completion(
         asking = work.asking(body.ragwright, history)
         completion = Completion(body, work, question, asking, new_id(), int(time.time()))
         if purpose is not None:
-            return await _auxiliary(completion, purpose)
+            return await _auxiliary_response(completion, purpose)
         if not body.stream:
-            return await _whole(completion)
+            return await _whole_completion(completion)
         stream = _Stream(completion)
         stack.push_async_callback(stream.close)
         await stream.begin()
@@ -119,7 +119,7 @@ class _Events(StreamingResponse):
                     await super().__call__(scope, receive, send)
 
 
-async def _whole(completion: Completion) -> Response:
+async def _whole_completion(completion: Completion) -> Response:
     work = completion.work
     [done] = await answered(work, completion.question, [work.persona], completion.asking)
     marks, answer = done.marks, done.answer
@@ -128,7 +128,7 @@ async def _whole(completion: Completion) -> Response:
         "role": "assistant",
         "content": text,
         "refusal": None,
-        "annotations": [_annotation(mark) for mark in marks.marks],
+        "annotations": [_url_citation(mark) for mark in marks.marks],
     }
     frame = completion.frame(
         "chat.completion",
@@ -171,10 +171,10 @@ class _Stream:
         """The frames, ``[DONE]`` or an error last."""
         link = linked(self._work.caller.base)
         marks = marks_for_hits(lambda: self._stream.context or (), link)
-        yield _event(self._chunk({"role": "assistant", "content": ""}))
+        yield _sse_frame(self._chunk_frame({"role": "assistant", "content": ""}))
         try:
             while True:
-                async for comment in self._silence():
+                async for comment in self._pings_until_next():
                     yield comment
                 piece = self._next.result()
                 if piece is None:
@@ -182,20 +182,20 @@ class _Stream:
                 answer = self._stream.answer
                 begin = len(marks.marks)
                 if answer is None:
-                    said = marks.feed(piece)
+                    text = marks.feed(piece)
                 else:  # no model wrote it: the whole answer is one piece
                     marks = marks_of_answer(answer, link)
-                    said = marks.text
+                    text = marks.text
                 self._work.refuse_erased(self._completion.asking, self._stream.context or ())
-                if said:
-                    yield _event(self._delta(said, marks.marks[begin:]))
+                if text:
+                    yield _sse_frame(self._text_chunk(text, marks.marks[begin:]))
                 self._next = asyncio.ensure_future(anext(self._pieces, None))
-            async for event in self._end(marks):
+            async for event in self._last_events(marks):
                 yield event
         except Exception as error:
-            yield _event(api_error(error, self._work.caller).body())
+            yield _sse_frame(api_error(error, self._work.caller).body())
 
-    async def _silence(self) -> AsyncIterator[bytes]:
+    async def _pings_until_next(self) -> AsyncIterator[bytes]:
         """Comments until the next piece is there.
 
         Raises:
@@ -219,7 +219,7 @@ class _Stream:
         if self._stream.context:
             self._work.refuse_erased(self._completion.asking, self._stream.context)
 
-    async def _end(self, marks: Marks) -> AsyncIterator[bytes]:
+    async def _last_events(self, marks: Marks) -> AsyncIterator[bytes]:
         completion, answer = self._completion, self._stream.answer
         assert answer is not None
         self._work.refuse_erased(completion.asking, answer.hits)
@@ -228,30 +228,30 @@ class _Stream:
         if completion.links:
             rest += link_lines(marks.spans)
         if rest:
-            yield _event(self._delta(rest, marks.marks[begin:]))
+            yield _sse_frame(self._text_chunk(rest, marks.marks[begin:]))
         await delivered(self._work, answer, completion.asking, name=completion.id, marks=marks)
         details = details_json(for_caller(answer, self._work.caller), marks)
-        yield _event(self._chunk({}, answer.finish, ragwright=details))
+        yield _sse_frame(self._chunk_frame({}, answer.finish, ragwright=details))
         options = completion.body.stream_options
         if options is not None and options.include_usage:
             usage = completion.frame("chat.completion.chunk", {}, usage=usage_json(answer.usage))
-            yield _event(usage | {"choices": []})
+            yield _sse_frame(usage | {"choices": []})
         yield b"data: [DONE]\n\n"
 
-    def _delta(self, text: str, marks: Sequence[PlacedMark]) -> dict[str, Any]:
+    def _text_chunk(self, text: str, marks: Sequence[PlacedMark]) -> dict[str, Any]:
         delta: dict[str, Any] = {"content": text}
         if marks:
-            delta["annotations"] = [_annotation(mark) for mark in marks]
-        return self._chunk(delta)
+            delta["annotations"] = [_url_citation(mark) for mark in marks]
+        return self._chunk_frame(delta)
 
-    def _chunk(
+    def _chunk_frame(
         self, delta: Mapping[str, Any], finish: str | None = None, **more: Any
     ) -> dict[str, Any]:
         choice = {"delta": delta, "finish_reason": finish, "logprobs": None}
         return self._completion.frame("chat.completion.chunk", choice, **more)
 
 
-async def _auxiliary(completion: Completion, purpose: Purpose) -> Response:
+async def _auxiliary_response(completion: Completion, purpose: Purpose) -> Response:
     """A title, tags or follow-up questions: about the conversation, without any document."""
     work, asking = completion.work, completion.asking
     messages = (*asking.history, Message("user", completion.question))
@@ -269,11 +269,11 @@ async def _auxiliary(completion: Completion, purpose: Purpose) -> Response:
     async def events() -> AsyncIterator[bytes]:
         kind = "chat.completion.chunk"
         delta = {"role": "assistant", "content": reply.text}
-        yield _event(completion.frame(kind, {"delta": delta, "finish_reason": None}))
-        yield _event(completion.frame(kind, {"delta": {}, "finish_reason": "stop"}))
+        yield _sse_frame(completion.frame(kind, {"delta": delta, "finish_reason": None}))
+        yield _sse_frame(completion.frame(kind, {"delta": {}, "finish_reason": "stop"}))
         options = completion.body.stream_options
         if options is not None and options.include_usage:
-            yield _event(completion.frame(kind, {}, usage=usage) | {"choices": []})
+            yield _sse_frame(completion.frame(kind, {}, usage=usage) | {"choices": []})
         yield b"data: [DONE]\n\n"
 
     return _Events(events(), work)
@@ -304,7 +304,7 @@ def usage_json(usage: Usage) -> dict[str, int]:
     }
 
 
-def _annotation(mark: PlacedMark) -> dict[str, Any]:
+def _url_citation(mark: PlacedMark) -> dict[str, Any]:
     cited = mark.span.citation
     place = {
         "start_index": mark.start,
@@ -315,5 +315,5 @@ def _annotation(mark: PlacedMark) -> dict[str, Any]:
     return {"type": "url_citation", "url_citation": place}
 
 
-def _event(body: Mapping[str, Any]) -> bytes:
+def _sse_frame(body: Mapping[str, Any]) -> bytes:
     return f"data: {json.dumps(body, ensure_ascii=False)}\n\n".encode()

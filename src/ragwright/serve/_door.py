@@ -1,4 +1,4 @@
-"""Who may come in: keys, hosts, origins and sizes, checked before any endpoint runs."""
+"""Entry checks: keys, hosts, origins and sizes, checked before any endpoint runs."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ class Door:
             return
         request = Request(scope)
         try:
-            _readable(request)
-            scope.setdefault("state", {})["caller"] = self._caller(request)
+            _require_readable_host(request)
+            scope.setdefault("state", {})["caller"] = self._caller_of_request(request)
             self._same_site(request)
-            receive = self._bounded(request, receive)
+            receive = self._bounded_receive(request, receive)
         except (ApiError, RagwrightError) as error:
             refused: Response = error_reply(error)
             if refused.status_code == 401 and _is_page(request):
-                wanted = urlencode({"next": f"{request.url.path}?{request.url.query}".rstrip("?")})
-                refused = RedirectResponse(f"/login?{wanted}", 303)
+                query = urlencode({"next": f"{request.url.path}?{request.url.query}".rstrip("?")})
+                refused = RedirectResponse(f"/login?{query}", 303)
             await refused(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _caller(self, request: Request) -> Caller:
+    def _caller_of_request(self, request: Request) -> Caller:
         keys = self._service.keys
         base = self._service.options.public_url.rstrip("/") or str(request.base_url).rstrip("/")
         if request.url.path in OPEN or request.url.path.startswith("/static/"):
@@ -95,21 +95,21 @@ class Door:
             if not is_loopback(host) and host != public:
                 raise ApiError(421, f"this server does not answer for the host {host!r}", "host")
             return Caller(None, base)
-        return Caller(self._key(request), base)
+        return Caller(self._key_of_request(request), base)
 
-    def _key(self, request: Request) -> ServeKey:
+    def _key_of_request(self, request: Request) -> ServeKey:
         kind, _, secret = request.headers.get("authorization", "").partition(" ")
         if not secret:
             secret = request.headers.get("x-api-key", "")
         elif kind.lower() != "bearer":
             secret = ""
-        found = self._find(secret, request)
-        if found is None:
-            said = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
-            raise ApiError(401, said, "invalid_api_key")
-        return found
+        key = self._find_key(secret, request)
+        if key is None:
+            fault = "unknown key" if secret else "a key is needed: Authorization: Bearer KEY"
+            raise ApiError(401, fault, "invalid_api_key")
+        return key
 
-    def _find(self, secret: str, request: Request) -> ServeKey | None:
+    def _find_key(self, secret: str, request: Request) -> ServeKey | None:
         if secret:
             return self._service.keys.find(secret.strip())
         return session_key(self._service, request)
@@ -119,41 +119,43 @@ class Door:
         site = request.headers.get("sec-fetch-site", "none")
         if request.url.path in _ASKING and request.url.query:
             # Browsers tell no site to plain http hosts. No other site can send this header.
-            ours = "hx-request" in request.headers or "authorization" in request.headers
-            if not ours or site not in _OWN_SITES:
+            has_own_header = "hx-request" in request.headers or "authorization" in request.headers
+            if not has_own_header or site not in _OWN_SITES:
                 raise ApiError(403, "questions from another site are refused", "cross_origin")
         if request.method in _SAFE:
             return
         origin = request.headers.get("origin")
         if origin in self._service.options.cors:
             return
-        other = origin is not None and not _names(origin, request.headers.get("host", ""))
-        if (other or site == "cross-site") and request.headers.get("authorization") is None:
+        is_foreign = origin is not None and not _is_same_host(
+            origin, request.headers.get("host", "")
+        )
+        if (is_foreign or site == "cross-site") and request.headers.get("authorization") is None:
             raise ApiError(
                 403, f"requests from {origin or 'another site'!r} are refused", "cross_origin"
             )
 
-    def _bounded(self, request: Request, receive: Receive) -> Receive:
+    def _bounded_receive(self, request: Request, receive: Receive) -> Receive:
         """A reader of the body that stops where the body is too long, or takes too long."""
         most = self._service.options.max_body
         too_long = ApiError(413, f"the body is longer than {most:,} bytes", "too_large")
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) > most:
             raise too_long
-        read, whole = 0, False
+        read, complete = 0, False
         patience = self._service.serving.body
         until = asyncio.get_running_loop().time() + patience
 
         async def bounded() -> Message:
-            nonlocal read, whole
+            nonlocal read, complete
             try:
-                async with asyncio.timeout_at(None if whole else until):
+                async with asyncio.timeout_at(None if complete else until):
                     message = await receive()
             except TimeoutError:
-                said = f"the body took longer than {patience:g} s"
-                raise ApiError(408, said, "timeout") from None
+                fault = f"the body took longer than {patience:g} s"
+                raise ApiError(408, fault, "timeout") from None
             read += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
+            complete = not message.get("more_body", False)
             if read > most:
                 raise too_long
             return message
@@ -161,7 +163,7 @@ class Door:
         return bounded
 
 
-def _readable(request: Request) -> None:
+def _require_readable_host(request: Request) -> None:
     """Refuse a Host header that is no host, for which Starlette puts the server's own address.
 
     Raises:
@@ -169,11 +171,11 @@ def _readable(request: Request) -> None:
     """
     host = request.headers.get("host")
     try:
-        read = host is None or request.url.netloc.lower() == host.lower()
+        is_readable = host is None or request.url.netloc.lower() == host.lower()
         _ = request.url.port
     except ValueError:
-        read = False
-    if not read:
+        is_readable = False
+    if not is_readable:
         raise ApiError(400, "the Host header cannot be read", "host")
 
 
@@ -182,7 +184,7 @@ def _is_page(request: Request) -> bool:
     return request.method == "GET" and "text/html" in request.headers.get("accept", "")
 
 
-def _names(origin: str, host: str) -> bool:
+def _is_same_host(origin: str, host: str) -> bool:
     """True for an origin of this host."""
     try:
         return urlsplit(origin).netloc == host

@@ -46,7 +46,7 @@ _CLIENT_GONE = 499
 
 
 class ApiError(HTTPException):
-    """What a client is answered instead of a result.
+    """An error reply, sent to a client instead of a result.
 
     Args:
         status: HTTP status.
@@ -103,7 +103,7 @@ class ClientGoneError(Exception):
 
 
 class ErrorDetail(BaseModel):
-    """What was wrong."""
+    """The error."""
 
     message: str
     type: str
@@ -148,7 +148,7 @@ _PASSING = frozenset({"model_overloaded", "stopping", "busy", "database_away"})
 
 
 class Recipient(Protocol):
-    """Who reads an error: what it may say depends on their key."""
+    """The reader of an error: what it may say depends on their key."""
 
     @property
     def owner(self) -> bool:
@@ -170,7 +170,7 @@ _FOR_READERS = {
     "store_error": "the index of this server cannot be used",
     "not_installed": "this server lacks a package that the request needs",
 }
-"""What a key of a reader is told instead of addresses, paths and settings, by code."""
+"""Messages to the key of a reader instead of addresses, paths and settings, by code."""
 
 
 def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
@@ -182,20 +182,20 @@ def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if caller is not None and caller.narrowed and isinstance(error, FilterError):
-        said = "no passage that this key may see meets the filters"
-        return ApiError(400, said, "invalid_filter")
+        message = "no passage that this key may see meets the filters"
+        return ApiError(400, message, "invalid_filter")
     if isinstance(error, TimeoutError):
         return ApiError(504, "the answer took longer than serve.timeout allows", "timeout")
     for kind, status, code in _STATES:
         if isinstance(error, kind):
-            said = f"{error.what}; {error.hint}" if error.hint else error.what
+            message = f"{error.what}; {error.hint}" if error.hint else error.what
             if status >= 500:
                 log.warning("%s: %s", code, error)
                 if caller is not None and not caller.owner and code in _FOR_READERS:
-                    said = f"{_FOR_READERS[code]}; the server's log says more"
+                    message = f"{_FOR_READERS[code]}; the server's log says more"
                     if request_id():
-                        said += f" (request {request_id()})"
-            return ApiError(status, said, code, retry_after=2.0 if code in _PASSING else None)
+                        message += f" (request {request_id()})"
+            return ApiError(status, message, code, retry_after=2.0 if code in _PASSING else None)
     number = request_id() or secrets.token_hex(6)
     log.error("request failed (%s)", number, exc_info=error)
     return ApiError(500, f"internal error {number}: see the server's log", "internal_error")
@@ -203,8 +203,8 @@ def api_error(error: Exception, caller: Recipient | None = None) -> ApiError:
 
 def error_reply(error: Exception, caller: Recipient | None = None) -> JSONResponse:
     """The HTTP reply for an error; see :func:`api_error`."""
-    made = api_error(error, caller)
-    return JSONResponse(made.body(), made.status, made.advice())
+    reply = api_error(error, caller)
+    return JSONResponse(reply.body(), reply.status, reply.advice())
 
 
 def install_errors(app: FastAPI) -> None:
@@ -215,7 +215,7 @@ def install_errors(app: FastAPI) -> None:
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return error_reply(_validation(error.errors()[0]))
+        return error_reply(_validation_reply(error.errors()[0]))
 
     async def http(_: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
@@ -236,16 +236,16 @@ def install_errors(app: FastAPI) -> None:
     app.add_exception_handler(Exception, ours)
 
 
-def _validation(first: Mapping[str, Any]) -> ApiError:
+def _validation_reply(first: Mapping[str, Any]) -> ApiError:
     if first["type"] == "json_invalid":
-        said = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
-        return ApiError(400, said, "invalid_value")
+        fault = f"the body is not JSON: {first['ctx']['error']} at character {first['loc'][-1]}"
+        return ApiError(400, fault, "invalid_value")
     if tuple(first["loc"]) == ("body",) and first["type"] == "model_attributes_type":
-        said = "send a JSON object, with the header content-type: application/json"
-        return ApiError(400, said, "invalid_value")
+        fault = "send a JSON object, with the header content-type: application/json"
+        return ApiError(400, fault, "invalid_value")
     place = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     where = ".".join(place)
-    said = first["msg"].removeprefix("Value error, ")
+    fault = first["msg"].removeprefix("Value error, ")
     return ApiError(
-        400, f"{where}: {said}" if where else said, "invalid_value", param=where or None
+        400, f"{where}: {fault}" if where else fault, "invalid_value", param=where or None
     )

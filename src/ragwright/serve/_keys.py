@@ -62,7 +62,7 @@ class ServeKey:
 
     @property
     def scope(self) -> str:
-        """Who may see what is made for it: keys of equal filters are one tenant.
+        """The tenant that may see what is made for it: keys of equal filters are one tenant.
 
         One filter is its own name; several are a JSON list, which no filter can imitate.
         """
@@ -89,7 +89,7 @@ class ServeKeys:
 
     def all(self) -> tuple[ServeKey, ...]:
         """Every key, by name."""
-        return self._select("ORDER BY name")
+        return self._select_keys("ORDER BY name")
 
     @property
     def used(self) -> bool:
@@ -104,7 +104,7 @@ class ServeKeys:
 
     def find(self, secret: str) -> ServeKey | None:
         """The key that a client sent, None where it is unknown."""
-        return next(iter(self._select("WHERE hash = ?", (hashed(secret),))), None)
+        return next(iter(self._select_keys("WHERE hash = ?", (hashed(secret),))), None)
 
     def add(self, key: ServeKey) -> str:
         """Make a key with these rights; the key itself, which is shown this once.
@@ -128,7 +128,7 @@ class ServeKeys:
         _ = key.conditions
         secret = _PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        row = _row(replace(key, hash=hashed(secret), created=now))
+        row = _row_of_key(replace(key, hash=hashed(secret), created=now))
         insert = (
             f"INSERT INTO serve_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "  # noqa: S608
             "ON CONFLICT (name) DO NOTHING"
@@ -163,22 +163,24 @@ class ServeKeys:
     def of_session(self, session: str, now: float) -> ServeKey | None:
         """The key that a session was begun with, None once the session or the key has ended."""
         condition = "WHERE hash = (SELECT key FROM serve_sessions WHERE id = ? AND ends > ?)"
-        return next(iter(self._select(condition, (hashed(session), now))), None)
+        return next(iter(self._select_keys(condition, (hashed(session), now))), None)
 
-    def _select(self, condition: str, values: Sequence[str | float] = ()) -> tuple[ServeKey, ...]:
+    def _select_keys(
+        self, condition: str, values: Sequence[str | float] = ()
+    ) -> tuple[ServeKey, ...]:
         rows = self._ledger.select(f"SELECT {_COLUMNS} FROM serve_keys {condition}", values)  # noqa: S608
-        return tuple(_key(*row) for row in rows)
+        return tuple(_key_of_row(*row) for row in rows)
 
 
 @lru_cache(maxsize=256)  # at every request: to read its lists takes as long as the query
-def _key(
+def _key_of_row(
     name: str, digest: str, role: Role, configurations: str, filters: str, *limits: Any
 ) -> ServeKey:
     lists = tuple(json.loads(configurations)), tuple(json.loads(filters))
     return ServeKey(name, digest, role, *lists, *limits)
 
 
-def _row(key: ServeKey) -> tuple[Any, ...]:
+def _row_of_key(key: ServeKey) -> tuple[Any, ...]:
     lists = (json.dumps(names, ensure_ascii=False) for names in (key.configurations, key.filters))
     return (key.name, key.hash, key.role, *lists, key.per_minute, key.daily_budget, key.created)
 

@@ -21,7 +21,7 @@ def source_url(base: str, document_id: str, start: int, end: int, quote: str) ->
 
 
 def linked(base: str) -> Link:
-    """How a server at this address links the citations of an answer."""
+    """Return how a server at this address links the citations of an answer."""
 
     def link(cited: Citation, quote: str) -> str:
         return source_url(base, cited.document_id, cited.start, cited.end, quote)
@@ -55,13 +55,13 @@ def citation_json(span: CitedSpan) -> dict[str, Any]:
 def link_lines(spans: Sequence[CitedSpan]) -> str:
     """A list of sources as Markdown links, one a line; empty without any."""
     lines = [
-        f"[{span.number}]: [{_plain(span.citation.title or span.citation.source)}]({span.url})"
+        f"[{span.number}]: [{_link_text(span.citation.title or span.citation.source)}]({span.url})"
         for span in spans
     ]
     return "\n\n" + "  \n".join(lines) if lines else ""
 
 
-def _plain(title: str) -> str:
+def _link_text(title: str) -> str:
     """A title that cannot end its link."""
     return re.sub(r"[\[\]()<>\s]+", " ", title).strip()
 

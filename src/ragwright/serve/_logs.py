@@ -58,8 +58,8 @@ class Logged:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(REQUEST_ID.encode(), b"").decode("latin-1")
-        name = given if _GIVEN.fullmatch(given) else secrets.token_hex(8)
+        sent_id = dict(scope["headers"]).get(REQUEST_ID.encode(), b"").decode("latin-1")
+        name = sent_id if _GIVEN.fullmatch(sent_id) else secrets.token_hex(8)
         token = _REQUEST.set(name)
         status, begun = 500, time.perf_counter()
 
@@ -67,19 +67,19 @@ class Logged:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                named = (REQUEST_ID.encode(), name.encode())
-                message = {**message, "headers": [*message["headers"], named]}
+                id_header = (REQUEST_ID.encode(), name.encode())
+                message = {**message, "headers": [*message["headers"], id_header]}
             await send(message)
 
         try:
             await self._app(scope, receive, sent)
         finally:
             if log.isEnabledFor(logging.INFO):
-                log.info("request", extra={"request": _facts(scope, status, begun)})
+                log.info("request", extra={"request": _request_facts(scope, status, begun)})
             _REQUEST.reset(token)
 
 
-def _facts(scope: Scope, status: int, begun: float) -> dict[str, Any]:
+def _request_facts(scope: Scope, status: int, begun: float) -> dict[str, Any]:
     caller = scope.get("state", {}).get("caller")  # where the door let it in
     return {
         "method": scope["method"],
@@ -91,7 +91,7 @@ def _facts(scope: Scope, status: int, begun: float) -> dict[str, Any]:
     }
 
 
-def _time(record: logging.LogRecord) -> str:
+def _record_time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
 
@@ -100,15 +100,15 @@ class _Text(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         facts = getattr(record, "request", None)
-        said = record.getMessage()
+        message = record.getMessage()
         if facts is not None:
-            said = " ".join(f"{name}={value}" for name, value in facts.items() if value != "")
+            message = " ".join(f"{name}={value}" for name, value in facts.items() if value != "")
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
             frames = traceback.extract_tb(error.__traceback__)
             place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-            said = f"{said}: {type(error).__name__}: {error}{place}"
-        words = (_time(record), record.levelname, request_id() or "-", said)
+            message = f"{message}: {type(error).__name__}: {error}{place}"
+        words = (_record_time(record), record.levelname, request_id() or "-", message)
         return " ".join(" ".join(words).split())
 
 
@@ -118,7 +118,7 @@ class _Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         facts = getattr(record, "request", None)
         body = {
-            "time": _time(record),
+            "time": _record_time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "request_id": request_id(),

@@ -133,71 +133,71 @@ class _Tools:
         filters: Filters = [],  # noqa: B006
     ) -> SearchResults:
         """Find the passages that answer a query best, each with a snippet; read on with `fetch`."""
-        async with self._admitted(ctx, "searches", "search") as work:
+        async with self._admitted_call(ctx, "searches", "search") as work:
             asking = work.asking(Extras(filters=filters))
-            found = await work.result(work.bench.aretrieve(query, top_k, asking))
+            retrieval = await work.result(work.bench.aretrieve(query, top_k, asking))
         results = [
             Found(
                 id=f"{hit.document_id}#{hit.start}-{hit.end}",
                 title=" > ".join(dict.fromkeys((hit.title or hit.document_id, *hit.headings))),
-                url=self._url(work, citation(hit.rank, hit), hit.text),
-                snippet=_snippet(hit.text),
+                url=self._passage_url(work, citation(hit.rank, hit), hit.text),
+                snippet=_passage_snippet(hit.text),
             )
-            for hit in found.hits
+            for hit in retrieval.hits
         ]
         return SearchResults(results=results)
 
     async def fetch(self, id: SourceId, ctx: Context[Any, Any]) -> Fetched:  # noqa: A002
         """Read a passage with the text around it, or a document from its beginning."""
-        async with self._admitted(ctx, "searches") as work:
-            return await self._read(work, id)
+        async with self._admitted_call(ctx, "searches") as work:
+            return await self._read_source(work, id)
 
-    async def _read(self, work: Admitted, name: str) -> Fetched:
+    async def _read_source(self, work: Admitted, name: str) -> Fetched:
         place = _SPAN.fullmatch(name)
         asking = work.asking()
-        found = await work.result(visible_source(work.bench, asking, name))
-        if found is not None:
+        source = await work.result(visible_source(work.bench, asking, name))
+        if source is not None:
             place = None
         elif place is not None:
-            found = await work.result(visible_source(work.bench, asking, place["document"]))
-        if found is None:
+            source = await work.result(visible_source(work.bench, asking, place["document"]))
+        if source is None:
             raise ToolError(f"unknown source {name!r}; use an id from a result of `search`")
-        length = len(found.document.text)
+        length = len(source.document.text)
         span = (int(place["start"]), min(int(place["end"]), length)) if place else None
         if span is not None and not span[0] < span[1]:
             raise ToolError(
                 f"{name!r} names no passage: the document has {length} characters; use an id from "
                 "a result of `search`"
             )
-        return self._fetched(work, found, name, span)
+        return self._fetched_source(work, source, name, span)
 
     async def ask(
         self, question: Question, ctx: Context[Any, Any], persona: PersonaName = ""
     ) -> CallToolResult:
         """Answer a question, with a citation for every claim: URL and quote."""
-        async with self._admitted(ctx, "answers", "chat") as work:
+        async with self._admitted_call(ctx, "answers", "chat") as work:
             known = work.opened.personas
             if persona and persona not in known:
-                listed = (
+                choices = (
                     f"known: {', '.join(known)}" if known else "this server has none: leave it out"
                 )
-                raise ToolError(f"no persona {persona!r}; {listed}")
+                raise ToolError(f"no persona {persona!r}; {choices}")
             [done] = await answered(work, question, [persona], work.asking())
         answer, marks = done.answer, done.marks
         spans = [
-            citation_json(span) | {"url": self._url(work, span.citation, span.quote)}
+            citation_json(span) | {"url": self._passage_url(work, span.citation, span.quote)}
             for span in marks.spans
         ]
         lines = [
-            f"[{one['number']}] {one['title'] or one['source']}: {one['url']}\n> {one['quote']}"
-            for one in spans
+            f"[{ref['number']}] {ref['title'] or ref['source']}: {ref['url']}\n> {ref['quote']}"
+            for ref in spans
         ]
         near = [
-            citation_json(span) | {"url": self._url(work, span.citation, span.quote)}
+            citation_json(span) | {"url": self._passage_url(work, span.citation, span.quote)}
             for span in closest_spans(answer, marks.link)
         ]
         lines += [
-            f"closest passage: {one['title']}: {one['url']}\n> {one['quote']}" for one in near
+            f"closest passage: {ref['title']}: {ref['url']}\n> {ref['quote']}" for ref in near
         ]
         body = {
             "answer": marks.text,
@@ -213,14 +213,14 @@ class _Tools:
         self, ctx: Context[Any, Any], after: After = "", limit: Limit = 20
     ) -> Sources:
         """List the documents by id, a page at a time."""
-        async with self._admitted(ctx, "searches") as work:
-            found, total = await work.result(list_sources(work.bench, work.asking(), after, limit))
-        shown = [Source(id=one.id, title=one.title, source=one.source) for one in found]
-        behind = shown[-1].id if len(shown) == limit else None
-        return Sources(sources=shown, total=total, next=behind)
+        async with self._admitted_call(ctx, "searches") as work:
+            page, total = await work.result(list_sources(work.bench, work.asking(), after, limit))
+        sources = [Source(id=entry.id, title=entry.title, source=entry.source) for entry in page]
+        behind = sources[-1].id if len(sources) == limit else None
+        return Sources(sources=sources, total=total, next=behind)
 
     @asynccontextmanager
-    async def _admitted(
+    async def _admitted_call(
         self, ctx: Context[Any, Any], lane: Lane, operation: str = ""
     ) -> AsyncIterator[Admitted]:
         """An admitted call; errors become tool errors."""
@@ -236,8 +236,8 @@ class _Tools:
         except Exception as error:  # an unexpected one is logged under a number
             raise ToolError(api_error(error, caller).message) from None
 
-    def _url(self, work: Admitted, cited: Citation, quote: str) -> str:
-        """Where a reader opens a passage; without a server the source's own address."""
+    def _passage_url(self, work: Admitted, cited: Citation, quote: str) -> str:
+        """Return where a reader opens a passage; without a server, the address of its source."""
         base = work.caller.base or self._service.options.public_url.rstrip("/")
         if base:
             return source_url(base, cited.document_id, cited.start, cited.end, quote)
@@ -245,16 +245,16 @@ class _Tools:
             return cited.source
         return Path(os.path.normpath(self._service.folder.root.resolve() / cited.source)).as_uri()
 
-    def _fetched(
-        self, work: Admitted, found: VisibleSource, name: str, span: tuple[int, int] | None
+    def _fetched_source(
+        self, work: Admitted, source: VisibleSource, name: str, span: tuple[int, int] | None
     ) -> Fetched:
-        document = found.document
+        document = source.document
         start, end = span or (0, len(document.text))
         around = _AROUND if span else 0
         first = max(0, start - around)
         last = min(len(document.text), end + around, first + _FETCHED)
         first, last = _whole_words(document.text, first, last)
-        quote = found.text(start, end)
+        quote = source.text(start, end)
         cited = Citation(1, document.source, document.id, "", document.title, None, start, end)
         metadata: dict[str, Any] = {"document_id": document.id, "start": first, "end": last}
         if span:
@@ -264,8 +264,8 @@ class _Tools:
         return Fetched(
             id=name,
             title=document.title or document.id,
-            text=found.text(first, last),
-            url=self._url(work, cited, quote),
+            text=source.text(first, last),
+            url=self._passage_url(work, cited, quote),
             metadata=metadata,
         )
 
@@ -286,7 +286,7 @@ def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
     return (begin, end) if begin < end else (first, last)
 
 
-def _snippet(text: str) -> str:
+def _passage_snippet(text: str) -> str:
     """The beginning of a passage on one line, cut at a blank."""
     return shorten(text, _SNIPPET, placeholder=" …") if " " in text else text[:_SNIPPET]
 
@@ -309,9 +309,9 @@ class _Server(MCPServer[Any]):
         if name not in tools:
             raise ToolError(f"no tool {name!r}; {near(name, tools)}")
         known = tools[name]["properties"]
-        for given in arguments:
-            if given not in known:
-                raise ToolError(f"{name} has no parameter {given!r}; {near(given, known)}")
+        for argument in arguments:
+            if argument not in known:
+                raise ToolError(f"{name} has no parameter {argument!r}; {near(argument, known)}")
         try:
             return await super().call_tool(name, arguments, context)
         except UnexpectedToolError:
@@ -319,20 +319,20 @@ class _Server(MCPServer[Any]):
         except ToolError as error:
             cause = error.__cause__
             if isinstance(cause, ValidationError):
-                raise ToolError(_invalid(name, cause)) from None
+                raise ToolError(_argument_faults(name, cause)) from None
             raise ToolError(str(cause or error)) from None
 
 
-def _invalid(name: str, error: ValidationError) -> str:
-    """What is wrong with the arguments of a call, as one sentence a parameter."""
-    found = []
-    for one in error.errors(include_url=False, include_input=False):
-        where = ".".join(map(str, one["loc"]))
-        if one["type"] == "missing":
-            found.append(f"{name} needs the parameter {where!r}")
+def _argument_faults(name: str, error: ValidationError) -> str:
+    """Name the faults in the arguments of a call, one sentence a parameter."""
+    faults = []
+    for detail in error.errors(include_url=False, include_input=False):
+        where = ".".join(map(str, detail["loc"]))
+        if detail["type"] == "missing":
+            faults.append(f"{name} needs the parameter {where!r}")
         else:
-            found.append(f"{where}: {one['msg'][:1].lower()}{one['msg'][1:]}")
-    return "; ".join(found)
+            faults.append(f"{where}: {detail['msg'][:1].lower()}{detail['msg'][1:]}")
+    return "; ".join(faults)
 
 
 def mcp_server(service: Service, alone: Caller | None = None) -> MCPServer[Any]:
@@ -380,8 +380,8 @@ def http_app(server: MCPServer[Any]) -> ASGIApp:
     async def posted(scope: Scope, receive: Receive, send: Send) -> None:
         # No call leaves anything to listen for, and an open stream would hold up a restart.
         if scope["type"] == "http" and scope["method"] != "POST":
-            said = ApiError(405, "send tools' calls by POST; there is no stream", "http_error")
-            reply = error_reply(said)
+            refusal = ApiError(405, "send tools' calls by POST; there is no stream", "http_error")
+            reply = error_reply(refusal)
             reply.headers["allow"] = "POST"
             await reply(scope, receive, send)
         else:

@@ -56,7 +56,7 @@ class BackgroundMeasuring:
         self._lock = FileLock(path, "measuring in the background")
         self._mine = False
         self._said = ""
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(self._measure_forever())
 
     async def close(self) -> None:
         """End the work under way; what was paid for is stored, the rest waits."""
@@ -67,7 +67,7 @@ class BackgroundMeasuring:
         await asyncio.to_thread(self._thread.shutdown, wait=True)
         self._lock.release()
 
-    async def _run(self) -> None:
+    async def _measure_forever(self) -> None:
         while True:
             await asyncio.sleep(self._options().measure.interval)
             options = self._options()
@@ -77,27 +77,30 @@ class BackgroundMeasuring:
                 async with self._using() as bench:
                     loop = asyncio.get_running_loop()
                     await loop.run_in_executor(
-                        self._thread, self._look, bench.outputs, options.measure.daily_budget
+                        self._thread,
+                        self._score_waiting,
+                        bench.outputs,
+                        options.measure.daily_budget,
                     )
             except (RagwrightError, OSError) as error:
-                self._warn(str(error))
+                self._warn_once(str(error))
 
-    def _look(self, outputs: Outputs, daily_budget: float | None) -> None:
+    def _score_waiting(self, outputs: Outputs, daily_budget: float | None) -> None:
         """Score what waits, in a process of its own; on this object's thread."""
         self._mine = self._mine or self._lock.acquire()
         if not self._mine or not outputs.scores.has_work(daily_budget):
             return
-        laid = [word for text in self._overrides for word in ("--set", text)]
+        override_words = [word for text in self._overrides for word in ("--set", text)]
         words = [*PROGRAM, "outputs", "measure", "--background", "--quiet"]
-        words += ["--project", str(self._root), *laid]
+        words += ["--project", str(self._root), *override_words]
         end = run_step(StepPlan(words, self._root), self._stop)
         if end.state == "failed":
-            self._warn(end.output.rpartition("\n")[2])
+            self._warn_once(end.output.rpartition("\n")[2])
         elif end.state == "succeeded":
             self._said = ""
 
-    def _warn(self, what: str) -> None:
+    def _warn_once(self, fault: str) -> None:
         """Log a fault once, until it changes."""
-        if what != self._said:
-            self._said = what
-            log.warning("served answers are not measured at the moment: %s", what)
+        if fault != self._said:
+            self._said = fault
+            log.warning("served answers are not measured at the moment: %s", fault)

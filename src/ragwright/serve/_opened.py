@@ -53,7 +53,7 @@ class Opened:
         return tuple(name for name in sorted(known) if not wanted or name in wanted)
 
     def searched(self) -> Target:
-        """What is searched now.
+        """The index that is searched now.
 
         Raises:
             RagwrightError: Nothing is.
@@ -63,7 +63,7 @@ class Opened:
         return self.target
 
     def asking(self, key: ServeKey | None) -> Asking:
-        """How a key's requests are asked: its filters and its scope, on what is searched now."""
+        """Return how a key's requests ask: under its filters and scope, on the current index."""
         filters: tuple[Filter, ...] = () if key is None else key.conditions
         scope = "" if key is None else key.scope
         return Asking(scope=scope, filters=filters, target=self.searched())

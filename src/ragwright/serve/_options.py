@@ -20,7 +20,7 @@ _ORIGIN = re.compile(r"https?://[\w.-]+(?::\d{1,5})?|https?://\[[0-9a-f:]+\](?::
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Where a project is served, under which names, and within which limits."""
+    """The address, the names and the limits under which a project is served."""
 
     name: str = option(
         "", "Name of the configuration in the ids of models; the folder's where empty."

@@ -1,4 +1,4 @@
-"""How the server looks from outside: below a path of a proxy, and to pages of other origins."""
+"""The server from outside: below a path of a proxy, and for pages of other origins."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ class BelowPath:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 if "location" in headers:
-                    headers["location"] = _below(prefix, headers["location"], host)
+                    headers["location"] = _below_prefix(prefix, headers["location"], host)
             await send(message)
 
         await self._app(scope, receive, sent)
 
 
-def _below(prefix: str, location: str, host: str) -> str:
+def _below_prefix(prefix: str, location: str, host: str) -> str:
     """An address of this server with the prefix before its path."""
     parts = urlsplit(location)
     own = parts.netloc in ("", host) and parts.path.startswith("/")

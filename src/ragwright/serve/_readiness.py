@@ -1,4 +1,4 @@
-"""Whether an answer could be given now: index, disk, shared database and models are tried."""
+"""Readiness for an answer: index, disk, shared database and models are tried."""
 
 from __future__ import annotations
 
@@ -53,15 +53,18 @@ class Readiness:
         self._until = 0.0
 
     async def faults(self) -> Mapping[str, str]:
-        """What is missing, by name: ``index``, ``disk``, ``shared database``, ``chat model``...
+        """Return faults by name: ``index``, ``disk``, ``shared database``, ``chat model``...
 
         The texts name no address, since the endpoint needs no key; details are logged once.
         """
         opened = self._configurations()
-        index = next((str(one.fault) for one in opened if one.target is None), "")
+        index = next(
+            (str(configuration.fault) for configuration in opened if configuration.target is None),
+            "",
+        )
         async with self._lock:
             if time.monotonic() >= self._until:
-                before, self._faults = self._faults, await self._tried()
+                before, self._faults = self._faults, await self._all_faults()
                 for name in self._faults.keys() - before.keys():
                     log.warning("not ready: %s: %s", name, self._faults[name])
                 if before and not self._faults:
@@ -69,28 +72,28 @@ class Readiness:
                 self._until = time.monotonic() + _KEPT * (0.2 if self._faults else 1.0)
             return {**self._faults, **({"index": index} if index else {})}
 
-    async def _tried(self) -> dict[str, str]:
-        tests = [self._bounded(one) for one in self._configurations()]
+    async def _all_faults(self) -> dict[str, str]:
+        tests = [self._faults_of(opened) for opened in self._configurations()]
         return {
-            name: fault for found in await asyncio.gather(*tests) for name, fault in found.items()
+            name: fault for faults in await asyncio.gather(*tests) for name, fault in faults.items()
         }
 
-    async def _bounded(self, opened: Opened) -> dict[str, str]:
+    async def _faults_of(self, opened: Opened) -> dict[str, str]:
         async with self._using(opened) as bench:
             tests = {
-                "disk": asyncio.to_thread(_disk, bench),
-                "shared database": asyncio.to_thread(_database, bench),
+                "disk": asyncio.to_thread(_disk_fault, bench),
+                "shared database": asyncio.to_thread(_database_fault, bench),
                 **{
-                    use: asyncio.to_thread(_model, bench, name)
+                    use: asyncio.to_thread(_model_fault, bench, name)
                     for use, name in _needed_models(opened).items()
                 },
             }
-            found = await asyncio.gather(
+            outcomes = await asyncio.gather(
                 *(asyncio.wait_for(test, _PATIENCE) for test in tests.values()),
                 return_exceptions=True,
             )
         faults = {}
-        for name, outcome in zip(tests, found, strict=True):
+        for name, outcome in zip(tests, outcomes, strict=True):
             if isinstance(outcome, TimeoutError):
                 faults[name] = f"no reply within {_PATIENCE:g} s"
             elif isinstance(outcome, RagwrightError | OSError):
@@ -113,29 +116,29 @@ def _needed_models(opened: Opened) -> dict[str, str]:
     return uses
 
 
-def _model(bench: Workbench, name: str) -> str:
+def _model_fault(bench: Workbench, name: str) -> str:
     project = bench.project
     _ = project.runner  # opened before the first reader waits for it
     finding = check_model(project.models, name, _PATIENCE)
     return finding.text if finding.state == "error" else ""
 
 
-def _database(bench: Workbench) -> str:
+def _database_fault(bench: Workbench) -> str:
     shared = bench.project.shared_work
     if shared is not None:
         shared.reach()
     return ""
 
 
-def _disk(bench: Workbench) -> str:
-    """Why nothing can be written; empty where it can, and where nothing is meant to be written."""
+def _disk_fault(bench: Workbench) -> str:
+    """Return why nothing can be written; empty if it can, or if nothing is meant to be."""
     folder = bench.project.folder.data / "serve"
     if not writable(folder / "probe"):
         return ""
     file = folder / f"probe-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _write(file)
+        _write_probe(file)
     except OSError as error:
         return f"nothing can be stored: {error.strerror or error}"
     finally:
@@ -144,7 +147,7 @@ def _disk(bench: Workbench) -> str:
     return ""
 
 
-def _write(file: Path) -> None:
+def _write_probe(file: Path) -> None:
     with file.open("wb") as probe:
         probe.write(os.urandom(_PROBE))
         probe.flush()

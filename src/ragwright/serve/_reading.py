@@ -38,13 +38,13 @@ class VisibleSource:
         return any(span.start <= start and end <= span.end for span in self.spans)
 
     def text(self, start: int, end: int) -> str:
-        """What may be seen of a span; gaps are left out."""
-        seen = (
+        """Return the visible text of a span; gaps are left out."""
+        parts = (
             self.document.text[max(start, span.start) : min(end, span.end)]
             for span in self.spans
             if span.start < end and start < span.end
         )
-        return "\n\n".join(seen)
+        return "\n\n".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ async def visible_source(
     filters = (*project.settings.retrieve.filters, *asking.filters)
     wanted = (*filters, Filter("document_id", (document_id,)))
     try:
-        hits = await project.runner.arun(_chunks(asking, wanted), scope=asking.scope)
+        hits = await project.runner.arun(_visible_chunks(asking, wanted), scope=asking.scope)
     except FilterError:  # no chunk that may be seen is of this document
         return None
     document = await asyncio.to_thread(project.store.document, document_id) if hits else None
     if document is None:
         return None
-    spans = _merged(hits) if filters else (Span(0, len(document.text)),)
+    spans = _merged_spans(hits) if filters else (Span(0, len(document.text)),)
     return VisibleSource(document, spans, tuple(Span(hit.start, hit.end) for hit in hits))
 
 
@@ -85,10 +85,10 @@ async def list_sources(
     filters = (*project.settings.retrieve.filters, *asking.filters)
     if not filters:
         return await asyncio.to_thread(_all_sources, bench, after, most, containing)
-    found = await project.runner.arun(
-        _documents(asking, filters, after, most, containing), scope=asking.scope
+    sources = await project.runner.arun(
+        _visible_documents(asking, filters, after, most, containing), scope=asking.scope
     )
-    return found, None
+    return sources, None
 
 
 def _all_sources(
@@ -98,53 +98,53 @@ def _all_sources(
     wanted = containing.casefold()
     names = sorted(n for n in store.sources(bench.project.pair) if wanted in n.casefold())
     behind = names[bisect_right(names, after) :][:most]
-    return [_listed(store.document(name), name) for name in behind], len(names)
+    return [_listed_source(store.document(name), name) for name in behind], len(names)
 
 
-def _listed(document: Document | None, name: str) -> ListedSource:
+def _listed_source(document: Document | None, name: str) -> ListedSource:
     if document is None:  # removed since it was listed
         return ListedSource(name, "", name)
     return ListedSource(name, document.title, document.source)
 
 
-def _chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
+def _visible_chunks(asking: Asking, filters: Sequence[Filter]) -> Flow[tuple[Hit, ...]]:
     """Every chunk that meets the filters, as hits."""
-    target = _searched(asking)
+    target = _target_of(asking)
     ids, _ = yield from corpus_ids(target, filters)
     if not ids:
         return ()
     return (yield from lookup(target.snapshot, ids)).hits
 
 
-def _documents(
+def _visible_documents(
     asking: Asking, filters: Sequence[Filter], after: str, most: int, containing: str
 ) -> Flow[list[ListedSource]]:
     """The documents behind ``after`` that have a chunk that meets the filters."""
-    target = _searched(asking)
+    target = _target_of(asking)
     ids, _ = yield from corpus_ids(target, filters)
     low, high = 0, len(ids)
     while after and low < high:  # chunks are in the order of their documents' ids
         middle = (low + high) // 2
         [hit] = (yield from lookup(target.snapshot, ids[middle : middle + 1])).hits
         low, high = (middle + 1, high) if hit.document_id <= after else (low, middle)
-    found: dict[str, ListedSource] = {}
+    sources: dict[str, ListedSource] = {}
     for at in range(low, len(ids), _PAGE):
         for hit in (yield from lookup(target.snapshot, ids[at : at + _PAGE])).hits:
             name = hit.document_id
             if containing.casefold() not in name.casefold():
                 continue
-            found.setdefault(name, ListedSource(name, hit.title, hit.source))
-        if len(found) > most:
+            sources.setdefault(name, ListedSource(name, hit.title, hit.source))
+        if len(sources) > most:
             break
-    return list(found.values())[:most]
+    return list(sources.values())[:most]
 
 
-def _searched(asking: Asking) -> Target:
+def _target_of(asking: Asking) -> Target:
     assert asking.target is not None, "a service says what is searched"
     return asking.target
 
 
-def _merged(hits: Iterable[Hit]) -> tuple[Span, ...]:
+def _merged_spans(hits: Iterable[Hit]) -> tuple[Span, ...]:
     spans: list[Span] = []
     for hit in sorted(hits, key=lambda hit: hit.start):
         if spans and hit.start <= spans[-1].end:

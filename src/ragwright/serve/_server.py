@@ -50,7 +50,7 @@ _IDLE = 75
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to listen.
+    """The address to listen on.
 
     Attributes:
         host: Address; that of the project file where empty.
@@ -139,12 +139,12 @@ def serve(serving: Serving, listening: Listening) -> None:
         service.close_ledger()
     log_to_stderr(service.options.log)
     with (
-        _listening(host, port) as listener,
-        _told_workers(serving, listening.workers, service.options.log),
+        _listening_socket(host, port) as listener,
+        _environment_for_workers(serving, listening.workers, service.options.log),
     ):
         if listening.started is not None:
-            shown = f"[{host}]" if ":" in host else host
-            listening.started(f"http://{shown}:{listener.getsockname()[1]}")
+            url_host = f"[{host}]" if ":" in host else host
+            listening.started(f"http://{url_host}:{listener.getsockname()[1]}")
         many = listening.workers > 1
         config = uvicorn.Config(
             "ragwright.serve:worker_app" if many else make_app(serving),
@@ -245,7 +245,7 @@ def _end_with_parent() -> None:
 
 
 @contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
+def _listening_socket(host: str, port: int) -> Iterator[socket.socket]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sends each piece at once (TCP_NODELAY); else the body of a
     # reply waits up to 40 ms for the client to acknowledge its head.
@@ -266,8 +266,8 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
 
 
 @contextlib.contextmanager
-def _told_workers(serving: Serving, count: int, log_form: LogForm) -> Iterator[None]:
-    """What worker processes need to know; removed at the end."""
+def _environment_for_workers(serving: Serving, count: int, log_form: LogForm) -> Iterator[None]:
+    """Tell worker processes what they serve, by the environment; it is removed at the end."""
     if count == 1:
         yield
         return

@@ -1,4 +1,4 @@
-"""What is served: configurations, opened, each replaced whole when something newer is ready."""
+"""The service: configurations, opened, each replaced whole when something newer is ready."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ Lane: TypeAlias = Literal["answers", "searches", "drafts"]
 """Kinds of work that take turns apart, so that the slow ones cannot hold up the others."""
 
 OF_A_SERVER = ("budget.max_cost=null", "shared.patience=3")
-"""What a server lays over the settings: ``budget.max_cost`` bounds a command, a server is bounded
+"""Settings that a server overrides: ``budget.max_cost`` bounds a command, a server is bounded
 by the day; and no reader waits long for a shared database that is away."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How a project is served.
+    """The project to serve, and how.
 
     Attributes:
         folder: The project.
@@ -102,7 +102,7 @@ class Service:
         self.sessions = Sessions(self.folder, self.keys)
         self.charges = Charges(self.folder)
         self.turns: Mapping[Lane, Turns] = {lane: Turns() for lane in get_args(Lane)}
-        self._follow(self.options)
+        self._follow_options(self.options)
         self.tracing = Tracing()
         self.readiness = Readiness(lambda: list(self._open.values()), self.using)
         self._answering = AnswersUnderWay(self.folder.data)
@@ -120,7 +120,7 @@ class Service:
         self._measuring: BackgroundMeasuring | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    def _follow(self, options: ServeOptions) -> None:
+    def _follow_options(self, options: ServeOptions) -> None:
         self.options = options
         for lane, turns in self.turns.items():
             at_once = options.drafts if lane == "drafts" else options.concurrency
@@ -132,11 +132,11 @@ class Service:
     @property
     def name(self) -> str:
         """Name of the main configuration."""
-        return self._named(self.options)
+        return self._main_name(self.options)
 
-    def _named(self, options: ServeOptions) -> str:
-        named = options.name or self.folder.root.resolve().name
-        return re.sub(r"[^\w.-]+", "-", named).strip("-") or "project"
+    def _main_name(self, options: ServeOptions) -> str:
+        name = options.name or self.folder.root.resolve().name
+        return re.sub(r"[^\w.-]+", "-", name).strip("-") or "project"
 
     async def start(self) -> None:
         """Open every configuration.
@@ -144,10 +144,10 @@ class Service:
         Raises:
             ConfigError: The settings of one of them are wrong.
         """
-        self._state = await asyncio.to_thread(self._seen)
-        options, self._open = await asyncio.to_thread(self._opened)
-        self._follow(options)
-        self._watcher = asyncio.create_task(self._watch())
+        self._state = await asyncio.to_thread(self._settings_state)
+        options, self._open = await asyncio.to_thread(self._open_all)
+        self._follow_options(options)
+        self._watcher = asyncio.create_task(self._watch_for_changes())
         self._noting = asyncio.create_task(self._note_answers())
         self._measuring = BackgroundMeasuring(
             self.folder, self.serving.overrides, lambda: self.options, self.main
@@ -163,7 +163,7 @@ class Service:
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
         for opened in self._open.values():
-            self._retire(opened)
+            self._retire_configuration(opened)
         self._open = {}
         while self._closing:
             await asyncio.wait(self._closing)
@@ -183,14 +183,14 @@ class Service:
         Raises:
             ConfigError: The settings of one of them are wrong; it is named.
         """
-        for name, laid in self._wanted(self.options).items():
-            self._bench(name, laid)[0].close()
+        for name, laid in self._configured_overrides(self.options).items():
+            self._open_bench(name, laid)[0].close()
 
     # -- handing out -----------------------------------------------------------------------
 
     def configurations(self, key: ServeKey | None) -> list[Opened]:
         """The configurations that a key may use."""
-        return [one for name, one in self._open.items() if _may(key, name)]
+        return [opened for name, opened in self._open.items() if _may_use(key, name)]
 
     def models(self, key: ServeKey | None) -> Iterator[str]:
         """Ids of models: ``configuration`` and ``configuration/persona``."""
@@ -207,7 +207,7 @@ class Service:
         """
         name, _, persona = model.partition("/")
         opened = self._open.get(name) if model else next(iter(self.configurations(key)), None)
-        allowed = opened is not None and _may(key, opened.name)
+        allowed = opened is not None and _may_use(key, opened.name)
         if opened is None or not allowed or (persona and persona not in opened.personas):
             raise ApiError(
                 404,
@@ -234,15 +234,15 @@ class Service:
         async with self.using(self.find("", None)[0]) as bench:
             yield bench
 
-    async def for_page(self, work: Callable[..., T], *given: Any) -> T:
+    async def for_page(self, work: Callable[..., T], *arguments: Any) -> T:
         """The work of a page, on few threads of its own: pages never hold up answers."""
-        return await self._on(self._pages, partial(work, *given))
+        return await self._run_in_pool(self._pages, partial(work, *arguments))
 
     async def aside(self, work: Callable[[], T]) -> T:
         """Slow work, on threads of its own: what is quick never waits for it."""
-        return await self._on(self._slow, work)
+        return await self._run_in_pool(self._slow, work)
 
-    async def _on(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+    async def _run_in_pool(self, pool: ThreadPoolExecutor, work: Callable[[], T]) -> T:
         context = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(pool, context.run, work)
 
@@ -267,33 +267,33 @@ class Service:
 
     # -- opening, on a thread of its own ---------------------------------------------------
 
-    def _wanted(self, options: ServeOptions) -> dict[str, tuple[str, ...]]:
+    def _configured_overrides(self, options: ServeOptions) -> dict[str, tuple[str, ...]]:
         """Configurations by name, and what is laid over the served one for each."""
-        return {self._named(options): (), **options.configurations}
+        return {self._main_name(options): (), **options.configurations}
 
-    def _opened(self) -> tuple[ServeOptions, dict[str, Opened]]:
+    def _open_all(self) -> tuple[ServeOptions, dict[str, Opened]]:
         options = self._settings_options()
-        made: dict[str, Opened] = {}
+        configurations: dict[str, Opened] = {}
         try:
-            for name, laid in self._wanted(options).items():
-                made[name] = self._opened_one(name, laid)
+            for name, laid in self._configured_overrides(options).items():
+                configurations[name] = self._opened_one(name, laid)
         except BaseException:
-            for opened in made.values():
+            for opened in configurations.values():
                 opened.bench.close()
             raise
-        return options, made
+        return options, configurations
 
     def _opened_one(self, name: str, laid: tuple[str, ...]) -> Opened:
-        bench, number = self._bench(name, laid)
+        bench, number = self._open_bench(name, laid)
         try:
             opened = Opened(name, bench, number, origin_of(bench.project))
-            self._aim(opened)
+            self._aim_at_newest(opened)
         except BaseException:
             bench.close()
             raise
         return opened
 
-    def _bench(self, name: str, laid: tuple[str, ...]) -> tuple[Workbench, int | None]:
+    def _open_bench(self, name: str, laid: tuple[str, ...]) -> tuple[Workbench, int | None]:
         """The project under a configuration, and the number it is served under.
 
         Raises:
@@ -316,7 +316,7 @@ class Service:
             raise
         return bench, change.number if change is not None else None
 
-    def _aim(self, opened: Opened) -> None:
+    def _aim_at_newest(self, opened: Opened) -> None:
         """Search the newest state of the index from now on, once it is whole and open.
 
         After an erasure that is at once: no answer may begin from what was erased.
@@ -347,18 +347,18 @@ class Service:
         """Search what is left, where something was erased from the project since."""
         if opened.bench.project.erasures.position != opened.erased:
             async with self._aiming:
-                await asyncio.to_thread(self._aim, opened)
+                await asyncio.to_thread(self._aim_at_newest, opened)
 
     # -- watching --------------------------------------------------------------------------
 
-    def _seen(self) -> object:
-        """What decides the settings, as far as it is followed: equal while nothing has changed."""
+    def _settings_state(self) -> object:
+        """Return a state of the followed settings and files, equal while nothing has changed."""
         if not self.serving.own:
             return Served(self.folder).current()
         folders = (self.folder.personas, self.folder.prompts)
         files = [self.folder.file]
         files += [file for folder in folders if folder.is_dir() for file in folder.iterdir()]
-        return [(file, _stamp(file)) for file in sorted(files)]
+        return [(file, _file_stamp(file)) for file in sorted(files)]
 
     async def _note_answers(self) -> None:
         """Tell work in the background, in any process, that answers are under way.
@@ -372,62 +372,65 @@ class Service:
             self._erasing = self._erasing + EVERY if work.awaited else 0.0
             await asyncio.sleep(EVERY)
 
-    async def _watch(self) -> None:
+    async def _watch_for_changes(self) -> None:
         while True:
             await asyncio.sleep(self.serving.watch)
             try:
-                await self._look()
+                await self._replace_changed()
                 for opened in list(self._open.values()):
                     async with self._aiming:
-                        await asyncio.to_thread(self._aim, opened)
+                        await asyncio.to_thread(self._aim_at_newest, opened)
             except Exception as error:
-                said = str(error) if isinstance(error, RagwrightError) else repr(error)
-                log.warning("still serving what was served before: %s", said)
+                fault = str(error) if isinstance(error, RagwrightError) else repr(error)
+                log.warning("still serving what was served before: %s", fault)
 
-    async def _look(self) -> None:
+    async def _replace_changed(self) -> None:
         """Replace what is served where something has changed.
 
         What cannot be opened is tried again after a pause that grows, since its fault may pass.
         """
-        seen = await asyncio.to_thread(self._seen)
-        if seen == self._state:
+        state = await asyncio.to_thread(self._settings_state)
+        if state == self._state:
             return
         failed, pause, again = self._failed
-        if seen == failed and time.monotonic() < again:
+        if state == failed and time.monotonic() < again:
             return
-        pause = min(2 * pause, _RETRY) if seen == failed else self.serving.watch
-        self._failed = (seen, pause, time.monotonic() + pause)
-        await self._replace()
-        self._state, self._failed = seen, (None, 0.0, 0.0)
+        pause = min(2 * pause, _RETRY) if state == failed else self.serving.watch
+        self._failed = (state, pause, time.monotonic() + pause)
+        await self._replace_all()
+        self._state, self._failed = state, (None, 0.0, 0.0)
 
-    async def _replace(self) -> None:
+    async def _replace_all(self) -> None:
         """Open what is served now; requests under way end under what they began with."""
-        options, made = await asyncio.to_thread(self._opened)
-        before, self._open = self._open, made
-        self._follow(options)
+        options, configurations = await asyncio.to_thread(self._open_all)
+        before, self._open = self._open, configurations
+        self._follow_options(options)
         for opened in before.values():
-            self._retire(opened)
-        log.info("serving %s", ", ".join(f"{o.name} ({o.number or 'own'})" for o in made.values()))
+            self._retire_configuration(opened)
+        log.info(
+            "serving %s",
+            ", ".join(f"{o.name} ({o.number or 'own'})" for o in configurations.values()),
+        )
 
-    def _retire(self, opened: Opened) -> None:
+    def _retire_configuration(self, opened: Opened) -> None:
         opened.retired = True
         if not opened.users:
             opened.idle.set()
-        task = asyncio.create_task(_closed(opened))
+        task = asyncio.create_task(_close_when_idle(opened))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
 
-async def _closed(opened: Opened) -> None:
+async def _close_when_idle(opened: Opened) -> None:
     await opened.idle.wait()
     await asyncio.to_thread(opened.bench.close)
 
 
-def _may(key: ServeKey | None, name: str) -> bool:
+def _may_use(key: ServeKey | None, name: str) -> bool:
     return key is None or not key.configurations or name in key.configurations
 
 
-def _stamp(file: Path) -> tuple[int, int] | None:
+def _file_stamp(file: Path) -> tuple[int, int] | None:
     try:
         stat = file.stat()
     except OSError:

@@ -56,9 +56,9 @@ class Tracing:
         from opentelemetry import trace
 
         if wanted:
-            self._provider = _exporting()
-            made: Tracer = self._provider.get_tracer("ragwright", __version__)
-            return made
+            self._provider = _exporting_provider()
+            tracer: Tracer = self._provider.get_tracer("ragwright", __version__)
+            return tracer
         if type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider":
             return None
         return trace.get_tracer("ragwright", __version__)
@@ -94,7 +94,7 @@ class Tracing:
             try:
                 yield _Entries(self._tracer, span, self._content)
             except Exception as error:
-                _failed(span, error, self._content)
+                _mark_failed(span, error, self._content)
                 raise
 
 
@@ -114,7 +114,7 @@ class _Entries(list[TraceEntry]):
         from opentelemetry.trace import SpanKind
 
         end = time.time_ns()
-        name, attributes = _described(entry, self._content)
+        name, attributes = _span_of_entry(entry, self._content)
         span = self._tracer.start_span(
             name,
             context=self._context,
@@ -123,20 +123,20 @@ class _Entries(list[TraceEntry]):
             start_time=end - int(entry.seconds * 1e9),
         )
         if entry.error is not None:
-            _failed(span, entry.error, self._content)
+            _mark_failed(span, entry.error, self._content)
         span.end(end)
 
 
-def _failed(span: Span, error: Exception, content: bool) -> None:
+def _mark_failed(span: Span, error: Exception, content: bool) -> None:
     """Mark a span as failed: model servers repeat the prompt in what they say of an error."""
     from opentelemetry.trace import Status, StatusCode
 
-    said = error.what if isinstance(error, RagwrightError) else str(error)
+    message = error.what if isinstance(error, RagwrightError) else str(error)
     span.set_attribute("error.type", type(error).__name__)
-    span.set_status(Status(StatusCode.ERROR, said if content else None))
+    span.set_status(Status(StatusCode.ERROR, message if content else None))
 
 
-def _exporting() -> Any:
+def _exporting_provider() -> Any:
     sdk = require("opentelemetry.sdk.trace", "otel", "sending traces")
     export = require("opentelemetry.sdk.trace.export", "otel", "sending traces")
     http = require(
@@ -149,24 +149,27 @@ def _exporting() -> Any:
     return provider
 
 
-def _described(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any]]:
+def _span_of_entry(entry: TraceEntry, content: bool) -> tuple[str, dict[str, Any]]:
     """Name and attributes of a request's span."""
     request = entry.request
     if isinstance(request, Chat | Complete):
-        name, found = _of_call(entry, request, content)
+        name, attributes = _of_call(entry, request, content)
     elif isinstance(request, Search):
-        name, found = _of_search(entry, request, content)
+        name, attributes = _of_search(entry, request, content)
     elif isinstance(request, Embed):
-        name, found = f"embeddings {request.model}", _model("embeddings", request.model)
+        name, attributes = (
+            f"embeddings {request.model}",
+            _model_attributes("embeddings", request.model),
+        )
     elif isinstance(request, Rerank):
-        name, found = f"rerank {request.model}", {"ragwright.passages": len(request.passages)}
+        name, attributes = f"rerank {request.model}", {"ragwright.passages": len(request.passages)}
     elif isinstance(request, Lookup):
-        name, found = "lookup", {"ragwright.chunks": len(request.chunk_ids)}
+        name, attributes = "lookup", {"ragwright.chunks": len(request.chunk_ids)}
     elif isinstance(request, Sql):
-        name, found = f"sql {request.database}", {"db.namespace": request.database}
+        name, attributes = f"sql {request.database}", {"db.namespace": request.database}
     else:
-        name, found = type(request).__name__.lower(), {}
-    return name, {"ragwright.cached": entry.cached, **found}
+        name, attributes = type(request).__name__.lower(), {}
+    return name, {"ragwright.cached": entry.cached, **attributes}
 
 
 def _of_call(
@@ -174,37 +177,37 @@ def _of_call(
 ) -> tuple[str, dict[str, Any]]:
     reply = entry.reply
     operation = "chat" if isinstance(request, Chat) else "text_completion"
-    found = _model(operation, request.model)
+    attributes = _model_attributes(operation, request.model)
     for name, value in request.params:
         if name in ("temperature", "max_tokens", "seed", "top_p") and value is not None:
-            found[f"gen_ai.request.{name}"] = value
+            attributes[f"gen_ai.request.{name}"] = value
     if isinstance(reply, ChatReply | CompleteReply):
-        found["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
-        found["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
-        found["gen_ai.response.finish_reasons"] = [reply.finish]
+        attributes["gen_ai.usage.input_tokens"] = reply.usage.prompt_tokens
+        attributes["gen_ai.usage.output_tokens"] = reply.usage.completion_tokens
+        attributes["gen_ai.response.finish_reasons"] = [reply.finish]
     if content and isinstance(request, Chat):
         turns = [(message.role, message.content) for message in request.messages]
-        found["gen_ai.input.messages"] = _messages(turns)
+        attributes["gen_ai.input.messages"] = _messages_json(turns)
         if isinstance(reply, ChatReply):
-            found["gen_ai.output.messages"] = _messages([("assistant", reply.text)])
-    return f"{operation} {request.model}", found
+            attributes["gen_ai.output.messages"] = _messages_json([("assistant", reply.text)])
+    return f"{operation} {request.model}", attributes
 
 
 def _of_search(entry: TraceEntry, request: Search, content: bool) -> tuple[str, dict[str, Any]]:
-    found: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "gen_ai.operation.name": "retrieval",
         "gen_ai.data_source.id": request.snapshot,
         "gen_ai.retrieval.top_k": request.k,
         "ragwright.channel": request.channel,
     }
     if isinstance(entry.reply, SearchReply):
-        found["ragwright.candidates"] = len(entry.reply.candidates)
+        attributes["ragwright.candidates"] = len(entry.reply.candidates)
     if content:
-        found["gen_ai.retrieval.query.text"] = request.text
-    return f"retrieval {request.snapshot}", found
+        attributes["gen_ai.retrieval.query.text"] = request.text
+    return f"retrieval {request.snapshot}", attributes
 
 
-def _model(operation: str, model: str) -> dict[str, Any]:
+def _model_attributes(operation: str, model: str) -> dict[str, Any]:
     provider, _, name = model.partition(":")
     known = name and provider not in ("http", "https")
     return {
@@ -214,6 +217,8 @@ def _model(operation: str, model: str) -> dict[str, Any]:
     }
 
 
-def _messages(turns: list[tuple[str, str]]) -> str:
-    shown = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns]
-    return json.dumps(shown, ensure_ascii=False)
+def _messages_json(turns: list[tuple[str, str]]) -> str:
+    messages = [
+        {"role": role, "parts": [{"type": "text", "content": text}]} for role, text in turns
+    ]
+    return json.dumps(messages, ensure_ascii=False)

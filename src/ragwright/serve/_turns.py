@@ -1,4 +1,4 @@
-"""Turns: how many requests are worked on at once."""
+"""Turns: limits on the requests that are worked on at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._errors import ApiError
 
 
 class Turns:
-    """How many requests are worked on at once, and how many may wait for their turn."""
+    """Limits on the requests that are worked on at once, and on those that wait for their turn."""
 
     def __init__(self) -> None:
         self._at_once = self._most = 1
@@ -20,7 +20,7 @@ class Turns:
 
     @property
     def taken(self) -> int:
-        """How many requests are worked on now."""
+        """The number of requests that are worked on now."""
         return self._taken
 
     def limit(self, at_once: int, waiting: int) -> None:
@@ -42,14 +42,14 @@ class Turns:
             )
         self._taken += not wait
         if wait:
-            await self._wait()
+            await self._wait_for_turn()
         try:
             yield wait
         finally:
             self._taken -= 1
             self._pass_on()
 
-    async def _wait(self) -> None:
+    async def _wait_for_turn(self) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:

@@ -46,7 +46,7 @@ class ChatMessage(Body):
 
 
 class StreamOptions(Body):
-    """What a stream ends with."""
+    """Options for the end of a stream."""
 
     include_usage: bool = False
 
@@ -79,14 +79,14 @@ class ChatRequest(Body):
 
     @field_validator("n")
     @classmethod
-    def _one(cls, n: int | None) -> int | None:
+    def _require_one_answer(cls, n: int | None) -> int | None:
         if n not in (None, 1):
             raise ValueError("one answer at a time: leave n out")
         return n
 
     @field_validator("response_format")
     @classmethod
-    def _text(cls, form: dict[str, Any] | None) -> dict[str, Any] | None:
+    def _require_text_form(cls, form: dict[str, Any] | None) -> dict[str, Any] | None:
         if form is not None and form.get("type", "text") != "text":
             raise ValueError("answers are text with citations; leave response_format out")
         return form
@@ -114,7 +114,7 @@ class EmbeddingsRequest(Body):
 
     @field_validator("input")
     @classmethod
-    def _some(cls, texts: str | list[str]) -> str | list[str]:
+    def _require_texts(cls, texts: str | list[str]) -> str | list[str]:
         if not texts or len(texts if isinstance(texts, list) else [texts]) > 2048:
             raise ValueError("give 1 to 2,048 texts")
         return texts

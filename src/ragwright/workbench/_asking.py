@@ -1,4 +1,4 @@
-"""How to ask, and the verbs that are awaited: the same flows, driven from another event loop."""
+"""Options of asking, and the awaited verbs: the same flows, driven from another event loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How to ask: after which turns, under which filters, who may see it, where it is shown.
+    """Options of asking: after which turns, under which filters, who may see it, where it is shown.
 
     Attributes:
         history: Earlier turns, oldest first; the question is then made to stand alone.
@@ -84,7 +84,7 @@ def checked_text(value: object, name: str) -> str:
     if isinstance(value, str):
         return value
     raise ConfigError(
-        f"the {name} must be a text, not {_named(value)}",
+        f"the {name} must be a text, not {_shown_value(value)}",
         where=name,
         hint=f'give it as a string, for example "{_EXAMPLES.get(name, _QUESTION)}"',
     )
@@ -103,7 +103,7 @@ def checked_count(value: object, name: str) -> int | None:
         if count >= 1:
             return count
     raise ConfigError(
-        f"{name} must be a whole number from 1, not {_named(value)}",
+        f"{name} must be a whole number from 1, not {_shown_value(value)}",
         where=name,
         hint=f"write {name}=5, or leave it out for the number in retrieve.top_k",
     )
@@ -116,22 +116,22 @@ def checked_filters(filters: Filter | str | Iterable[Filter | str]) -> tuple[Fil
         FilterError: A text is not a filter.
         ConfigError: An item is neither a text nor a filter.
     """
-    listed = (filters,) if isinstance(filters, str | Filter) else tuple(filters)
-    wrong = next((item for item in listed if not isinstance(item, str | Filter)), None)
+    items = (filters,) if isinstance(filters, str | Filter) else tuple(filters)
+    wrong = next((item for item in items if not isinstance(item, str | Filter)), None)
     if wrong is not None:
         raise ConfigError(
-            f"a filter must be a text, not {_named(wrong)}",
+            f"a filter must be a text, not {_shown_value(wrong)}",
             where="filters",
             hint='write filters="year=2020..", or several in a list',
         )
-    return tuple(retrieve.parse_filter(f) if isinstance(f, str) else f for f in listed)
+    return tuple(retrieve.parse_filter(f) if isinstance(f, str) else f for f in items)
 
 
 _QUESTION = "How often must the brake fluid be changed?"
 _EXAMPLES = {"persona": "engineer"}
 
 
-def _named(value: object) -> str:
+def _shown_value(value: object) -> str:
     """A wrong value in an error, with its type."""
     if value is None:
         return "None"
@@ -159,9 +159,9 @@ class AnswerStream:
         Raises:
             RagwrightError: What answering failed with.
         """
-        return self._pieces()
+        return self._pieces_as_written()
 
-    async def _pieces(self) -> AsyncGenerator[str]:
+    async def _pieces_as_written(self) -> AsyncGenerator[str]:
         # Late: it takes longer to load than the rest of what opening a project needs.
         import asyncio
 
@@ -253,6 +253,8 @@ class AsyncVerbs(ABC):
         import asyncio
 
         flow = await asyncio.to_thread(self.retrieve_flow, query, k, asking)
-        found = await self.project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
+        retrieval = await self.project.runner.arun(flow, scope=asking.scope, trace=asking.trace)
         project = self.project
-        return replace(found, notes=(*project.partial_note(), *found.notes, *project.replies.notes))
+        return replace(
+            retrieval, notes=(*project.partial_note(), *retrieval.notes, *project.replies.notes)
+        )

@@ -58,9 +58,9 @@ def doctor(
     no reply is paid for either way. ``check_line`` validates the command lines of jobs.
     """
     return [
-        *_machine(),
-        *_extras(),
-        *_installed(),
+        *_machine_checks(),
+        *_extra_checks(),
+        *_package_checks(),
         *opened.index_findings(project),
         *(opened.Check("records", *finding) for finding in drafting.record_findings(project)),
         *opened.model_findings(project, ask=ask_models),
@@ -71,7 +71,7 @@ def doctor(
     ]
 
 
-def _machine() -> Iterator[Check]:
+def _machine_checks() -> Iterator[Check]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield opened.Check("machine", "ok", f"Python {version}, SQLite {ledger.sqlite_version()}")
     threads = os.environ.get("OMP_NUM_THREADS")
@@ -85,7 +85,7 @@ def _machine() -> Iterator[Check]:
         )
 
 
-def _extras() -> Iterator[Check]:
+def _extra_checks() -> Iterator[Check]:
     for extra, (modules, use) in _EXTRAS.items():
         if all(importlib.util.find_spec(module) for module in modules):
             yield opened.Check("extras", "ok", f"[{extra}]: {use}")
@@ -94,8 +94,8 @@ def _extras() -> Iterator[Check]:
             yield opened.Check("extras", "note", text, f"pip install 'ragwright[{extra}]'")
 
 
-def _installed() -> Iterator[opened.Check]:
-    """What installed packages add, and why some of it cannot be used."""
+def _package_checks() -> Iterator[opened.Check]:
+    """Findings on installed packages: what they add, and why some of it cannot be used."""
     packages: dict[str, list[str]] = {}
     for new in additions_of_others():
         packages.setdefault(new.package, []).append(f"{new.kind.removesuffix('s')} {new.name}")

@@ -48,11 +48,11 @@ class TuningVerbs(ABC):
 
     def sweep(self, study: Study | str | Path, how: Sweeping | None = None) -> SweepResult:
         """Run a study, or the study of a file; see :func:`ragwright.experiment.run_sweep`."""
-        return experiment.run_sweep(self.project, self._study(study), how)
+        return experiment.run_sweep(self.project, self._study_of(study), how)
 
     def forecast_sweep(self, study: Study | str | Path) -> SweepForecast:
-        """What a sweep would build, call and cost."""
-        return experiment.forecast_sweep(self.project, self._study(study))
+        """Forecast what a sweep would build, call and cost."""
+        return experiment.forecast_sweep(self.project, self._study_of(study))
 
     def list_sweeps(self) -> tuple[KnownSweep, ...]:
         """Stored sweeps, newest first; those under way with their progress, from any process."""
@@ -62,7 +62,7 @@ class TuningVerbs(ABC):
         """Ask a running sweep to stop, in whichever process it runs; what is done is kept."""
         return experiment.stop_sweep(self.project, sweep, by)
 
-    def _study(self, study: Study | str | Path) -> Study:
+    def _study_of(self, study: Study | str | Path) -> Study:
         if isinstance(study, str | Path):
             return experiment.read_study(self.project, Path(study))
         return study
@@ -72,7 +72,7 @@ class TuningVerbs(ABC):
         return experiment.confirm(self.project, sweep, how)
 
     def forecast_confirm(self, sweep: str = "latest", how: Confirming | None = None) -> Forecast:
-        """What :meth:`confirm` would call and cost; the confirm split stays closed."""
+        """Forecast the calls and cost of :meth:`confirm`; the confirm split stays closed."""
         return experiment.forecast_confirm(self.project, sweep, how)
 
     def tune_adapter(self, testset: str, how: AdapterTuning | None = None) -> Tuned:
@@ -113,7 +113,7 @@ class TuningVerbs(ABC):
     def forecast_ablate(
         self, testset: str, measures: str, how: Ablating | None = None
     ) -> SweepForecast:
-        """What an ablation would call and cost."""
+        """Forecast the calls and cost of an ablation."""
         chosen = how or experiment.Ablating()
         return experiment.forecast_ablation(self.project, testset, measures, chosen)
 
@@ -127,7 +127,7 @@ class TuningVerbs(ABC):
     def forecast_diagnose(
         self, testset: Testset, measures: str | Sequence[Measure], how: Diagnosing | None = None
     ) -> Forecast:
-        """What a diagnosis would call and cost."""
+        """Forecast the calls and cost of a diagnosis."""
         chosen = how or experiment.Diagnosing()
         return experiment.forecast_diagnosis(self.project, testset, measures, chosen)
 
@@ -140,5 +140,5 @@ class TuningVerbs(ABC):
     def forecast_generators(
         self, testset: Testset, measures: str | Sequence[Measure], how: GridOptions
     ) -> Forecast:
-        """What comparing generators would call and cost."""
+        """Forecast the calls and cost of comparing generators."""
         return experiment.forecast_generators(self.project, testset, measures, how)

@@ -168,7 +168,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return opened.maintain_store(self.project)
 
     def forecast_ingest(self, *sources: str | Path) -> IngestForecast:
-        """What an ingest would write, embed and cost; writes nothing and calls no model."""
+        """Forecast what an ingest would write, embed and cost; write nothing, call no model."""
         return opened.forecast_ingest(self.project, sources)
 
     def documents(self) -> Iterator[Document]:
@@ -230,12 +230,12 @@ class Workbench(TuningVerbs, AsyncVerbs):
         model = project.settings.embed.model
         # Not target(): it opens the present snapshot, which may differ from the searched one.
         tokenizer = project.models.tokenizer(model) if model else None
-        why = retrieve.explain(found, project.analyzer, tokenizer)
+        explanation = retrieve.explain(found, project.analyzer, tokenizer)
         if not model:
-            return why
+            return explanation
         with project.work.working("retrieve"):
             nearest = project.runner.run(retrieve.nearest_sentences(found, model), scope=scope)
-        return replace(why, nearest=nearest)
+        return replace(explanation, nearest=nearest)
 
     def ask(self, question: str, persona: str = "", how: Asking | None = None) -> Answer:
         """Answer a question for one persona (``answer.persona`` by default), with citations."""
@@ -292,7 +292,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return drafting.drafts(self.project, request, how or drafting.Drafting())()
 
     def forecast_draft(self, request: DraftRequest, how: Drafting | None = None) -> Forecast:
-        """What drafting would call and cost, without calling any model."""
+        """Forecast the calls and cost of drafting, without calling any model."""
         return drafting.forecast_drafts(self.project, request, how or drafting.Drafting())
 
     @property
@@ -315,7 +315,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         )
 
     def forecast_outputs(self, measures: str | Sequence[Measure], sampling: Sampling) -> Forecast:
-        """What :meth:`evaluate_outputs` would call and cost."""
+        """Forecast the calls and cost of :meth:`evaluate_outputs`."""
         return experiment.forecast_outputs(self.project, measures, sampling)
 
     def measure_served(self, how: Measuring | None = None) -> Measured:
@@ -337,7 +337,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return testsets.synthesize(self.project, how or testsets.Synthesizing())
 
     def forecast_synth(self, how: Synthesizing | None = None) -> Forecast:
-        """What making a testset would call and cost."""
+        """Forecast the calls and cost of making a testset."""
         return testsets.forecast_synthesis(self.project, how or testsets.Synthesizing())
 
     def suite(self, testset: str | Testset, options: SuiteOptions | None = None) -> Testset:
@@ -388,7 +388,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         *,
         system: object = None,
     ) -> Forecast:
-        """What an evaluation would call and cost, without calling any model or system."""
+        """Forecast the calls and cost of an evaluation, without calling any model or system."""
         if system is not None:
             return experiment.forecast_system(self.project, testset, measures, system)
         chosen = how or experiment.Evaluating()
@@ -414,7 +414,7 @@ class Workbench(TuningVerbs, AsyncVerbs):
         return experiment.score_stored(self.project, rows, measures, chosen, told=told, each=each)
 
     def forecast_score(self, rows: str | Testset, measures: str) -> Forecast:
-        """What scoring rows would call and cost, without calling any model."""
+        """Forecast the calls and cost of scoring rows, without calling any model."""
         return experiment.forecast_stored(self.project, rows, measures)
 
     def results(self, run: str = "latest") -> Evaluation:

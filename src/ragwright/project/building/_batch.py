@@ -104,9 +104,11 @@ def embed_missing(
 
     def vectors(group: Texts) -> Flow[Matrix]:
         sources = () if local else (KEPT,)
-        found = yield from embed(model, [text for _, text in group], "passage", sources=sources)
+        embedded_vectors = yield from embed(
+            model, [text for _, text in group], "passage", sources=sources
+        )
         done(len(group))
-        return found
+        return embedded_vectors
 
     def embedded(groups: Sequence[Texts]) -> Flow[list[Matrix | Exception]]:
         return gather((vectors(group) for group in groups), settle=True)

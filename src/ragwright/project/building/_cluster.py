@@ -39,7 +39,7 @@ _FOLDER = "ingest"
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What an ingest on an engine needs.
+    """The resources that an ingest on an engine needs.
 
     Attributes:
         engine: Carries out the tasks.
@@ -124,14 +124,14 @@ class ClusterIngest(Ingest):
         KnownDocuments.write(cluster.spool / "known.npy", self._known, others)
         batch: Batch | None = None
         chunks = characters = 0
-        parts = cluster.engine.run(cluster.work, self._tasks(feeds, fetch))
+        parts = cluster.engine.run(cluster.work, self._reading_tasks(feeds, fetch))
         for part in parts:
             sent = self._sent.popleft()
             if batch is not None and batch.root != sent.feed.source:
                 yield self._with_vectors(batch)
                 batch, chunks, characters = None, 0, 0
             batch = batch or Batch(sent.feed.source)
-            for document, cut in self._take(part, sent, batch):
+            for document, cut in self._take_prepared(part, sent, batch):
                 chunks += len(cut)
                 characters += len(document.text)
             if self._is_full(chunks, characters):
@@ -142,11 +142,11 @@ class ClusterIngest(Ingest):
 
     # -- sending ---------------------------------------------------------------------------
 
-    def _tasks(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Reading]:
+    def _reading_tasks(self, feeds: Sequence[Feed], fetch: FetchBytes) -> Iterator[Reading]:
         """Tasks in the order of the sources; each is remembered until its result comes."""
         numbers = count()
         for position, feed in enumerate(feeds):
-            for sent in self._shares(feed, fetch):
+            for sent in self._task_shares(feed, fetch):
                 self._sent.append(sent)
                 yield Reading(
                     position,
@@ -155,10 +155,10 @@ class ClusterIngest(Ingest):
                     (self._cluster.spool / f"{next(numbers):08}.part").absolute(),
                 )
 
-    def _shares(self, feed: Feed, fetch: FetchBytes) -> Iterator[_Sent]:
-        """What a source holds, in shares that are worth a task each."""
+    def _task_shares(self, feed: Feed, fetch: FetchBytes) -> Iterator[_Sent]:
+        """Cut a source into shares that are worth a task each."""
         sent = _Sent(feed)
-        for item, stamp, size in self._listed(feed, fetch):
+        for item, stamp, size in self._changed_files(feed, fetch):
             sent.add(item, stamp, size)
             if sent.full:
                 yield sent
@@ -166,7 +166,9 @@ class ClusterIngest(Ingest):
         if sent.items:
             yield sent
 
-    def _listed(self, feed: Feed, fetch: FetchBytes) -> Iterator[tuple[Item, Stamp | None, int]]:
+    def _changed_files(
+        self, feed: Feed, fetch: FetchBytes
+    ) -> Iterator[tuple[Item, Stamp | None, int]]:
         """Changed files with their stamps; documents, where a source is not made of files."""
         try:
             reader = feed.reader()
@@ -183,19 +185,19 @@ class ClusterIngest(Ingest):
             if isinstance(path, Failure):
                 yield path, None, 0
             elif not self._as_it_was(path):
-                stamp = _stamp(path)
+                stamp = _stamp_of(path)
                 yield path, stamp, 0 if stamp is None else stamp.size
 
     # -- taking ----------------------------------------------------------------------------
 
-    def _take(
+    def _take_prepared(
         self, part: Part, sent: _Sent, batch: Batch
     ) -> Iterator[tuple[Document, tuple[Chunk, ...]]]:
         """Put the new documents of a task's result into a batch, and count all of them."""
         self.progress.scans.add(part.scans)
         wanted: set[int] = set()
         for (item, stamp), read in zip(sent.items, part.read, strict=True):
-            wanted |= self._noted(item, stamp, read)
+            wanted |= self._places_to_store(item, stamp, read)
         if part.target is None:
             return
         prepared = Prepared.load(part.target)
@@ -208,30 +210,30 @@ class ClusterIngest(Ingest):
                 batch.terms[document.id] = terms
                 yield document, cut
 
-    def _noted(
+    def _places_to_store(
         self, item: Item, stamp: Stamp | None, read: Sequence[ReadDocument | Failure]
     ) -> set[int]:
         """Places of an item's documents that are to be stored; failures are noted."""
         wanted: set[int] = set()
-        found: list[tuple[str, str]] = []
+        hashes: list[tuple[str, str]] = []
         keep = stamp is not None
-        for one in read:
-            if isinstance(one, Failure):
-                self._fail(shortened(one, self._missing))
+        for report in read:
+            if isinstance(report, Failure):
+                self._fail(shortened(report, self._missing))
                 # read again next time, so that the fault is reported again
-                keep = keep and one.skipped
+                keep = keep and report.skipped
                 continue
-            found.append((one.id, one.hash))
-            if not self._is_new(one.id, one.source, one.hash):
+            hashes.append((report.id, report.hash))
+            if not self._is_new(report.id, report.source, report.hash):
                 continue
-            if one.failure is not None:
-                self._fail(one.failure)
-            elif one.place is not None:
-                wanted.add(one.place)
+            if report.failure is not None:
+                self._fail(report.failure)
+            elif report.place is not None:
+                wanted.add(report.place)
         if stamp is not None:
             self.progress.bytes_done += stamp.size
             if keep and not isinstance(item, Document | Failure):
-                self._ended.append((item, stamp, found))
+                self._ended.append((item, stamp, hashes))
         return wanted
 
     def _with_vectors(self, batch: Batch) -> Batch:
@@ -239,15 +241,15 @@ class ClusterIngest(Ingest):
         if not (self._model and self._local):
             return super()._with_vectors(batch)
         batch.files, self._ended = self._ended, []
-        made = {
+        keys = {
             chunk_key(chunk, document.title) for document, cut in batch.documents for chunk in cut
         }
-        stored = self._store.stored_vectors(self._pair.embedder, sorted(made))
+        stored = self._store.stored_vectors(self._pair.embedder, sorted(keys))
         sound = {key: row for key, row in stored.items() if self._sound(key, row)}
         batch.vectors.update(sound)
         batch.replaced = stored.keys() - sound.keys()
         # those of the batch before may not be stored yet
-        fresh = made - sound.keys() - batch.refused.keys() - self._fresh
+        fresh = keys - sound.keys() - batch.refused.keys() - self._fresh
         self._fresh |= fresh
         self._embedded += len(fresh)
         self.progress.texts += len(fresh)
@@ -255,7 +257,7 @@ class ClusterIngest(Ingest):
         return batch
 
 
-def _stamp(path: SourceFile) -> Stamp | None:
+def _stamp_of(path: SourceFile) -> Stamp | None:
     try:
         return Stamp.of(path)
     except OSError:

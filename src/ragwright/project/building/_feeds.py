@@ -33,7 +33,7 @@ _READING = 2
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How the readers of a source are made; picklable, so that workers make them too.
+    """A recipe for the readers of a source; picklable, so that workers make them too.
 
     Attributes:
         entry: The source as configured.
@@ -108,14 +108,14 @@ def reading(entries: Sequence[SourceEntry], base: Path) -> str:
     options = [
         changed_options(entry.options)
         | changed_options(entry.table)
-        | {"reader": entry.reader, **_recognising(entry)}
+        | {"reader": entry.reader, **_ocr_engine(entry)}
         for entry in entries
     ]
     readers = {name: reader.version for name, reader in added("readers").items()}
     return value_hash([_READING, str(base.resolve()), options, *([readers] if readers else [])])
 
 
-def _recognising(entry: SourceEntry) -> dict[str, str]:
+def _ocr_engine(entry: SourceEntry) -> dict[str, str]:
     """The OCR engine, so that installing it reads files again whose pages had no text."""
     engine = engine_name() if entry.options.ocr != "never" else ""
     return {"engine": engine} if engine else {}

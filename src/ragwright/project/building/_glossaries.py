@@ -44,29 +44,29 @@ def project_glossary(
         ConfigError: The file is missing or wrong.
     """
     if not is_mined(setting):
-        return _loaded(root / setting)
+        return _glossary_of_file(root / setting)
     file = cache / "glossary" / f"{text_hash(f'{_RULES} {store.snapshot(pair)}')[:24]}.json"
     if file.is_file():
-        return _loaded(file, mined=True)
-    found = mine_glossary(store.documents(pair))
+        return _glossary_of_file(file, mined=True)
+    glossary = mine_glossary(store.documents(pair))
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(file, found.to_json())
+    replace_text(file, glossary.to_json())
     for other in file.parent.glob("*.json"):
         if other != file:
             other.unlink(missing_ok=True)
-    return found
+    return glossary
 
 
-def _loaded(file: Path, *, mined: bool = False) -> Glossary:
+def _glossary_of_file(file: Path, *, mined: bool = False) -> Glossary:
     try:
         stat = file.stat()
     except OSError:
         return load_glossary(file)  # which reports the fault
-    return _read(file, stat.st_mtime_ns, stat.st_size, mined=mined)
+    return _read_if_changed(file, stat.st_mtime_ns, stat.st_size, mined=mined)
 
 
 @lru_cache(maxsize=4)
-def _read(file: Path, changed: int, size: int, *, mined: bool) -> Glossary:
+def _read_if_changed(file: Path, changed: int, size: int, *, mined: bool) -> Glossary:
     """The glossary in a file with this time and size; a mined one may be empty."""
     if mined and file.read_text("utf-8") == Glossary().to_json():
         return Glossary()

@@ -63,14 +63,14 @@ def nothing_indexed(
         where: The project file.
         command: Command that builds the index.
     """
-    what = "nothing is indexed under the present chunk, keyword and embed settings"
+    fault = "nothing is indexed under the present chunk, keyword and embed settings"
     if not built:
-        return RetrieveError(what, where=str(where), hint=f"run: {command}")
-    nearest = max(built, key=lambda other: _likeness(other, pair))
+        return RetrieveError(fault, where=str(where), hint=f"run: {command}")
+    nearest = max(built, key=lambda other: _count_equal_parts(other, pair))
     facts = []
     ways = [f"run: {command}"]
     if nearest.embedder != pair.embedder:
-        facts.append(_swap(nearest.embedder, pair.embedder, model, names))
+        facts.append(_embedder_change(nearest.embedder, pair.embedder, model, names))
         old = names.get(nearest.embedder, "")
         if not nearest.embedder:
             ways.append("or remove the embedding model")
@@ -91,34 +91,36 @@ def nothing_indexed(
         else ""
     )
     return RetrieveError(
-        f"{what}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
+        f"{fault}: {'; '.join(facts)}{more}", where=str(where), hint=", ".join(ways)
     )
 
 
-def _likeness(other: IndexSpec, pair: IndexSpec) -> int:
+def _count_equal_parts(other: IndexSpec, pair: IndexSpec) -> int:
     return sum(
         getattr(other, name) == getattr(pair, name) for name in ("chunker", "analyzer", "embedder")
     )
 
 
-def _swap(old: str, new: str, model: str, names: Mapping[str, str]) -> str:
+def _embedder_change(old: str, new: str, model: str, names: Mapping[str, str]) -> str:
     name = names.get(old, "")
     if not old:
-        return f"the index was built without an embedding model, now it is {_named(model, new)}"
-    was = _named(name or "an embedding model", old)
+        return (
+            f"the index was built without an embedding model, now it is {_identified(model, new)}"
+        )
+    was = _identified(name or "an embedding model", old)
     if not new:
         return f"the index was built with {was}, now no embedding model is configured"
     if name == model:
         return (
             f"the files or settings of {model} have changed since the index was built "
-            f"(identity {_short(old)}, now {_short(new)})"
+            f"(identity {_short_identity(old)}, now {_short_identity(new)})"
         )
-    return f"the index was built with {was}, now it is {_named(model, new)}"
+    return f"the index was built with {was}, now it is {_identified(model, new)}"
 
 
-def _named(name: str, identity: str) -> str:
-    return f"{name} (identity {_short(identity)})"
+def _identified(name: str, identity: str) -> str:
+    return f"{name} (identity {_short_identity(identity)})"
 
 
-def _short(identity: str) -> str:
+def _short_identity(identity: str) -> str:
     return identity if len(identity) <= _SHOWN else f"{identity[: _SHOWN - 1]}…"

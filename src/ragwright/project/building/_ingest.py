@@ -84,12 +84,12 @@ class Ingest:
         """
         self.progress.bytes_total = sum(feed_bytes(feed) for feed in feeds)
         counts = WriteCounts()
-        flows = (self._embedding(batch) for batch in self._batches(feeds, fetch))
+        flows = (self._embed_missing_texts(batch) for batch in self._batches(feeds, fetch))
         ahead = 2 if self._model else 1
         with workers():
             for batch in self._runner.map(flows, limit=ahead):
                 counts += self._write(batch)
-        gone = self._gone(feeds)
+        gone = self._removed_documents(feeds)
         notes: tuple[str, ...] = ()
         if gone and prune:
             counts += self._store.remove(gone, self._pair)
@@ -110,7 +110,7 @@ class Ingest:
         return IngestReport(counts, failures, self._embedded, notes, skipped, warnings)
 
     def forecast(self, feeds: Sequence[Feed], fetch: FetchBytes) -> IngestForecast:
-        """What :meth:`run` would write and embed; reads and chunks, but changes nothing."""
+        """Forecast what :meth:`run` would write and embed; read and chunk, but change nothing."""
         documents = chunks = 0
         missing: dict[str, str] = {}
         for batch in self._batches(feeds, fetch):
@@ -120,7 +120,7 @@ class Ingest:
         calls = None
         if self._model and not self._local:
             texts = Batch("", missing=missing)
-            calls = self._runner.forecast([lambda: self._embedding(texts)])
+            calls = self._runner.forecast([lambda: self._embed_missing_texts(texts)])
         failures, skipped = tuple(self._failures), tuple(self._skipped)
         return IngestForecast(
             documents, chunks, self._unchanged, len(missing), calls, failures, skipped
@@ -144,7 +144,7 @@ class Ingest:
         makers: list[Callable[[], Flow[object]]] = []
         for batch in self._batches(feeds, fetch):
             if batch.missing and not self._local:
-                makers.append(partial(self._embedding, Batch("", missing=batch.missing)))
+                makers.append(partial(self._embed_missing_texts, Batch("", missing=batch.missing)))
             if batch.documents:
                 ready = [self._stood_in(d, chunks) for d, chunks in batch.documents]
                 into.upsert(self._pair, ready, batch.root)
@@ -171,11 +171,11 @@ class Ingest:
         for feed in feeds:
             batch = Batch(feed.source)
             chunks = characters = 0
-            for item, content in self._items(feed, fetch):
+            for item, content in self._items_to_index(feed, fetch):
                 if isinstance(item, Failure):
                     self._fail(item)
                     continue
-                cut = self._cut(item, content)
+                cut = self._cut_if_new(item, content)
                 if cut is None:
                     continue
                 batch.documents.append((item, cut))
@@ -200,7 +200,9 @@ class Ingest:
         most = _BATCH_CHUNKS if self._model else _BATCH_UNEMBEDDED
         return chunks >= most or characters >= _BATCH_CHARACTERS
 
-    def _items(self, feed: Feed, fetch: FetchBytes) -> Iterator[tuple[Document | Failure, str]]:
+    def _items_to_index(
+        self, feed: Feed, fetch: FetchBytes
+    ) -> Iterator[tuple[Document | Failure, str]]:
         """(document, content hash), or (failure, '')."""
         try:
             reader = feed.reader()
@@ -211,38 +213,38 @@ class Ingest:
         if files is None:
             read = guarded(reader.read(feed.source, fetch), feed.source, reader)
             for item in feed.labelled(read):
-                yield _hashed(item)
+                yield _with_hash(item)
             return
         for path in files:
             if isinstance(path, Failure):
                 yield path, ""
             elif not self._as_it_was(path):
-                yield from self._file(feed, reader, path)
+                yield from self._documents_of_file(feed, reader, path)
 
-    def _file(
+    def _documents_of_file(
         self, feed: Feed, reader: Reader, path: SourceFile
     ) -> Iterator[tuple[Document | Failure, str]]:
         try:
             stamp = Stamp.of(path)
         except OSError:
             stamp = None  # the reader reports why
-        found: list[tuple[str, str]] = []
+        hashes: list[tuple[str, str]] = []
         size = 0 if stamp is None else stamp.size
         counted = 0
         for item in feed.labelled(guarded(reader.read_file(path), str(path), reader)):
-            pair = _hashed(item)
+            pair = _with_hash(item)
             if isinstance(item, Failure):
                 if not item.skipped:  # read again next time, so that the fault is reported again
                     stamp = None
             else:
-                found.append((item.id, pair[1]))
+                hashes.append((item.id, pair[1]))
                 step = min(len(item.text), size - counted)  # progress within a large file
                 counted += step
                 self.progress.bytes_done += step
             yield pair
         self.progress.bytes_done += size - counted
         if stamp is not None:
-            self._ended.append((path, stamp, found))
+            self._ended.append((path, stamp, hashes))
 
     def _as_it_was(self, path: SourceFile) -> bool:
         known = None if self._stamps is None else self._stamps.documents(path)
@@ -260,7 +262,7 @@ class Ingest:
         self.progress.unchanged += len(documents)
         return True
 
-    def _cut(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
+    def _cut_if_new(self, document: Document, content: str) -> tuple[Chunk, ...] | None:
         """Chunks of a document, None if there is nothing to write."""
         if not self._is_new(document.id, document.source, content):
             return None
@@ -332,12 +334,12 @@ class Ingest:
         fits = vector.shape == (self._pair.dimensions,)
         return fits and (self._local or bool(usable_vectors(vector[None])[0]))
 
-    def _embedding(self, batch: Batch) -> Flow[Batch]:
+    def _embed_missing_texts(self, batch: Batch) -> Flow[Batch]:
         """A flow that fills in the missing vectors, and counts them."""
         yield from embed_missing(batch, self._model, local=self._local, done=self.progress.embed)
-        made = batch.missing.keys() - batch.refused.keys()
-        self._embedded += len(made)
-        self._fresh |= made
+        embedded_keys = batch.missing.keys() - batch.refused.keys()
+        self._embedded += len(embedded_keys)
+        self._fresh |= embedded_keys
         return batch
 
     # -- writing ---------------------------------------------------------------------------
@@ -345,12 +347,12 @@ class Ingest:
     def _write(self, batch: Batch) -> WriteCounts:
         counts = WriteCounts()
         if batch.waiting:
-            self._collect(batch)
+            self._collect_vectors(batch)
         self._flying -= batch.missing.keys()
         if batch.refused:
             self._leave_out(batch)
         if batch.documents:
-            ready = [self._indexed(d, chunks, batch) for d, chunks in batch.documents]
+            ready = [self._indexed_document(d, chunks, batch) for d, chunks in batch.documents]
             new = {key: batch.vectors[key] for key in batch.replaced & batch.vectors.keys()}
             if new:
                 self._store.replace_vectors(self._pair, new)
@@ -364,32 +366,32 @@ class Ingest:
             self._stamps.commit()
         return counts
 
-    def _collect(self, batch: Batch) -> None:
+    def _collect_vectors(self, batch: Batch) -> None:
         """Use vectors of an earlier batch; embed the texts that it left out."""
         stored = self._store.stored_vectors(self._pair.embedder, list(batch.waiting))
         batch.vectors.update((key, row) for key, row in stored.items() if self._sound(key, row))
         lost = {k: t for k, t in batch.waiting.items() if k not in batch.vectors}
         if lost:
-            late = self._runner.run(self._embedding(Batch("", missing=lost)))
+            late = self._runner.run(self._embed_missing_texts(Batch("", missing=lost)))
             batch.vectors.update(late.vectors)
             batch.refused.update(late.refused)
             batch.replaced |= late.vectors.keys()
 
     def _leave_out(self, batch: Batch) -> None:
         """Remove documents whose text the embedding model refuses; each is a failure."""
-        kept = []
+        accepted = []
         for document, chunks in batch.documents:
             errors = [batch.refused.get(chunk_key(c, document.title)) for c in chunks]
             error = next((e for e in errors if e is not None), None)
             if error is None:
-                kept.append((document, chunks))
+                accepted.append((document, chunks))
             else:
                 self._fail(Failure(document.id, error))
-        left_out = {d.id for d, _ in batch.documents} - {d.id for d, _ in kept}
-        batch.documents = kept
+        left_out = {d.id for d, _ in batch.documents} - {d.id for d, _ in accepted}
+        batch.documents = accepted
         batch.files = [f for f in batch.files if not left_out & {name for name, _ in f[2]}]
 
-    def _indexed(
+    def _indexed_document(
         self, document: Document, chunks: tuple[Chunk, ...], batch: Batch
     ) -> IndexedDocument:
         content, terms = self._seen[document.id], batch.terms.get(document.id)
@@ -400,26 +402,26 @@ class Ingest:
         matrix = np.stack(vectors) if vectors else np.zeros(shape, dtype=np.float32)
         return IndexedDocument(document, chunks, matrix, content, terms)
 
-    def _gone(self, feeds: Sequence[Feed]) -> list[str]:
+    def _removed_documents(self, feeds: Sequence[Feed]) -> list[str]:
         """Stored documents of these sources that were not found again, without failed ones."""
         failed = {failure.source for failure in self._failures}
-        whole = [feed.source for feed in feeds if not feed.changes]
-        roots = {_root(source) for source in whole if source not in failed}
+        complete = [feed.source for feed in feeds if not feed.changes]
+        roots = {_normal_source(source) for source in complete if source not in failed}
         if not roots:
             return []
         return [
             name
             for name, root in self._store.sources(self._pair).items()
-            if _root(root) in roots
+            if _normal_source(root) in roots
             and name not in self._seen
             and not any(name == f or name.startswith((f"{f}#", f"{f}/")) for f in failed)
         ]
 
 
-def _root(source: str) -> str:
+def _normal_source(source: str) -> str:
     """Normalised spelling of a source: ``docs``, ``docs/`` and ``./docs`` are the same folder."""
     return source if ":" in source.partition("/")[0] else posixpath.normpath(source)
 
 
-def _hashed(item: Document | Failure) -> tuple[Document | Failure, str]:
+def _with_hash(item: Document | Failure) -> tuple[Document | Failure, str]:
     return item, "" if isinstance(item, Failure) else item.content_hash()

@@ -1,4 +1,4 @@
-"""Which documents are stored, as one file that workers map into memory."""
+"""The documents that are stored, as one file that workers map into memory."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class KnownDocuments:
             others: Ids that are stored with other content.
         """
         entries = chain(hashes.items(), ((name, "") for name in others))
-        raw = b"".join(_digest(name) + _digest(content) for name, content in entries)
+        raw = b"".join(_digest_of(name) + _digest_of(content) for name, content in entries)
         rows = np.frombuffer(raw, "<u8").reshape(-1, _WORDS)
         # by column: a search touches the first one alone
         np.save(file, np.ascontiguousarray(rows[np.argsort(rows[:, 0], kind="stable")].T))
 
     def holds(self, name: str) -> bool:
         """True for the id of a stored document."""
-        return any(True for _ in self._contents(name))
+        return any(True for _ in self._content_digests(name))
 
     def unchanged(self, name: str, content: str) -> bool:
         """True for a document that is stored with this content."""
-        return _digest(content) in self._contents(name)
+        return _digest_of(content) in self._content_digests(name)
 
-    def _contents(self, name: str) -> Iterator[bytes]:
-        wanted = np.frombuffer(_digest(name), "<u8")
+    def _content_digests(self, name: str) -> Iterator[bytes]:
+        wanted = np.frombuffer(_digest_of(name), "<u8")
         first = self._rows[0]
         at = int(np.searchsorted(first, wanted[0]))
         while at < len(first) and first[at] == wanted[0]:
@@ -59,5 +59,5 @@ class KnownDocuments:
             at += 1
 
 
-def _digest(text: str) -> bytes:
+def _digest_of(text: str) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""What a worker does to documents: read, normalise, cut, tokenise and, by local models, embed.
+"""Work of a worker on documents: read, normalise, cut, tokenise and, by local models, embed.
 
 It opens no database. What it has prepared is written to one file per task, for the driver to store.
 """
@@ -104,7 +104,7 @@ class Part:
     @property
     def rows(self) -> int:
         """Documents read."""
-        return sum(isinstance(one, ReadDocument) for item in self.read for one in item)
+        return sum(isinstance(report, ReadDocument) for item in self.read for report in item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,9 @@ class Prepared:
     @classmethod
     def load(cls, file: Path) -> Prepared:
         """The content of a file that a worker wrote for its driver."""
-        found = pickle.loads(file.read_bytes())  # noqa: S301 - made by our own worker
-        assert isinstance(found, cls)
-        return found
+        prepared = pickle.loads(file.read_bytes())  # noqa: S301 - made by our own worker
+        assert isinstance(prepared, cls)
+        return prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class PreparingSettings:
 
 @dataclass(slots=True)
 class _Tools:
-    """What a worker holds open."""
+    """The tools that a worker holds open."""
 
     chunker: Chunker
     analyzer: TokenSource
@@ -201,7 +201,7 @@ class Preparing(Work[Reading, Part]):
         import_plugins_from(self._settings.plugins)
         with workers():
             try:
-                self._tools = self._open()
+                self._tools = self._open_tools()
             except EngineError:
                 raise
             except RagwrightError as error:
@@ -213,19 +213,21 @@ class Preparing(Work[Reading, Part]):
                 if tools.runner is not None:
                     tools.runner.close()
 
-    def _open(self) -> _Tools:
+    def _open_tools(self) -> _Tools:
         settings, pair = self._settings, self._pair
         model = settings.embed.model
         models = Models(settings.models, settings.embed, settings.root)
         own = models.tokenizer(model) if model else None
         chunker = make_chunker(settings.chunk, own or WordTokenizer())
         if chunker.spec != pair.chunker:
-            raise _differs("chunks are cut as", chunker.spec, pair.chunker)
+            raise _different_here("chunks are cut as", chunker.spec, pair.chunker)
         runner = None
         if settings.local:
             identity = models.embedder_identity(model)
             if identity != pair.embedder:
-                raise _differs(f"the files of the model {model} are", identity, pair.embedder)
+                raise _different_here(
+                    f"the files of the model {model} are", identity, pair.embedder
+                )
             runner = Runner({Embed: model_handlers(models)[Embed]}, RunnerOptions(reuse=False))
         return _Tools(chunker, default_analyzer(pair.analyzer), runner)
 
@@ -234,112 +236,113 @@ class Preparing(Work[Reading, Part]):
         tools = self._tools
         assert tools is not None, "opened first"
         known = tools.known(task.known)
-        made = Prepared([])
+        prepared = Prepared([])
         read = []
         for item in task.items:
-            found = (
-                self._taken(one, known, made) for one in self._documents(task.feed, item, known)
+            reports = (
+                self._report_on(document, known, prepared)
+                for document in self._documents_of(task.feed, item, known)
             )
-            read.append(tuple(found))
-        made = self._with_vectors(made)
-        if made.documents:
+            read.append(tuple(reports))
+        prepared = self._with_vectors(prepared)
+        if prepared.documents:
             with replacing(task.target, private=True) as file:
-                pickle.dump(made, file, protocol=5)
-        target = task.target if made.documents else None
+                pickle.dump(prepared, file, protocol=5)
+        target = task.target if prepared.documents else None
         return Part(tuple(read), tools.scans.taken(), target)
 
-    def _documents(
+    def _documents_of(
         self, feed: int, item: Item, known: KnownDocuments
     ) -> Iterator[Document | Failure]:
-        """What an item holds."""
+        """The documents of an item."""
         if isinstance(item, Document | Failure):
             yield item
             return
-        reader = self._reader(feed, known)
+        reader = self._reader_of(feed, known)
         reader.begin(self._sources[feed][0])
         recipe = self._sources[feed][1]
         assert recipe is not None, "the driver reads sources without one"
         yield from recipe.labelled(guarded(reader.read_file(item), str(item), reader))
 
-    def _reader(self, feed: int, known: KnownDocuments) -> Reader:
+    def _reader_of(self, feed: int, known: KnownDocuments) -> Reader:
         """The reader of a source, made once."""
         tools = self._tools
         assert tools is not None
         if feed not in tools.readers:
             source, recipe = self._sources[feed]
             assert recipe is not None, "the driver reads sources without one"
-            made = recipe.readers(known.holds, tools.scans)
-            tools.readers[feed] = pick_reader(source, made)
+            readers = recipe.readers(known.holds, tools.scans)
+            tools.readers[feed] = pick_reader(source, readers)
         return tools.readers[feed]
 
-    def _taken(
-        self, item: Document | Failure, known: KnownDocuments, made: Prepared
+    def _report_on(
+        self, item: Document | Failure, known: KnownDocuments, prepared: Prepared
     ) -> ReadDocument | Failure:
         """The worker's report on a document to the driver; a new one is cut and tokenised."""
         tools = self._tools
         assert tools is not None
         if isinstance(item, Failure):
-            return _sendable(item)
-        told = ReadDocument(item.id, item.source, item.content_hash())
-        if known.unchanged(item.id, told.hash):
-            return told
+            return _sendable_failure(item)
+        report = ReadDocument(item.id, item.source, item.content_hash())
+        if known.unchanged(item.id, report.hash):
+            return report
         cut = cut_document(tools.chunker, item)
         if isinstance(cut, Failure):
-            return replace(told, failure=_sendable(cut))
+            return replace(report, failure=_sendable_failure(cut))
         terms = packed_terms(tools.analyzer, IndexedDocument(item, cut))
-        made.documents.append((item, cut, terms))
-        return replace(told, place=len(made.documents) - 1)
+        prepared.documents.append((item, cut, terms))
+        return replace(report, place=len(prepared.documents) - 1)
 
-    def _with_vectors(self, made: Prepared) -> Prepared:
+    def _with_vectors(self, prepared: Prepared) -> Prepared:
         """The same with the vectors of a local model."""
         tools = self._tools
         assert tools is not None
-        if tools.runner is None or not made.documents:
-            return made
+        if tools.runner is None or not prepared.documents:
+            return prepared
         texts = {
             chunk_key(chunk, document.title): embedded_text(chunk, document.title)
-            for document, cut, _ in made.documents
+            for document, cut, _ in prepared.documents
             for chunk in cut
         }
         model = self._settings.embed.model
-        flow = embed_missing(Batch("", missing=texts), model, local=True, done=_unseen)
+        flow = embed_missing(Batch("", missing=texts), model, local=True, done=_ignore_progress)
         batch = tools.runner.run(flow)
-        return Prepared(made.documents, batch.vectors, batch.refused)
+        return Prepared(prepared.documents, batch.vectors, batch.refused)
 
 
-def _unseen(texts: int) -> None:
+def _ignore_progress(texts: int) -> None:
     """Progress of a worker is that of its whole tasks."""
 
 
-def _sendable(failure: Failure) -> Failure:
+def _sendable_failure(failure: Failure) -> Failure:
     """The failure, with an error that another process can load."""
     try:
         pickle.loads(pickle.dumps(failure))  # noqa: S301 - our own, of just now
         return failure
     except Exception:
         error = failure.error
-        plain = SourceError(error.what, where=error.where, hint=error.hint)
-        return replace(failure, error=plain)
+        portable = SourceError(error.what, where=error.where, hint=error.hint)
+        return replace(failure, error=portable)
 
 
-def _here() -> str:
+def _this_node() -> str:
     return f"node {node_name()} ({socket.gethostname()})"
 
 
 def _on_node(error: RagwrightError, model: str) -> EngineError:
-    what = f"the model {model} cannot be opened" if model else "the project cannot be opened"
+    fault = f"the model {model} cannot be opened" if model else "the project cannot be opened"
     where = f": {error.where}" if error.where else ""
     return EngineError(
-        f"{what} on a worker: {error.what}{where}",
-        where=_here(),
+        f"{fault} on a worker: {error.what}{where}",
+        where=_this_node(),
         hint=f"{error.hint or 'install the same packages on every node'}; files of models and "
         "custom code have to be under the same path on every node",
     )
 
 
-def _differs(what: str, here: str, there: str) -> EngineError:
+def _different_here(subject: str, here: str, there: str) -> EngineError:
     return EngineError(
-        f"{what} {here} on a worker, but {there} where the ingest was started",
-        where=_here(),
+        f"{subject} {here} on a worker, but {there} where the ingest was started",
+        where=_this_node(),
         hint="install the same packages and the same files of models on every node",
     )

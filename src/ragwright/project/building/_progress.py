@@ -55,9 +55,9 @@ class IngestReport:
                 "removed": counts.chunks_removed,
                 "embedded": self.embedded,
             },
-            "failures": [_described(failure) for failure in self.failures],
-            "skipped": [_described(failure) for failure in self.skipped],
-            "warnings": [_described(failure) for failure in self.warnings],
+            "failures": [_failure_record(failure) for failure in self.failures],
+            "skipped": [_failure_record(failure) for failure in self.skipped],
+            "warnings": [_failure_record(failure) for failure in self.warnings],
             "notes": list(self.notes),
             "engine": self.engine,
         }
@@ -182,7 +182,7 @@ class IngestProgress:
         return max(0.0, (expected - self.embedded) / rate - (time.monotonic() - last))
 
 
-def _described(failure: Failure) -> dict[str, object]:
+def _failure_record(failure: Failure) -> dict[str, object]:
     error = failure.error
     return {
         "source": failure.source,
@@ -193,7 +193,7 @@ def _described(failure: Failure) -> dict[str, object]:
 
 
 def scan_notes(scans: ScanProgress) -> tuple[str, ...]:
-    """What OCR read and how long it took, or that it is not installed."""
+    """Say what OCR read and how long it took, or that it is not installed."""
     notes = []
     if scans.pages:
         pages = f"{scans.pages:,} page{'s' if scans.pages > 1 else ''}"

@@ -30,7 +30,7 @@ async def added_page(request: Request, name: str) -> HTMLResponse:
         except RagwrightError:
             raise
         except Exception as error:
-            raise _failed(name, error) from error
+            raise _page_fault(name, error) from error
 
     outcome = await as_owner(request, work)
     if isinstance(outcome, HTMLResponse):
@@ -39,8 +39,8 @@ async def added_page(request: Request, name: str) -> HTMLResponse:
     try:
         return page_from(request, page.template, {"title": page.title, **values})
     except Exception as error:
-        return error_page(request, _failed(name, error))
+        return error_page(request, _page_fault(name, error))
 
 
-def _failed(name: str, error: Exception) -> PluginError:
+def _page_fault(name: str, error: Exception) -> PluginError:
     return PluginError(f"the page {name!r} failed: {type(error).__name__}: {error}")

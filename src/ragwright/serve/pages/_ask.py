@@ -40,8 +40,8 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What the form holds."""
+class _QuestionForm:
+    """The form's values."""
 
     question: str
     personas: tuple[str, ...]
@@ -58,7 +58,7 @@ async def ask(
     after: str = Query("", max_length=200),
 ) -> HTMLResponse:
     """Show the page, with a question that a link may hold; only the form asks it."""
-    return await _page(request, _Asked(q, tuple(persona), configuration, after))
+    return await _ask_page(request, _QuestionForm(q, tuple(persona), configuration, after))
 
 
 @router.post("/", response_class=HTMLResponse)
@@ -73,24 +73,28 @@ async def answers(
 
     A script shows the answers as they are written, a form does without.
     """
-    return await _page(request, _Asked(q, tuple(persona), configuration, after), answer=True)
+    return await _ask_page(
+        request, _QuestionForm(q, tuple(persona), configuration, after), answer=True
+    )
 
 
-async def _page(request: Request, asked: _Asked, *, answer: bool = False) -> HTMLResponse:
+async def _ask_page(request: Request, form: _QuestionForm, *, answer: bool = False) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
-    q, persona, configuration = asked.question, asked.personas, asked.configuration
-    after = asked.after
+    q, persona, configuration = form.question, form.personas, form.configuration
+    after = form.after
     try:
-        names = [one.name for one in service.configurations(caller.key)]
+        names = [
+            opened_configuration.name for opened_configuration in service.configurations(caller.key)
+        ]
         opened, _ = service.find(configuration, caller.key)
         chosen = [name for name in persona if name in opened.personas][:_MOST]
         chosen = chosen or list(opened.personas[:1]) or [""]
-        made: list[Delivered] = []
+        answers_shown: list[Delivered] = []
         turns: tuple[Message, ...] = ()
         if answer and q.strip():
             async with admitted(service, caller, Wanted(opened.name, request=request)) as work:
                 turns = await asyncio.to_thread(earlier_turns, work, after) if after else ()
-                made = await answered(work, q, chosen, work.asking(history=turns))
+                answers_shown = await answered(work, q, chosen, work.asking(history=turns))
     except (RagwrightError, ApiError, TimeoutError) as error:
         return error_page(request, error)
     values = {
@@ -99,10 +103,12 @@ async def _page(request: Request, asked: _Asked, *, answer: bool = False) -> HTM
         "configurations": names,
         "configuration": opened.name,
         "personas": [{"name": name, "chosen": name in chosen} for name in opened.personas],
-        "answers": [_shown(one, caller) for one in made],
+        "answers": [
+            _answer_card(opened_configuration, caller) for opened_configuration in answers_shown
+        ],
         "asked_before": [turn.content for turn in turns if turn.role == "user"],
-        "read_as": standalone(made[0].answer) if made else "",
-        "after": made[0].id if made and service.options.keep_answers else "",
+        "read_as": standalone(answers_shown[0].answer) if answers_shown else "",
+        "after": answers_shown[0].id if answers_shown and service.options.keep_answers else "",
         "kept": service.options.keep_answers,
         "fault": opened.fault.what if opened.target is None and opened.fault else "",
         "hint": (opened.fault.hint or "") if opened.target is None and opened.fault else "",
@@ -110,12 +116,12 @@ async def _page(request: Request, asked: _Asked, *, answer: bool = False) -> HTM
     return page(request, "ask.html", values)
 
 
-def _shown(done: Delivered, caller: Caller) -> dict[str, Any]:
+def _answer_card(done: Delivered, caller: Caller) -> dict[str, Any]:
     answer = for_caller(done.answer, caller)
     return {
         "id": done.id,
         "persona": answer.persona,
-        "parts": _parts(done.marks),
+        "parts": _answer_parts(done.marks),
         "spans": done.marks.spans,
         "closest": closest_spans(answer, done.marks.link),
         "abstained": answer.abstained,
@@ -124,7 +130,7 @@ def _shown(done: Delivered, caller: Caller) -> dict[str, Any]:
     }
 
 
-def _parts(marks: Marks) -> list[_Part]:
+def _answer_parts(marks: Marks) -> list[_Part]:
     """The text cut at its marks, so that each mark becomes a link and nothing else does."""
     parts, at = [], 0
     for mark in marks.marks:
@@ -144,9 +150,9 @@ async def say(
     """Store what a reader says of an answer."""
     service, caller = service_of(request), caller_of(request)
     try:
-        said = FeedbackRequest(id=id, verdict=VERDICTS.get(verdict, ""), note=note)
+        feedback = FeedbackRequest(id=id, verdict=VERDICTS.get(verdict, ""), note=note)
         async with admitted(service, caller, Wanted(lane="searches")) as work:
-            await asyncio.to_thread(respond_to, work, said)
+            await asyncio.to_thread(respond_to, work, feedback)
     except ValidationError:
         return error_page(request, ApiError(400, "this form names no answer", "invalid_value"))
     except (RagwrightError, ApiError, TimeoutError) as error:
@@ -158,14 +164,14 @@ async def say(
 async def why(
     request: Request, q: str = Query(max_length=_LONGEST), configuration: str = ""
 ) -> HTMLResponse:
-    """Why the passages were found: words looked for, ranks and scores per channel."""
+    """Show why the passages were found: words looked for, ranks and scores per channel."""
     service, caller = service_of(request), caller_of(request)
     try:
         wanted = Wanted(configuration, "searches", request=request)
         async with admitted(service, caller, wanted) as work:
             asking = work.asking()
-            found = await work.result(work.bench.aretrieve(q, None, asking))
-            explaining = asyncio.to_thread(work.bench.explain, found, scope=work.scope)
+            retrieval = await work.result(work.bench.aretrieve(q, None, asking))
+            explaining = asyncio.to_thread(work.bench.explain, retrieval, scope=work.scope)
             explained = await work.result(explaining)
     except (RagwrightError, ApiError, TimeoutError) as error:
         return page(
@@ -180,7 +186,7 @@ async def why(
             "matched": explained.matched.get(hit.chunk_id, ()),
             "channels": sorted(hit.channels.items()),
         }
-        for hit in found.hits
+        for hit in retrieval.hits
     ]
     values = {"message": "", "hits": hits, "terms": explained.terms, "reason": explained.reason}
     return page(request, "why.html", values)

@@ -1,4 +1,4 @@
-"""What all pages share: template, navigation, headers, files."""
+"""The parts that all pages share: template, navigation, headers, files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 VERDICTS: Mapping[str, FeedbackVerdict] = {"accepted": "accepted", "rejected": "rejected", "": ""}
-"""What a form may say of a text."""
+"""Verdicts that a form may give on a text."""
 
 _DATA = Path(__file__).parent / "data"
 
@@ -52,7 +52,7 @@ _INSIDE = {"compare": "/experiments", "source": "/sources"}
 
 
 @cache
-def _environment() -> Environment:
+def _template_environment() -> Environment:
     return Environment(
         loader=FileSystemLoader(_DATA), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
@@ -61,33 +61,36 @@ def _environment() -> Environment:
 @cache
 def static_file(name: str) -> bytes:
     """A file that pages load."""
-    own = (_DATA / name).read_text("utf-8")
+    page_text = (_DATA / name).read_text("utf-8")
     first = {"pages.css": stylesheet, "pages.js": formatting}.get(name)
-    return ((first() if first else "") + own).encode()
+    return ((first() if first else "") + page_text).encode()
 
 
 def page(
     request: Request, template: str, values: Mapping[str, Any], *, status: int = 200
 ) -> HTMLResponse:
     """A page of ours: everything escaped, no script but ours, framed by nobody."""
-    return _rendered(
-        request, _environment().get_template(template), _frame(request, values), status
+    return _html_response(
+        request,
+        _template_environment().get_template(template),
+        _framed_values(request, values),
+        status,
     )
 
 
 def page_from(request: Request, source: str, values: Mapping[str, Any]) -> HTMLResponse:
     """A page of an installed package, from the source of its template, everything escaped."""
     framed = '{% extends "base.html" %}{% block main %}<h1>{{ title }}</h1>' + source
-    template = _environment().from_string(framed + "{% endblock %}")
-    return _rendered(request, template, _frame(request, values), 200)
+    template = _template_environment().from_string(framed + "{% endblock %}")
+    return _html_response(request, template, _framed_values(request, values), 200)
 
 
-def _frame(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
+def _framed_values(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
     """The values of a page with those of the navigation."""
     service, caller = service_of(request), caller_of(request)
     added = ((page.title, f"/added/{name}", True) for name, page in added_pages().items())
     sections = [
-        {"name": name, "href": href, "here": _here(request.url.path, href)}
+        {"name": name, "href": href, "here": _is_section_of(request.url.path, href)}
         for name, href, owners in (*_SECTIONS, *added)
         if caller.owner or not owners
     ]
@@ -103,22 +106,22 @@ def _frame(request: Request, values: Mapping[str, Any]) -> Mapping[str, Any]:
 _OWN_LINK = re.compile(r' (?:href|action|src|hx-get|hx-post)="(?=/(?!/))')
 
 
-def _rendered(
-    request: Request, template: Template, shown: Mapping[str, Any], status: int
+def _html_response(
+    request: Request, template: Template, values: Mapping[str, Any], status: int
 ) -> HTMLResponse:
     """A page whose links begin with the path below which the server is reached."""
     root = service_of(request).options.prefix
-    made = template.render({**shown, "root": root})
+    html = template.render({**values, "root": root})
     if root:  # texts hold no such quotes: they are escaped
-        made = _OWN_LINK.sub(lambda link: link[0] + root, made)
-    return HTMLResponse(made, status, headers=page_headers())
+        html = _OWN_LINK.sub(lambda link: link[0] + root, html)
+    return HTMLResponse(html, status, headers=page_headers())
 
 
 def error_page(request: Request, error: Exception) -> HTMLResponse:
     """An error for a reader."""
-    made = api_error(error, caller_of(request))
-    values = {"title": "That did not work", "message": made.message, "status": made.status}
-    return page(request, "error.html", values, status=made.status)
+    reply = api_error(error, caller_of(request))
+    values = {"title": "That did not work", "message": reply.message, "status": reply.status}
+    return page(request, "error.html", values, status=reply.status)
 
 
 async def as_owner(
@@ -126,7 +129,8 @@ async def as_owner(
     work: Callable[[Workbench], T],
     missing: tuple[int, str] = (404, "not_found"),
 ) -> T | HTMLResponse:
-    """What ``work`` returns, called outside the event loop; the page of the error if it fails.
+    """Return what ``work`` returns, called outside the event loop; the page of the error if it
+    fails.
 
     Refused to all but owners. ``missing`` is status and code for what is not stored.
     """
@@ -151,13 +155,13 @@ def login_page(request: Request, wanted: str, *, wrong: bool = False) -> HTMLRes
         "project": service_of(request).name,
         "next": local_path(wanted),
     }
-    return _rendered(
-        request, _environment().get_template("login.html"), values, 401 if wrong else 200
+    return _html_response(
+        request, _template_environment().get_template("login.html"), values, 401 if wrong else 200
     )
 
 
 def page_headers() -> dict[str, str]:
-    """What a browser may do with a page."""
+    """Headers that say what a browser may do with a page."""
     return {
         "content-security-policy": (
             "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -176,7 +180,7 @@ PRIVATE: Mapping[str, str] = {
 """Headers of everything that shows the project."""
 
 
-def _here(path: str, href: str) -> bool:
+def _is_section_of(path: str, href: str) -> bool:
     inside = _INSIDE.get(path.split("/")[1], path)
     return inside == href or (href != "/" and inside.startswith(href))
 

@@ -18,18 +18,23 @@ SHOWN = 20
 _BANDS = {"shuffled answers": "shuffled", "question echoed": "echoed"}
 
 
-def baseline_lines(found: Sequence[BaselineResult]) -> list[dict[str, Any]]:
+def baseline_lines(baselines: Sequence[BaselineResult]) -> list[dict[str, Any]]:
     """Baselines as lines of a table, all drawn on one axis."""
     bands = [
-        [(_BANDS[name], low, high) for name, (low, high) in null_bands(one).items()]
-        for one in found
+        [(_BANDS[name], low, high) for name, (low, high) in null_bands(baseline).items()]
+        for baseline in baselines
     ]
-    means = [[side.summary for side in one.sets[:2]] for one in found]
-    ends = [end for sides in means for one in sides for end in (one.low, one.mean, one.high)]
-    ends += [end for each in bands for _, *both in each for end in both]
+    means = [[side.summary for side in baseline.sets[:2]] for baseline in baselines]
+    ends = [
+        end
+        for sides in means
+        for baseline in sides
+        for end in (baseline.low, baseline.mean, baseline.high)
+    ]
+    ends += [end for band_rows in bands for _, *both in band_rows for end in both]
     span = span_of(ends)
     lines: list[dict[str, Any]] = []
-    for one, sides, drawn in zip(found, means, bands, strict=True):
+    for baseline, sides, drawn in zip(baselines, means, bands, strict=True):
         points = [
             (kind, side.mean, side.low, side.high)
             for kind, side in zip(("given", "answered"), sides, strict=True)
@@ -37,14 +42,14 @@ def baseline_lines(found: Sequence[BaselineResult]) -> list[dict[str, Any]]:
         ]
         lines.append(
             {
-                "id": one.run,
-                "name": one.label,
-                "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(one.started)),
-                "testset": one.testset,
-                "embedder": one.embedder,
-                "pairs": len(one.sets[1].pairs),
+                "id": baseline.run,
+                "name": baseline.label,
+                "started": time.strftime("%Y-%m-%d %H:%M", time.localtime(baseline.started)),
+                "testset": baseline.testset,
+                "embedder": baseline.embedder,
+                "pairs": len(baseline.sets[1].pairs),
                 "means": [side.mean for side in sides],
-                "outcome": one.shift.outcome,
+                "outcome": baseline.shift.outcome,
                 "drawing": distances(points, drawn, span),
             }
         )

@@ -71,7 +71,7 @@ class Given(BaseModel):
 @router.get("/drafts", response_class=HTMLResponse)
 async def drafts(request: Request) -> HTMLResponse:
     """Show the form and the newest drafts."""
-    return await _page(request, Given(), {})
+    return await _drafts_page(request, Given(), {})
 
 
 @router.post("/drafts", response_class=HTMLResponse)
@@ -83,76 +83,76 @@ async def draft(request: Request, given: Annotated[Given, Form()]) -> Response:
         wanted = Wanted("", "drafts", "drafts", request)
         async with admitted(service, caller, wanted) as work:
             preview = given.action == "preview"
-            how = drafting(work, _chosen(work.opened, given.models), preview=preview)
-            bench, asked = work.bench, given.request()
+            options = drafting(work, _chosen_models(work.opened, given.models), preview=preview)
+            bench, draft_request = work.bench, given.request()
             if given.action == "price":
-                forecast = await service.aside(lambda: bench.forecast_draft(asked, how))
-                return await _page(request, given, {"forecast": forecast})
-            batch = await drafted(work, asked, how)
+                forecast = await service.aside(lambda: bench.forecast_draft(draft_request, options))
+                return await _drafts_page(request, given, {"forecast": forecast})
+            batch = await drafted(work, draft_request, options)
     except (RagwrightError, ApiError, TimeoutError, ClientGoneError) as error:
-        made = api_error(error, caller)
-        return await _page(request, given, {"fault": made.message}, status=made.status)
+        reply = api_error(error, caller)
+        return await _drafts_page(request, given, {"fault": reply.message}, status=reply.status)
     if given.action == "preview":
-        return await _page(request, given, {"preview": _previewed(batch)})
+        return await _drafts_page(request, given, {"preview": _preview_values(batch)})
     return RedirectResponse(f"/drafts/{batch.number}", 303)
 
 
-def _chosen(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
+def _chosen_models(opened: Opened, wanted: Sequence[str]) -> tuple[str, ...]:
     """Models of the form, as far as the project names them."""
-    known = _models(opened.bench)
+    known = _chat_model_names(opened.bench)
     return tuple(name for name in wanted if name in known)
 
 
-def _models(bench: Workbench) -> list[str]:
+def _chat_model_names(bench: Workbench) -> list[str]:
     """Chat models that the project names; without one nothing can be written."""
     settings = bench.project.settings
     written = [name for name in (settings.answer.model,) if name != "extractive"]
     return list(dict.fromkeys([*settings.answer.draft.models, *written, *settings.models]))
 
 
-async def _page(
-    request: Request, given: Given, more: dict[str, Any], *, status: int = 200
+async def _drafts_page(
+    request: Request, form: Given, more: dict[str, Any], *, status: int = 200
 ) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
-            values = await service.aside(lambda: _form(bench))
+            values = await service.aside(lambda: _form_values(bench))
         spent = await service.charges.spent()
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     budget = {"spent": spent, "most": service.options.daily_budget}
-    plain = {"fault": "", "preview": None, "forecast": None, **more}
+    defaults = {"fault": "", "preview": None, "forecast": None, **more}
     return page(
         request,
         "drafts.html",
-        {"title": "Drafts", "given": given, "budget": budget, **values, **plain},
+        {"title": "Drafts", "given": form, "budget": budget, **values, **defaults},
         status=status,
     )
 
 
-def _form(bench: Workbench) -> dict[str, Any]:
-    """What can be chosen: values that records have, groups of lengths, models."""
+def _form_values(bench: Workbench) -> dict[str, Any]:
+    """Return what can be chosen: values that records have, groups of lengths, models."""
     records = ""
     offered: dict[str, list[tuple[str, int]]] = {name: [] for name in _FIELDS}
     groups = ["short", "medium", "long"]
     try:
         spec = bench.records.spec()
         groups = [group.name for group in spec.rules.length_groups]
-        offered = _offered(bench)
+        offered = _offered_values(bench)
     except (ConfigError, RecordsError, StoreError) as error:
         records = error.what
     return {
         "offered": offered,
         "groups": groups,
-        "models": _models(bench),
+        "models": _chat_model_names(bench),
         "records": records,
-        "recent": _recent(bench.outputs),
+        "recent": _recent_batches(bench.outputs),
     }
 
 
-def _offered(bench: Workbench) -> dict[str, list[tuple[str, int]]]:
+def _offered_values(bench: Workbench) -> dict[str, list[tuple[str, int]]]:
     """Values of the fields that soft filters may ask for, and how many records have each."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in _FIELDS}
     for row in bench.records.rows("gold", _SCANNED):
@@ -162,45 +162,45 @@ def _offered(bench: Workbench) -> dict[str, list[tuple[str, int]]]:
     return {name: counted.most_common(_OFFERED) for name, counted in counts.items()}
 
 
-def _recent(outputs: Outputs) -> list[dict[str, Any]]:
+def _recent_batches(outputs: Outputs) -> list[dict[str, Any]]:
     """The newest batches of drafts."""
     query = OutputQuery(kind="text", scope=None)
     batches: dict[int, dict[str, Any]] = {}
-    for one in outputs.find(query, limit=_RECENT, newest=True):
-        if "ask_type" not in one.request:
+    for text in outputs.find(query, limit=_RECENT, newest=True):
+        if "ask_type" not in text.request:
             continue  # an answer
         batch = batches.setdefault(
-            one.batch, {"number": one.batch, "at": one.at, "texts": 0, "kept": 0, "discarded": 0}
+            text.batch, {"number": text.batch, "at": text.at, "texts": 0, "kept": 0, "discarded": 0}
         )
-        batch["asked"] = _asked(one.request)
+        batch["asked"] = _request_text(text.request)
         batch["texts"] += 1
-        batch["kept"] += one.verdict == "accepted"
-        batch["discarded"] += one.verdict == "rejected"
+        batch["kept"] += text.verdict == "accepted"
+        batch["discarded"] += text.verdict == "rejected"
     return [*batches.values()][:20]
 
 
-def _asked(request: Mapping[str, Any]) -> str:
+def _request_text(request: Mapping[str, Any]) -> str:
     parts = [request.get("client"), request.get("ask_type"), request.get("length")]
     parts += [*request.get("topics", ()), *request.get("tones", ())]
     return ", ".join(str(part) for part in parts if part)
 
 
-def _previewed(batch: DraftBatch) -> dict[str, Any]:
+def _preview_values(batch: DraftBatch) -> dict[str, Any]:
     return {
         "prompts": [
             {
-                "model": one.model or "no model configured",
-                "turns": one.messages or (("prompt", one.text),),
+                "model": prompt.model or "no model configured",
+                "turns": prompt.messages or (("prompt", prompt.text),),
             }
-            for one in batch.prompts
+            for prompt in batch.prompts
         ],
         "hits": [
             {
                 "id": hit.document_id,
                 "text": hit.text,
                 "weight": hit.rung.weight if hit.rung else None,
-                "met": [str(one) for one in hit.rung.met] if hit.rung else [],
-                "missed": [str(one) for one in hit.rung.missed] if hit.rung else [],
+                "met": [str(condition) for condition in hit.rung.met] if hit.rung else [],
+                "missed": [str(condition) for condition in hit.rung.missed] if hit.rung else [],
             }
             for hit in batch.hits
         ],
@@ -211,24 +211,24 @@ def _previewed(batch: DraftBatch) -> dict[str, Any]:
 @router.get("/drafts/{number}", response_class=HTMLResponse)
 async def batch(request: Request, number: int) -> HTMLResponse:
     """Show the texts of a draft with their marks, and the records they were made from."""
-    values = await as_owner(request, lambda bench: _batch(bench.outputs, number))
+    values = await as_owner(request, lambda bench: _batch_values(bench.outputs, number))
     if isinstance(values, HTMLResponse):
         return values
     return page(request, "draft.html", values)
 
 
-def _batch(outputs: Outputs, number: int) -> dict[str, Any]:
-    found = outputs.batch(number)
-    texts = [one for one in found.outputs if one.kind == "text"]
-    prompts = [one for one in found.outputs if one.kind == "prompt"]
+def _batch_values(outputs: Outputs, number: int) -> dict[str, Any]:
+    batch = outputs.batch(number)
+    texts = [output for output in batch.outputs if output.kind == "text"]
+    prompts = [output for output in batch.outputs if output.kind == "prompt"]
     return {
         "title": f"Draft {number}",
-        "batch": found,
-        "asked": _asked(found.request),
+        "batch": batch,
+        "asked": _request_text(batch.request),
         "texts": texts,
         "prompts": prompts,
-        "notes": found.details.get("notes", ()),
-        "left": sum(not one.verdict for one in texts),
+        "notes": batch.details.get("notes", ()),
+        "left": sum(not output.verdict for output in texts),
     }
 
 
@@ -242,8 +242,8 @@ async def judge(
     def respond(bench: Workbench) -> None:
         if verdict not in _VERDICTS:
             raise ApiError(400, f"unknown verdict {verdict!r}", "invalid_value")
-        said, heard = _VERDICTS[verdict], note[:_LONGEST]
-        bench.outputs.respond(f"{number}.{text}", by=by, verdict=said, note=heard)
+        response, comment = _VERDICTS[verdict], note[:_LONGEST]
+        bench.outputs.respond(f"{number}.{text}", by=by, verdict=response, note=comment)
 
     failed = await as_owner(request, respond)
     if isinstance(failed, HTMLResponse):

@@ -23,22 +23,22 @@ _BETWEEN_MARKS = 24
 
 
 def drift_plot(
-    one: MeasureDrift, numbers: Mapping[str, int], window: int, href: Callable[[str], str]
+    drift: MeasureDrift, numbers: Mapping[str, int], window: int, href: Callable[[str], str]
 ) -> Markup:
     """A measure over days, as SVG.
 
     Args:
-        one: The measure; it has at least one day with scores.
+        drift: The measure; it has at least one day with scores.
         numbers: Day -> number under which the page lists what changed on it.
         window: Days of a period; each period has an interval of its own.
         href: Address of the answers of a day; its point leads there.
     """
-    start = _number(one.reference_from)
-    first, last = _number(one.days[0].day), _number(one.days[-1].day)
-    last = max([last, *map(_number, numbers)])
+    start = _ordinal(drift.reference_from)
+    first, last = _ordinal(drift.days[0].day), _ordinal(drift.days[-1].day)
+    last = max([last, *map(_ordinal, numbers)])
     if first == last:  # a day alone is drawn in the middle
         first, last = first - 1, last + 1
-    low, high = one.scale
+    low, high = drift.scale
 
     def px(day: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (day - first) / (last - first)
@@ -53,33 +53,33 @@ def drift_plot(
             f'<path class="grid" d="M{_LEFT} {py(at):.1f}H{_WIDTH - _RIGHT}"/>'
             f'<text x="{_LEFT - 6}" y="{py(at) + 4:.1f}" text-anchor="end">{at:.4g}</text>'
         )
-    for day in _labelled(first, last):
+    for day in _labelled_days(first, last):
         anchor = "start" if day == first else "end" if day == last else "middle"
         drawn.append(
             f'<text x="{px(day):.1f}" y="{_HEIGHT - 8}" text-anchor="{anchor}">'
             f"{shown_day(date.fromordinal(day).isoformat())[:-5]}</text>"
         )
-    for number, days in groupby(one.days, lambda found: (_number(found.day) - start) // window):
-        some = list(days)
-        drawn.append(_band(some, _kind(some[-1], number, one), px, py, last))
-    if one.reference.mean is not None:
-        level = py(one.reference.mean)
+    for number, days in groupby(drift.days, lambda point: (_ordinal(point.day) - start) // window):
+        period = list(days)
+        drawn.append(_interval_band(period, _period_kind(period[-1], number, drift), px, py, last))
+    if drift.reference.mean is not None:
+        level = py(drift.reference.mean)
         drawn.append(f'<path class="level" d="M{_LEFT} {level:.1f}H{_WIDTH - _RIGHT}"/>')
-    drawn += _marks(numbers, px)
-    for found in one.days:
-        said = f"{shown_day(found.day)}: {found.mean:.3f} of {found.n}"
+    drawn += _change_marks(numbers, px)
+    for point in drift.days:
+        label = f"{shown_day(point.day)}: {point.mean:.3f} of {point.n}"
         drawn.append(
-            f'<a href="{escape(href(found.day))}" aria-label="{escape(said)}: its answers">'
-            f'<circle class="dot" cx="{px(_number(found.day)):.1f}" cy="{py(found.mean):.1f}" '
-            f'r="4"><title>{escape(said)}</title></circle></a>'
+            f'<a href="{escape(href(point.day))}" aria-label="{escape(label)}: its answers">'
+            f'<circle class="dot" cx="{px(_ordinal(point.day)):.1f}" cy="{py(point.mean):.1f}" '
+            f'r="4"><title>{escape(label)}</title></circle></a>'
         )
     return Markup(  # noqa: S704 - names in it are escaped
-        f'<svg class="plot drift {escape(one.verdict)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'role="group" aria-label="{escape(str(one))}">{"".join(drawn)}</svg>'
+        f'<svg class="plot drift {escape(drift.verdict)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'role="group" aria-label="{escape(str(drift))}">{"".join(drawn)}</svg>'
     )
 
 
-def _band(
+def _interval_band(
     days: Sequence[DriftDay],
     kind: str,
     px: Callable[[float], float],
@@ -87,31 +87,31 @@ def _band(
     last: int,
 ) -> str:
     """The interval of a period, as it narrows day by day."""
-    ends = [(px(_number(day.day)), py(day.high), py(day.low)) for day in days]
+    ends = [(px(_ordinal(day.day)), py(day.high), py(day.low)) for day in days]
     if len(ends) == 1:  # a day alone has no width
         x, above, below = ends[0]
-        beside = px(min(last, _number(days[0].day) + 1)) - x
+        beside = px(min(last, _ordinal(days[0].day) + 1)) - x
         ends = [(x - beside / 2, above, below), (x + beside / 2, above, below)]
     upper = "L".join(f"{x:.1f} {above:.1f}" for x, above, _ in ends)
     lower = "L".join(f"{x:.1f} {below:.1f}" for x, _, below in reversed(ends))
     return f'<path class="band {kind}" d="M{upper}L{lower}Z"/>'
 
 
-def _kind(newest: DriftDay, number: int, one: MeasureDrift) -> str:
+def _period_kind(newest: DriftDay, number: int, drift: MeasureDrift) -> str:
     """``first`` of the reference, ``apart`` of a period whose interval is apart from that one."""
     if not number:
         return "first"
-    low, high = one.reference.low, one.reference.high
+    low, high = drift.reference.low, drift.reference.high
     if low is None or high is None or (newest.high >= low and newest.low <= high):
         return ""
     return "apart"
 
 
-def _marks(numbers: Mapping[str, int], px: Callable[[float], float]) -> Iterator[str]:
+def _change_marks(numbers: Mapping[str, int], px: Callable[[float], float]) -> Iterator[str]:
     """A line and a number for each day on which something changed."""
     right = [float("-inf")] * 2  # where each of two rows of numbers ends
     for day, number in sorted(numbers.items()):
-        x = px(_number(day))
+        x = px(_ordinal(day))
         row = 0 if x - right[0] >= _BETWEEN_MARKS else 1
         right[row] = x
         y = 19 + 19 * row
@@ -121,10 +121,10 @@ def _marks(numbers: Mapping[str, int], px: Callable[[float], float]) -> Iterator
         )
 
 
-def _labelled(first: int, last: int) -> list[int]:
+def _labelled_days(first: int, last: int) -> list[int]:
     count = min(_MOST_LABELS, last - first + 1)
     return sorted({first + round((last - first) * at / (count - 1)) for at in range(count)})
 
 
-def _number(day: str) -> int:
+def _ordinal(day: str) -> int:
     return date.fromisoformat(day).toordinal()

@@ -48,7 +48,7 @@ async def experiments(request: Request) -> HTMLResponse:
             # A page that only follows its sweeps shows nothing else again.
             following = "HX-Request" in request.headers
             baselines = () if following else await service.for_page(bench.list_baselines, SHOWN)
-            means = await service.for_page(_means, bench, runs[:_SCORED])
+            means = await service.for_page(_means_of_runs, bench, runs[:_SCORED])
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     by_testset: dict[str, list[Any]] = {}
@@ -58,11 +58,11 @@ async def experiments(request: Request) -> HTMLResponse:
         "title": "Experiments",
         "groups": by_testset,
         "means": means,
-        "abstained": any(one.abstained for run in means.values() for one in run.values()),
+        "abstained": any(entry.abstained for run in means.values() for entry in run.values()),
         "left_out": max(0, len(runs) - _LISTED),
-        "sweeps": [_sweep_line(one) for one in sweeps[:_SWEEPS]],
+        "sweeps": [_sweep_line(entry) for entry in sweeps[:_SWEEPS]],
         "baselines": baseline_lines(baselines),
-        "busy": any(one.running for one in sweeps),
+        "busy": any(entry.running for entry in sweeps),
     }
     return page(request, "experiments.html", values)
 
@@ -71,25 +71,29 @@ _MEANS: WeakKeyDictionary[Workbench, dict[str, dict[str, RunMean]]] = WeakKeyDic
 """Means of complete runs, which do not change."""
 
 
-def _means(bench: Workbench, runs: Sequence[KnownRun]) -> dict[str, dict[str, RunMean]]:
+def _means_of_runs(bench: Workbench, runs: Sequence[KnownRun]) -> dict[str, dict[str, RunMean]]:
     """Run -> measure -> its means."""
-    known = _MEANS.setdefault(bench, {})
-    shown = {}
+    stored = _MEANS.setdefault(bench, {})
+    means_of = {}
     for run in runs:
-        means = known.get(run.id)
+        means = stored.get(run.id)
         if means is None:
             means = run_means(bench.project.runs, run.id)
             if run.state == "complete":
-                known[run.id] = means
-        shown[run.id] = means
-    return shown
+                stored[run.id] = means
+        means_of[run.id] = means
+    return means_of
 
 
 def _sweep_line(sweep: KnownSweep) -> dict[str, Any]:
-    return {"sweep": sweep, "progress": _told(sweep.progress), "name": sweep.study or sweep.id}
+    return {
+        "sweep": sweep,
+        "progress": _progress_values(sweep.progress),
+        "name": sweep.study or sweep.id,
+    }
 
 
-def _told(progress: SweepProgress | None) -> dict[str, Any] | None:
+def _progress_values(progress: SweepProgress | None) -> dict[str, Any] | None:
     """Progress as a page shows it."""
     if progress is None:
         return None
@@ -101,7 +105,7 @@ def _told(progress: SweepProgress | None) -> dict[str, Any] | None:
         "planned": max(progress.planned, progress.trials, 1),
         "rows": f"{progress.rows:,} of {progress.of_rows:,} rows" if progress.of_rows else "",
         "rate": f"{progress.rate:.3g} rows a second" if progress.rate else "",
-        "eta": _time(progress.eta),
+        "eta": _time_left(progress.eta),
         "spent": f"{progress.spent:.4f}".rstrip("0").rstrip("."),
         "calls": calls + (f", {billed} failed calls may be billed" if billed else ""),
         "tokens": f"{progress.prompt_tokens + progress.completion_tokens:,}",
@@ -110,7 +114,7 @@ def _told(progress: SweepProgress | None) -> dict[str, Any] | None:
     }
 
 
-def _time(seconds: float | None) -> str:
+def _time_left(seconds: float | None) -> str:
     if seconds is None:
         return ""
     if seconds < 90:
@@ -122,18 +126,18 @@ def _time(seconds: float | None) -> str:
 @router.get("/experiments/{run}", response_class=HTMLResponse)
 async def experiment(request: Request, run: str) -> Response:
     """Show a sweep or a run: verdict, table, plot; or the report of another kind of run."""
-    values = await as_owner(request, lambda bench: _shown(bench, run))
+    values = await as_owner(request, lambda bench: _experiment_values(bench, run))
     if isinstance(values, HTMLResponse):
         return values
     if values is None:
         return RedirectResponse(f"/experiments/{run}/report", 303)
-    made = page(request, values.pop("template"), values)
+    response = page(request, values.pop("template"), values)
     if "HX-Request" in request.headers and not values["running"]:
-        made.headers["HX-Refresh"] = "true"  # it has ended: the whole page shows the verdict
-    return made
+        response.headers["HX-Refresh"] = "true"  # it has ended: the whole page shows the verdict
+    return response
 
 
-def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
+def _experiment_values(bench: Workbench, name: str) -> dict[str, Any] | None:
     report = bench.report(name)
     subject = report.subject
     sweep = next((s for s in bench.list_sweeps() if s.id == subject.facts.get("run")), None)
@@ -146,9 +150,9 @@ def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
             "running": running,
             **_sweep_line(sweep),
             "headline": None if running or not subject.boards else report.headline,
-            "boards": [_board(subject, board, sweep.id) for board in subject.boards],
-            "plot": _plot(subject, sweep.id),
-            "without": _without(subject),
+            "boards": [_board_values(subject, board, sweep.id) for board in subject.boards],
+            "plot": _tradeoff_plot(subject, sweep.id),
+            "without": _trials_without_result(subject),
             "facts": subject.facts,
             "notes": subject.notes,
         }
@@ -161,7 +165,11 @@ def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
     ):
         return None
     [entry] = subject.entries
-    earlier = [one for one in bench.list_runs() if one.testset == subject.facts.get("testset")]
+    earlier = [
+        other_run
+        for other_run in bench.list_runs()
+        if other_run.testset == subject.facts.get("testset")
+    ]
     return {
         "template": "run.html",
         "title": entry.label or name,
@@ -171,17 +179,17 @@ def _shown(bench: Workbench, name: str) -> dict[str, Any] | None:
         "facts": subject.facts,
         "measures": entry.summaries,
         "notes": subject.notes,
-        "others": [one for one in earlier if one.id != entry.run][:20],
+        "others": [other_run for other_run in earlier if other_run.id != entry.run][:20],
     }
 
 
-def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
+def _board_values(subject: Subject, board: Board, run: str) -> dict[str, Any]:
     known = {entry.id: entry for entry in subject.entries}
     entries = [known[name] for name in board.entries if name in known]
     goals = [goal.name for goal in subject.goals if goal.name in subject.measures]
     measures = list(dict.fromkeys([*goals, *subject.measures]))
     first = [entry.summary(measures[0]) for entry in entries]
-    span = span_of(end for one in first if one for end in one.deciding)
+    span = span_of(end for summary in first if summary for end in summary.deciding)
     keys = subject.keys
     people = {name for entry in entries for name in entry.people}
     lines: list[dict[str, Any]] = []
@@ -203,7 +211,7 @@ def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
                 ],
                 "measures": [entry.summary(name) for name in measures[1:]],
                 "people": {name: grade_text(entry, name) for name in people},
-                "facts": [_fact(entry, name) for name in _FACTS],
+                "facts": [_fact_text(entry, name) for name in _FACTS],
                 "compare": ""
                 if current or not subject.incumbent
                 else f"/compare?baseline={run}:{subject.incumbent}&run={run}:{entry.id}",
@@ -214,35 +222,37 @@ def _board(subject: Subject, board: Board, run: str) -> dict[str, Any]:
         "judge": board.judge,
         "lines": lines,
         "hidden": len(entries) - len(lines),
-        "keys": _short(keys),
+        "keys": _short_keys(keys),
         "lead": measures[0] if measures else "",
         "measures": measures[1:],
         "people": people,
         "apart": graded_apart(entries),
-        "facts": [name for name, held in zip(_FACTS.values(), facts, strict=True) if held],
+        "facts": [
+            name for name, has_value in zip(_FACTS.values(), facts, strict=True) if has_value
+        ],
         "held": facts,
     }
 
 
-def _short(keys: Sequence[str]) -> list[tuple[str, str]]:
+def _short_keys(keys: Sequence[str]) -> list[tuple[str, str]]:
     """Each key with its last parts, two at least, that no other one ends with."""
-    found = []
+    short = []
     for key in keys:
         parts = key.split(".")
         tails = [".".join(parts[-length:]) for length in range(2, len(parts) + 1)]
         alone = (t for t in tails if sum(k == t or k.endswith(f".{t}") for k in keys) == 1)
-        found.append((key, next(alone, key)))
-    return found
+        short.append((key, next(alone, key)))
+    return short
 
 
-def _fact(entry: Entry, name: str) -> str:
+def _fact_text(entry: Entry, name: str) -> str:
     value = entry.facts.get(name)
     if not value:
         return ""
     return f"{value:,.0f}" if name == "context_tokens" else f"{value:.4g}"
 
 
-def _plot(subject: Subject, run: str) -> dict[str, Any] | None:
+def _tradeoff_plot(subject: Subject, run: str) -> dict[str, Any] | None:
     """The first objective over what an answer takes: the further objective, cost, or context."""
     if not subject.boards or not subject.goals:
         return None
@@ -257,8 +267,8 @@ def _plot(subject: Subject, run: str) -> dict[str, Any] | None:
                 x,
                 y,
                 entry.label or entry.id,
-                one.low if (one := entry.summary(goal)) else None,
-                one.high if one else None,
+                summary.low if (summary := entry.summary(goal)) else None,
+                summary.high if summary else None,
                 kinds.get(entry.id, ""),
                 entry.id in board.front,
                 f"/experiments/{run}:{entry.id}",
@@ -272,16 +282,16 @@ def _plot(subject: Subject, run: str) -> dict[str, Any] | None:
     return None
 
 
-def _without(subject: Subject) -> list[str]:
+def _trials_without_result(subject: Subject) -> list[str]:
     """Trials without a result, by reason."""
     groups: dict[str, list[str]] = {}
     for entry in subject.entries:
         if entry.state != "done":
-            said = f"{entry.state}: {entry.reason}" if entry.reason else entry.state
-            groups.setdefault(said, []).append(entry.id)
+            reason = f"{entry.state}: {entry.reason}" if entry.reason else entry.state
+            groups.setdefault(reason, []).append(entry.id)
     return [
-        f"{len(names)} {said} ({', '.join(names[:5])}{', …' if names[5:] else ''})"
-        for said, names in groups.items()
+        f"{len(names)} {reason} ({', '.join(names[:5])}{', …' if names[5:] else ''})"
+        for reason, names in groups.items()
     ]
 
 
@@ -299,10 +309,10 @@ async def stop(request: Request, run: str) -> Response:
 
 @router.get("/experiments/{run}/report", response_class=HTMLResponse)
 async def report(request: Request, run: str, baseline: str = "") -> HTMLResponse:
-    """The report of a run, or of a run against a baseline that was chosen before."""
+    """Show the report of a run, or of a run against a baseline that was chosen before."""
     names = [baseline, run] if baseline else [run]
-    made = await as_owner(request, lambda bench: bench.report(*names).html())
-    if isinstance(made, HTMLResponse):
-        return made
+    html = await as_owner(request, lambda bench: bench.report(*names).html())
+    if isinstance(html, HTMLResponse):
+        return html
     # The report states what its own scripts may do; nothing is loaded from elsewhere.
-    return HTMLResponse(made, headers=dict(PRIVATE))
+    return HTMLResponse(html, headers=dict(PRIVATE))

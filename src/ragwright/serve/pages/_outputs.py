@@ -37,7 +37,7 @@ _MOVES = 20
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """Which texts are listed, as the address of the page says."""
+    """The texts to list, as the address of the page says."""
 
     verdict: str = ""
     day: str = ""
@@ -52,7 +52,7 @@ class _Listing:
         return f"/outputs?{urlencode(values)}#texts"
 
     def query(self) -> OutputQuery:
-        """What is listed.
+        """The query of the listing.
 
         Raises:
             ApiError: The day is none.
@@ -84,14 +84,14 @@ async def outputs(
         query = listing.query()
         opened, _ = service.find("", None)
         async with service.using(opened) as bench:
-            measured = await service.for_page(_measured, bench)
-            listed = await service.for_page(_listed, bench, listing, query)
+            figures = await service.for_page(_score_figures, bench)
+            listing_values = await service.for_page(_listing_page, bench, listing, query)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return page(request, "outputs.html", {"title": "Outputs", **listed, **measured})
+    return page(request, "outputs.html", {"title": "Outputs", **listing_values, **figures})
 
 
-def _listed(bench: Workbench, listing: _Listing, query: OutputQuery) -> dict[str, Any]:
+def _listing_page(bench: Workbench, listing: _Listing, query: OutputQuery) -> dict[str, Any]:
     """A page of the texts, and the ways to the pages beside it."""
     stored = bench.outputs
     order = None
@@ -99,31 +99,31 @@ def _listed(bench: Workbench, listing: _Listing, query: OutputQuery) -> dict[str
         [measure] = parse_measures(listing.worst)
         order = ScoreOrder(str(measure), measure.definition.higher_is_better)
     skipped = (listing.page - 1) * _LISTED
-    found = stored.page(query, limit=_LISTED, offset=skipped, order=order)
+    texts = stored.page(query, limit=_LISTED, offset=skipped, order=order)
     scores: dict[str, list[ServedScore]] = {}
-    for score in stored.scores.of(*(one.id for one in found)) if found else ():
+    for score in stored.scores.of(*(text.id for text in texts)) if texts else ():
         scores.setdefault(score.output, []).append(score)
     total = stored.count(query)
     return {
-        "outputs": found,
+        "outputs": texts,
         "scores": scores,
         "total": total,
         "first": skipped + 1,
         "listing": listing,
         "shown_day": shown_day(listing.day) if listing.day else "",
         "previous": listing.href(page=listing.page - 1) if listing.page > 1 else "",
-        "next": listing.href(page=listing.page + 1) if skipped + len(found) < total else "",
+        "next": listing.href(page=listing.page + 1) if skipped + len(texts) < total else "",
     }
 
 
-def _measured(bench: Workbench) -> dict[str, Any]:
-    """What the scores of served answers say, of all tenants together: numbers, no texts."""
+def _score_figures(bench: Workbench) -> dict[str, Any]:
+    """Return what the scores of served answers say, of all tenants together: numbers, no texts."""
     options = measure_options(bench.project.settings)
     scores = bench.outputs.scores
-    report = _drift(bench)
-    moves = sorted({move for one in report.measures for move in one.moves}, key=_order)
-    shown = moves[-_MOVES:]
-    days = {day: number for number, day in enumerate(dict.fromkeys(m.day for m in shown), 1)}
+    report = _drift_report(bench)
+    moves = sorted({move for drift in report.measures for move in drift.moves}, key=_move_order)
+    newest = moves[-_MOVES:]
+    days = {day: number for number, day in enumerate(dict.fromkeys(m.day for m in newest), 1)}
     return {
         "options": options,
         "served": scores.served(_PERIOD),
@@ -131,27 +131,29 @@ def _measured(bench: Workbench) -> dict[str, Any]:
         "today": scores.today(),
         "waiting": scores.count_waiting(),
         "report": report,
-        "moves": [(days[move.day], shown_day(move.day), move) for move in shown],
-        "more_moves": len(moves) - len(shown),
-        "answers_of": {one.measure: _answers_of(one) for one in report.measures},
+        "moves": [(days[move.day], shown_day(move.day), move) for move in newest],
+        "more_moves": len(moves) - len(newest),
+        "answers_of": {drift.measure: _day_link(drift) for drift in report.measures},
         "plots": {
-            one.measure: drift_plot(one, _drawn(days, one), options.window, _answers_of(one))
-            for one in report.measures
-            if one.days
+            drift.measure: drift_plot(
+                drift, _days_of_measure(days, drift), options.window, _day_link(drift)
+            )
+            for drift in report.measures
+            if drift.days
         },
     }
 
 
-def _answers_of(one: MeasureDrift) -> Callable[[str], str]:
-    """Where the answers of a day are, the worst by the measure first."""
-    return lambda day: _Listing(day=day, worst=one.measure).href()
+def _day_link(drift: MeasureDrift) -> Callable[[str], str]:
+    """Return the address of the answers of a day, the worst by the measure first."""
+    return lambda day: _Listing(day=day, worst=drift.measure).href()
 
 
 _DRIFTS: WeakKeyDictionary[Workbench, tuple[object, DriftReport]] = WeakKeyDictionary()
 """The newest report of each configuration, and what it was made from."""
 
 
-def _drift(bench: Workbench) -> DriftReport:
+def _drift_report(bench: Workbench) -> DriftReport:
     """The drift, computed again only where a score, the day or a setting changed."""
     outputs = bench.outputs
     made_from = (
@@ -159,36 +161,36 @@ def _drift(bench: Workbench) -> DriftReport:
         outputs.now()[:10],
         measure_options(bench.project.settings),
     )
-    known = _DRIFTS.get(bench)
-    if known is None or known[0] != made_from:
-        known = _DRIFTS[bench] = (made_from, bench.drift())
-    return known[1]
+    stored = _DRIFTS.get(bench)
+    if stored is None or stored[0] != made_from:
+        stored = _DRIFTS[bench] = (made_from, bench.drift())
+    return stored[1]
 
 
-def _drawn(days: Mapping[str, int], one: MeasureDrift) -> dict[str, int]:
+def _days_of_measure(days: Mapping[str, int], drift: MeasureDrift) -> dict[str, int]:
     """The days that belong in the plot of a measure: on them something of it changed."""
-    own = {move.day for move in one.moves}
+    own = {move.day for move in drift.moves}
     return {day: number for day, number in days.items() if day in own}
 
 
-def _order(move: Moved) -> tuple[str, str, str, str]:
+def _move_order(move: Moved) -> tuple[str, str, str, str]:
     return move.day, move.part, move.before, move.after
 
 
 @router.get("/outputs/{name}", response_class=HTMLResponse)
 async def output(request: Request, name: str) -> HTMLResponse:
     """Show a text with its passages, its prompt and its feedback history."""
-    shown = await as_owner(request, lambda bench: _read(bench.outputs, name))
-    if isinstance(shown, HTMLResponse):
-        return shown
-    return page(request, "output.html", {"title": f"Output {name}", **shown})
+    values = await as_owner(request, lambda bench: _output_values(bench.outputs, name))
+    if isinstance(values, HTMLResponse):
+        return values
+    return page(request, "output.html", {"title": f"Output {name}", **values})
 
 
-def _read(stored: Any, name: str) -> dict[str, Any]:
-    found = stored.get(name)
-    prompt = stored.get(found.prompt) if found.prompt else None
+def _output_values(stored: Any, name: str) -> dict[str, Any]:
+    output = stored.get(name)
+    prompt = stored.get(output.prompt) if output.prompt else None
     return {
-        "output": found,
+        "output": output,
         "hits": stored.used(name),
         "prompt": prompt,
         "feedback": stored.feedback(name),
@@ -201,10 +203,10 @@ async def respond(
     request: Request, name: str, verdict: str = Form(""), note: str = Form("")
 ) -> Response:
     """Store what the reader says of a text."""
-    by, said = caller_of(request).name or "pages", VERDICTS.get(verdict, "")
+    by, response = caller_of(request).name or "pages", VERDICTS.get(verdict, "")
     failed = await as_owner(
         request,
-        lambda bench: bench.outputs.respond(name, by=by, verdict=said, note=note[:10_000]),
+        lambda bench: bench.outputs.respond(name, by=by, verdict=response, note=note[:10_000]),
     )
     if isinstance(failed, HTMLResponse):
         return failed

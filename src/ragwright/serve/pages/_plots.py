@@ -48,8 +48,8 @@ def strip(
     if value is None or span is None:
         return Markup("")
 
-    def at(one: float) -> str:
-        return f"{4 + 92 * (one - span[0]) / (span[1] - span[0]):.1f}"
+    def at(number: float) -> str:
+        return f"{4 + 92 * (number - span[0]) / (span[1] - span[0]):.1f}"
 
     zero = f'<path class="axis" d="M{at(0)} 0V12"/>' if span[0] < 0 < span[1] else ""
     line = ""
@@ -76,8 +76,8 @@ def distances(
     if span is None:
         return Markup("")
 
-    def at(one: float) -> float:
-        return 4 + 192 * (one - span[0]) / (span[1] - span[0])
+    def at(number: float) -> float:
+        return 4 + 192 * (number - span[0]) / (span[1] - span[0])
 
     drawn = []
     for kind, low, high in bands:
@@ -117,7 +117,7 @@ def shares(parts: Sequence[tuple[str, int]], label: str) -> Markup:
 
 def scatter(points: Sequence[Point], x: str, y: str) -> Markup:
     """Points with the intervals of their heights; each is a link, so that a keyboard reaches it."""
-    across, up = _axis([p.x for p in points]), _axis(_heights(points))
+    across, up = _axis_ticks([p.x for p in points]), _axis_ticks(_interval_heights(points))
 
     def px(value: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (value - across[0]) / (across[-1] - across[0])
@@ -143,16 +143,16 @@ def scatter(points: Sequence[Point], x: str, y: str) -> Markup:
     if len(front) > 1:
         steps = "".join(f"H{x:.1f}V{y:.1f}" for x, y in front[1:])
         drawn.append(f'<path class="front" d="M{front[0][0]:.1f} {front[0][1]:.1f}{steps}"/>')
-    for point in sorted(points, key=lambda one: (one.kind != "", one.front)):
-        drawn.append(_drawn(point, px(point.x), py))
+    for point in sorted(points, key=lambda point: (point.kind != "", point.front)):
+        drawn.append(_point_svg(point, px(point.x), py))
     return Markup(  # noqa: S704 - names in it are escaped
         f'<svg class="plot" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="group" '
         f'aria-label="{escape(y)} over {escape(x)}">{"".join(drawn)}</svg>'
     )
 
 
-def _drawn(point: Point, x: float, py: Callable[[float], float]) -> str:
-    told = escape(f"{point.name}: {point.y:.4f} at {point.x:.4g}")
+def _point_svg(point: Point, x: float, py: Callable[[float], float]) -> str:
+    label = escape(f"{point.name}: {point.y:.4f} at {point.x:.4g}")
     y = py(point.y)
     line = ""
     if point.low is not None and point.high is not None:
@@ -168,17 +168,17 @@ def _drawn(point: Point, x: float, py: Callable[[float], float]) -> str:
         name = f'<text class="name" {place}>{escape(point.name)}</text>'
     kind = point.kind or ("front" if point.front else "other")
     return (
-        f'<a href="{escape(point.href)}" class="{kind}" aria-label="{told}">'
-        f"<title>{told}</title>{mark}{name}</a>"
+        f'<a href="{escape(point.href)}" class="{kind}" aria-label="{label}">'
+        f"<title>{label}</title>{mark}{name}</a>"
     )
 
 
-def _heights(points: Sequence[Point]) -> list[float]:
+def _interval_heights(points: Sequence[Point]) -> list[float]:
     ends = [end for p in points for end in (p.low, p.high) if end is not None]
     return [*ends, *(p.y for p in points)]
 
 
-def _axis(values: Sequence[float]) -> list[float]:
+def _axis_ticks(values: Sequence[float]) -> list[float]:
     """Round numbers that the values lie between."""
     low, high = min(values), max(values)
     if high == low:

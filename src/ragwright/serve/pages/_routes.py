@@ -64,10 +64,10 @@ def page_routes() -> APIRouter:
         in a chat program, leads to the sign-in page, which then goes on by itself.
         """
         service = service_of(request)
-        found = service.keys.find(key.strip())
-        if found is None:
+        serve_key = service.keys.find(key.strip())
+        if serve_key is None:
             return login_page(request, next, wrong=True)
-        session = await asyncio.to_thread(service.sessions.begin, found.hash)
+        session = await asyncio.to_thread(service.sessions.begin, serve_key.hash)
         reply = RedirectResponse(local_path(next), 303)
         reply.set_cookie(
             COOKIE,

@@ -36,10 +36,10 @@ async def settings(
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
-        names = [one.name for one in service.configurations(caller.key)]
+        names = [configured.name for configured in service.configurations(caller.key)]
         opened, _ = service.find(configuration, caller.key)
-        sections = await service.for_page(_sections, opened, show == "changed")
-        sections = _holding(sections, find.casefold().split())
+        sections = await service.for_page(_setting_sections, opened, show == "changed")
+        sections = _sections_with_words(sections, find.casefold().split())
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     values = {
@@ -54,7 +54,7 @@ async def settings(
     return page(request, "settings.html", values)
 
 
-def _sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
+def _setting_sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
     project = opened.bench.project
     overrides = tuple(text for text in project.session.overrides if text not in OF_A_SERVER)
     places = setting_places(project.folder.file, overrides)
@@ -68,28 +68,30 @@ def _sections(opened: Opened, changed: bool) -> dict[str, list[dict[str, Any]]]:
         differs = value != default
         if changed and not differs:
             continue
-        shown = _plain(value)
+        yaml_text = _yaml_value(value)
         sections.setdefault(key.partition(".")[0], []).append(
             {
                 "key": key,
-                "value": shown,
-                "default": _plain(default),
+                "value": yaml_text,
+                "default": _yaml_value(default),
                 "changed": differs,
-                "source": _source(key, places, differs, opened.number),
+                "source": _value_source(key, places, differs, opened.number),
                 "sentence": sentence,
                 "index": when == "index",
-                "line": "" if _HIDDEN in shown else f"--set {shlex.quote(f'{key}={shown}')}",
-                "yaml": "" if _HIDDEN in shown else _yaml(key, shown),
+                "line": ""
+                if _HIDDEN in yaml_text
+                else f"--set {shlex.quote(f'{key}={yaml_text}')}",
+                "yaml": "" if _HIDDEN in yaml_text else _yaml_lines(key, yaml_text),
             }
         )
     return sections
 
 
-def _holding(
+def _sections_with_words(
     sections: dict[str, list[dict[str, Any]]], words: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
     """The keys whose name, value or sentence contains every word."""
-    found = {
+    matching = {
         section: [
             row
             for row in rows
@@ -100,11 +102,11 @@ def _holding(
         ]
         for section, rows in sections.items()
     }
-    return {section: rows for section, rows in found.items() if rows}
+    return {section: rows for section, rows in matching.items() if rows}
 
 
-def _source(key: str, places: Mapping[str, str], differs: bool, number: int | None) -> str:
-    """Where a value comes from."""
+def _value_source(key: str, places: Mapping[str, str], differs: bool, number: int | None) -> str:
+    """Return the place that a value comes from."""
     parts = key.split(".")
     for length in range(len(parts), 0, -1):
         where = places.get(".".join(parts[:length]), "")
@@ -115,25 +117,27 @@ def _source(key: str, places: Mapping[str, str], differs: bool, number: int | No
     return "project file" if differs else "default"
 
 
-def _yaml(key: str, shown: str) -> str:
+def _yaml_lines(key: str, yaml_text: str) -> str:
     """The lines of a project file that set a key."""
     *outer, last = key.split(".")
     lines = [f"{'  ' * depth}{part}:" for depth, part in enumerate(outer)]
-    return "\n".join([*lines, f"{'  ' * len(outer)}{last}: {shown}"])
+    return "\n".join([*lines, f"{'  ' * len(outer)}{last}: {yaml_text}"])
 
 
-def _plain(value: Any) -> str:
+def _yaml_value(value: Any) -> str:
     """A value as it is written in YAML, on one line."""
-    return json.dumps(_json(value), ensure_ascii=False)
+    return json.dumps(_json_without_secrets(value), ensure_ascii=False)
 
 
-def _json(value: Any) -> Any:
+def _json_without_secrets(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _json(getattr(value, field.name)) for field in fields(value)}
+        return {
+            field.name: _json_without_secrets(getattr(value, field.name)) for field in fields(value)
+        }
     if isinstance(value, dict):
-        return {str(key): _json(one) for key, one in value.items()}
+        return {str(key): _json_without_secrets(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(one) for one in value]
+        return [_json_without_secrets(item) for item in value]
     if isinstance(value, str) and holds_secret(value):
         return _HIDDEN
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -43,12 +43,12 @@ async def sources(
     service, caller = service_of(request), caller_of(request)
     try:
         opened, _ = service.find(configuration, caller.key)
-        found: list[ListedSource] = []
+        listed: list[ListedSource] = []
         total: int | None = 0
         if opened.target is not None:
             async with service.using(opened) as bench:
                 asking = opened.asking(caller.key)
-                found, total = await list_sources(bench, asking, after, _LISTED, find.strip())
+                listed, total = await list_sources(bench, asking, after, _LISTED, find.strip())
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     # Names of sources that failed are for those who may see all sources.
@@ -58,11 +58,11 @@ async def sources(
     values = {
         "ingest": ingest,
         "title": "Sources",
-        "sources": found,
+        "sources": listed,
         "total": total,
         "after": after,
         "find": find.strip(),
-        "next": found[-1].id if len(found) == _LISTED else "",
+        "next": listed[-1].id if len(listed) == _LISTED else "",
     }
     return page(request, "sources.html", values)
 
@@ -79,17 +79,17 @@ async def source(
     """Show a document of the index, the passage of a citation marked, or its chunks."""
     service, caller = service_of(request), caller_of(request)
     try:
-        found, spans = await _found(service, caller.key, id)
+        visible, spans = await _first_visible(service, caller.key, id)
     except RagwrightError as error:
         return error_page(request, error)
-    if found is None:
+    if visible is None:
         return error_page(request, ApiError(404, "source not found", "not_found"))
-    values = _shown(found, start, end, v)
-    borders = _pieces(found, spans) if chunks else []
+    values = _source_values(visible, start, end, v)
+    borders = _chunk_pieces(visible, spans) if chunks else []
     return page(request, "source.html", {**values, "id": id, "pieces": borders})
 
 
-async def _found(
+async def _first_visible(
     service: Service, key: ServeKey | None, document_id: str
 ) -> tuple[VisibleSource | None, tuple[Span, ...]]:
     """The document in the first configuration that holds it, and the spans of its chunks."""
@@ -98,18 +98,18 @@ async def _found(
             continue
         async with service.using(opened) as bench:
             asking = opened.asking(key)
-            found = await visible_source(bench, asking, document_id)
-            if found is not None:
-                return found, found.chunks
+            visible = await visible_source(bench, asking, document_id)
+            if visible is not None:
+                return visible, visible.chunks
     return None, ()
 
 
-def _pieces(found: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:
+def _chunk_pieces(visible: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any]]:
     """The chunks in text order; what a chunk shares with the one before it is set apart."""
     pieces, last = [], 0
-    for number, span in enumerate(sorted(spans, key=lambda one: (one.start, one.end)), 1):
+    for number, span in enumerate(sorted(spans, key=lambda chunk: (chunk.start, chunk.end)), 1):
         shared = max(0, min(last, span.end) - span.start)
-        text = found.text(span.start, span.end)
+        text = visible.text(span.start, span.end)
         pieces.append(
             {"number": number, "span": span, "shared": text[:shared], "text": text[shared:]}
         )
@@ -119,15 +119,15 @@ def _pieces(found: VisibleSource, spans: tuple[Span, ...]) -> list[dict[str, Any
     return pieces
 
 
-def _shown(found: VisibleSource, start: int, end: int, stamp: str) -> dict[str, Any]:
-    document = found.document
-    asked = 0 <= start < end <= len(document.text)
-    passage = document.text[start:end] if asked and found.shows(start, end) else ""
+def _source_values(visible: VisibleSource, start: int, end: int, stamp: str) -> dict[str, Any]:
+    document = visible.document
+    is_span = 0 <= start < end <= len(document.text)
+    passage = document.text[start:end] if is_span and visible.shows(start, end) else ""
     marked = passage if passage and same_text(stamp, passage) else ""
     notes = []
     if stamp and not marked:
         notes.append(_CHANGED)
-    if not found.whole:
+    if not visible.whole:
         notes.append(_NARROWED)
     low, high = 0, len(document.text)
     if high > _SHOWN:
@@ -145,7 +145,7 @@ def _shown(found: VisibleSource, start: int, end: int, stamp: str) -> dict[str, 
         "link": address if address.startswith(("http://", "https://")) else "",
         "page": page if marked else None,
         "note": " ".join(notes),
-        "before": found.text(low, middle[0]),
+        "before": visible.text(low, middle[0]),
         "marked": marked,
-        "after": found.text(middle[1], high),
+        "after": visible.text(middle[1], high),
     }

@@ -50,7 +50,7 @@ _MARKS = ("review", "reviewed_by", "reviewed_at")
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """What a reviewer looks at."""
+    """The queue that a reviewer works on."""
 
     name: str
     by: str
@@ -59,12 +59,12 @@ class _Queue:
 
     def address(self, row: str = "", **more: str) -> str:
         """The page with a row."""
-        kept = {"only": self.only if self.only != "open" else "", "row": row, **more}
-        query = urlencode({name: value for name, value in kept.items() if value})
+        parameters = {"only": self.only if self.only != "open" else "", "row": row, **more}
+        query = urlencode({name: value for name, value in parameters.items() if value})
         return f"/testsets/{quote(self.name)}" + (f"?{query}" if query else "")
 
 
-def _reviewer(request: Request) -> str:
+def _reviewer_name(request: Request) -> str:
     """The name of the key, else what the person called themselves, else this machine's user."""
     return caller_of(request).name or unquote(request.cookies.get(_REVIEWER, "")) or current_user()
 
@@ -75,15 +75,17 @@ async def testsets(request: Request) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
-        found = await service.for_page(_listed, service.folder.testsets, _reviewer(request))
+        lines = await service.for_page(
+            _testset_lines, service.folder.testsets, _reviewer_name(request)
+        )
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return page(request, "testsets.html", {"title": "Testsets", "testsets": found})
+    return page(request, "testsets.html", {"title": "Testsets", "testsets": lines})
 
 
-def _listed(folder: Path, by: str) -> list[dict[str, Any]]:
-    found = []
-    for path in _files(folder):
+def _testset_lines(folder: Path, by: str) -> list[dict[str, Any]]:
+    lines = []
+    for path in _testset_files(folder):
         line: dict[str, Any] = {"name": path.name, "fault": ""}
         try:
             review = TestsetReview(path, by)
@@ -92,22 +94,22 @@ def _listed(folder: Path, by: str) -> list[dict[str, Any]]:
             line |= {"own": len(labels.of(by)), "agreement": labels.agreement()}
         except TestsetError as error:
             line["fault"] = f"{error.what} ({error.where})" if error.where else error.what
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
-def _files(folder: Path) -> list[Path]:
-    named = [*folder.glob("*.jsonl"), *folder.glob("*.json")] if folder.is_dir() else []
-    return sorted(p for p in named if not holds_reviews(p) and p.name != "openings.jsonl")
+def _testset_files(folder: Path) -> list[Path]:
+    paths = [*folder.glob("*.jsonl"), *folder.glob("*.json")] if folder.is_dir() else []
+    return sorted(p for p in paths if not holds_reviews(p) and p.name != "openings.jsonl")
 
 
-def _path(folder: Path, name: str) -> Path:
+def _testset_path(folder: Path, name: str) -> Path:
     """A testset by its name, which is compared and never opened as a path.
 
     Raises:
         ApiError: 404; there is none.
     """
-    for path in _files(folder):
+    for path in _testset_files(folder):
         if path.name == name:
             return path
     raise ApiError(404, f"there is no testset {name!r}", "not_found")
@@ -128,44 +130,44 @@ async def review(
     request: Request, name: str, row: str = "", only: str = "open", said: str = ""
 ) -> HTMLResponse:
     """Show a row of a testset, and what can be decided."""
-    queue = _Queue(name, _reviewer(request), only if only in _QUEUES else "open", row)
-    return await _page(request, queue, {"said": said[:200]})
+    queue = _Queue(name, _reviewer_name(request), only if only in _QUEUES else "open", row)
+    return await _review_page(request, queue, {"said": said[:200]})
 
 
-async def _page(request: Request, queue: _Queue, more: dict[str, Any]) -> HTMLResponse:
+async def _review_page(request: Request, queue: _Queue, more: dict[str, Any]) -> HTMLResponse:
     service, caller = service_of(request), caller_of(request)
     try:
         caller.require_owner()
         opened, _ = service.find("", None)
-        path = _path(service.folder.testsets, queue.name)
+        path = _testset_path(service.folder.testsets, queue.name)
         async with service.using(opened) as bench:
-            values = await service.for_page(_shown, bench, path, queue)
+            values = await service.for_page(_review_values, bench, path, queue)
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    plain = {"conflict": "", "kept": {}, "said": "", **more}
+    defaults = {"conflict": "", "kept": {}, "said": "", **more}
     # htmx shows only pages that went well; the page itself says what did not.
-    status = 409 if plain["conflict"] and "HX-Request" not in request.headers else 200
+    status = 409 if defaults["conflict"] and "HX-Request" not in request.headers else 200
     fixed = bool(caller.name)
-    return page(request, "review.html", {**values, **plain, "fixed": fixed}, status=status)
+    return page(request, "review.html", {**values, **defaults, "fixed": fixed}, status=status)
 
 
-def _shown(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any]:
-    found = TestsetReview(path, queue.by)
-    labels = found.labels()
+def _review_values(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any]:
+    review = TestsetReview(path, queue.by)
+    labels = review.labels()
     own, agreement = labels.of(queue.by), labels.agreement()
     queues = {
-        "open": [row for row in found.rows if row.id not in own],
-        "all": list(found.rows),
-        "disputed": [row for row in found.rows if row.id in agreement.disputed],
+        "open": [row for row in review.rows if row.id not in own],
+        "all": list(review.rows),
+        "disputed": [row for row in review.rows if row.id in agreement.disputed],
     }
-    listed = queues[queue.only]
-    ids = [row.id for row in listed]
-    known = {row.id: row for row in found.rows}
-    present = known.get(queue.row) or (listed[0] if listed else None)
-    at = ids.index(present.id) if present is not None and present.id in ids else -1
-    around = [ids[(at + step) % len(ids)] if ids and len(ids) > 1 else "" for step in (-1, 1)]
-    if at < 0 and present is not None:  # decided already, so no longer in the queue
-        around = [ids[-1] if ids else "", _after(found.rows, present.id, set(ids))]
+    queue_rows = queues[queue.only]
+    ids = [row.id for row in queue_rows]
+    by_id = {row.id: row for row in review.rows}
+    current = by_id.get(queue.row) or (queue_rows[0] if queue_rows else None)
+    at = ids.index(current.id) if current is not None and current.id in ids else -1
+    neighbours = [ids[(at + step) % len(ids)] if ids and len(ids) > 1 else "" for step in (-1, 1)]
+    if at < 0 and current is not None:  # decided already, so no longer in the queue
+        neighbours = [ids[-1] if ids else "", _next_waiting(review.rows, current.id, set(ids))]
     return {
         "title": f"Testset {path.name}",
         "name": path.name,
@@ -180,32 +182,34 @@ def _shown(bench: Workbench, path: Path, queue: _Queue) -> dict[str, Any]:
             }
             for key, label in _QUEUES.items()
         ],
-        "counts": found.counts(),
-        "total": len(found.rows),
+        "counts": review.counts(),
+        "total": len(review.rows),
         "own": len(own),
         "agreement": agreement,
-        "row": None if present is None else _row(bench, present, queue),
-        "decisions": _visible(labels.by_row.get(present.id, {}), queue.by) if present else [],
-        "decided": own.get(present.id, "") if present else "",
+        "row": None if current is None else _row_values(bench, current, queue),
+        "decisions": _visible_decisions(labels.by_row.get(current.id, {}), queue.by)
+        if current
+        else [],
+        "decided": own.get(current.id, "") if current else "",
         "place": at + 1,
         "of": len(ids),
-        "previous": queue.address(around[0]) if around[0] else "",
-        "next": queue.address(around[1]) if around[1] else "",
+        "previous": queue.address(neighbours[0]) if neighbours[0] else "",
+        "next": queue.address(neighbours[1]) if neighbours[1] else "",
         "can_undo": bool(own),
         "action": f"/testsets/{quote(path.name)}",
     }
 
 
-def _visible(given: Any, by: str) -> list[tuple[str, str]]:
-    """What people decided; hidden from those who have not decided yet, so that it sways nobody."""
-    return sorted(given.items()) if by in given else []
+def _visible_decisions(decisions: Any, by: str) -> list[tuple[str, str]]:
+    """Return what people decided; hidden from those who have not decided yet, to sway nobody."""
+    return sorted(decisions.items()) if by in decisions else []
 
 
-def _row(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
+def _row_values(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
     leak = row.metadata.get("leak")
     return {
         "row": row,
-        "shown": _hash(row),
+        "shown": _shown_row_hash(row),
         "status": review_status(row),
         "facts": [
             (key, str(row.metadata[key]))
@@ -214,31 +218,31 @@ def _row(bench: Workbench, row: Row, queue: _Queue) -> dict[str, Any]:
         ],
         "leak": leak if isinstance(leak, int | float) else None,
         "leaky": isinstance(leak, int | float) and leak >= _LEAKY,
-        "answerable": _answerable(row),
-        "evidence": _evidence(bench, row),
+        "answerable": _answer_badge(row),
+        "evidence": _evidence_lines(bench, row),
     }
 
 
-def _answerable(row: Row) -> tuple[str, str]:
-    """Whether the evidence answers the question, as a kind of badge and a sentence."""
+def _answer_badge(row: Row) -> tuple[str, str]:
+    """Return whether the evidence answers the question, as a kind of badge and a sentence."""
     if row.metadata.get("answerable") is False:
         return "caution", "marked as not answerable: a system should abstain"
-    held = answer_in_evidence(row)
-    if held is None:
-        what = "gold answer" if not row.reference else "gold passage"
-        return "", f"no {what}: read whether it can be answered"
-    if held:
+    in_evidence = answer_in_evidence(row)
+    if in_evidence is None:
+        missing = "gold answer" if not row.reference else "gold passage"
+        return "", f"no {missing}: read whether it can be answered"
+    if in_evidence:
         return "good", "the gold answer is in the evidence"
     return "caution", "the gold answer is not in the evidence word for word: read it"
 
 
-def _evidence(bench: Workbench, row: Row) -> list[dict[str, Any]]:
+def _evidence_lines(bench: Workbench, row: Row) -> list[dict[str, Any]]:
     def text_of(name: str) -> str | None:
         document = bench.project.store.document(name)
         return None if document is None else document.text
 
-    stale = {one.span: one for one in stale_rows([row], text_of)}
-    found = []
+    stale = {stale_span.span: stale_span for stale_span in stale_rows([row], text_of)}
+    lines = []
     for span in row.reference_spans:
         fault = ""
         if span in stale:
@@ -248,23 +252,23 @@ def _evidence(bench: Workbench, row: Row) -> list[dict[str, Any]]:
             fault = "its document is not in the index"
         url = source_url("", span.document_id, span.start, span.end, span.text)
         place = f"{span.document_id}, characters {span.start}-{span.end}"
-        found.append({"place": place, "url": url, "text": span.text, "fault": fault})
-    if not found:
-        found = [
+        lines.append({"place": place, "url": url, "text": span.text, "fault": fault})
+    if not lines:
+        lines = [
             {"place": "", "url": "", "text": text, "fault": ""} for text in row.reference_contexts
         ]
-    return found
+    return lines
 
 
-def _hash(row: Row) -> str:
-    """What a reviewer saw of a row: all but its review."""
-    plain = {key: value for key, value in row.metadata.items() if key not in _MARKS}
-    return value_hash({**row_record(row), "metadata": plain})[:16]
+def _shown_row_hash(row: Row) -> str:
+    """Return a hash of what a reviewer saw of a row: all but its review."""
+    metadata = {key: value for key, value in row.metadata.items() if key not in _MARKS}
+    return value_hash({**row_record(row), "metadata": metadata})[:16]
 
 
-def _after(rows: tuple[Row, ...], row: str, waiting: set[str]) -> str:
+def _next_waiting(rows: tuple[Row, ...], row: str, waiting: set[str]) -> str:
     """The next row that waits, in file order and around its end; empty if none does."""
-    ids = [one.id for one in rows]
+    ids = [listed_row.id for listed_row in rows]
     at = ids.index(row) if row in ids else -1
     return next((name for name in ids[at + 1 :] + ids[: at + 1] if name in waiting), "")
 
@@ -285,62 +289,62 @@ async def decide(request: Request, name: str, given: Annotated[Given, Form()]) -
     """Store a decision and show the next row."""
     service, caller = service_of(request), caller_of(request)
     only = given.only if given.only in _QUEUES else "open"
-    queue = _Queue(name, _reviewer(request), only, given.row)
+    queue = _Queue(name, _reviewer_name(request), only, given.row)
     try:
         caller.require_owner()
         if given.decision not in _DECISIONS:
             raise ApiError(400, f"unknown decision {given.decision!r}", "invalid_value")
-        path = _path(service.folder.testsets, name)
+        path = _testset_path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):
-            following, made = await service.for_page(_decided, path, queue, given)
+            following, outcome = await service.for_page(_store_decision, path, queue, given)
     except TestsetError as error:
         edits = {"question": given.question, "answer": given.answer}
-        kept = edits if given.decision == "edited" else {}
-        return await _page(request, queue, {"conflict": error.what, "kept": kept})
+        edited = edits if given.decision == "edited" else {}
+        return await _review_page(request, queue, {"conflict": error.what, "kept": edited})
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
-    return RedirectResponse(queue.address(following, said=f"{given.row}: {made}"), 303)
+    return RedirectResponse(queue.address(following, said=f"{given.row}: {outcome}"), 303)
 
 
-def _decided(path: Path, queue: _Queue, given: Given) -> tuple[str, str]:
+def _store_decision(path: Path, queue: _Queue, form: Given) -> tuple[str, str]:
     """Store a decision; the next row of the queue, and what was decided."""
     review = TestsetReview(path, queue.by)
-    row = next((one for one in review.rows if one.id == given.row), None)
-    if row is None or _hash(row) != given.shown:
+    row = next((candidate for candidate in review.rows if candidate.id == form.row), None)
+    if row is None or _shown_row_hash(row) != form.shown:
         raise TestsetError(
             "Somebody changed this row after you opened it. Nothing was stored; look at it again."
         )
-    edits = {"question": given.question, "answer": given.answer}
-    made = review.decide(
-        row, _DECISIONS[given.decision], **(edits if given.decision == "edited" else {})
+    edits = {"question": form.question, "answer": form.answer}
+    decided = review.decide(
+        row, _DECISIONS[form.decision], **(edits if form.decision == "edited" else {})
     )
     labels = review.labels()
     own = labels.of(queue.by)
-    waiting = {one.id for one in review.rows if one.id not in own}
+    waiting = {candidate.id for candidate in review.rows if candidate.id not in own}
     if queue.only == "all":
-        waiting = {one.id for one in review.rows} - {row.id}
+        waiting = {candidate.id for candidate in review.rows} - {row.id}
     elif queue.only == "disputed":
         waiting = set(labels.agreement().disputed) - {row.id}
-    return _after(review.rows, row.id, waiting), review_status(made)
+    return _next_waiting(review.rows, row.id, waiting), review_status(decided)
 
 
 @router.post("/testsets/{name}/undo")
 async def undo(request: Request, name: str, only: str = Form("open")) -> Response:
     """Undo this reviewer's last decision and show its row."""
     service, caller = service_of(request), caller_of(request)
-    queue = _Queue(name, _reviewer(request), only if only in _QUEUES else "open")
+    queue = _Queue(name, _reviewer_name(request), only if only in _QUEUES else "open")
     try:
         caller.require_owner()
-        path = _path(service.folder.testsets, name)
+        path = _testset_path(service.folder.testsets, name)
         opened, _ = service.find("", None)
         async with service.using(opened):
             restored = await service.for_page(lambda: TestsetReview(path, queue.by).undo())
     except TestsetError as error:
-        return await _page(request, queue, {"conflict": error.what})
+        return await _review_page(request, queue, {"conflict": error.what})
     except (RagwrightError, ApiError) as error:
         return error_page(request, error)
     if restored is None:
         return RedirectResponse(queue.address(said="there is no decision of yours to undo"), 303)
-    said = f"{restored.id}: your decision is undone"
-    return RedirectResponse(queue.address(restored.id, said=said), 303)
+    message = f"{restored.id}: your decision is undone"
+    return RedirectResponse(queue.address(restored.id, said=message), 303)
