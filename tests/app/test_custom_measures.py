@@ -90,7 +90,7 @@ def test_a_gate_takes_the_direction_of_the_function(folder: Path) -> None:
     assert gate(found.summaries, [rule]).state == "failed"
     met = parse_rule("mymeasures:length<=15", scales)
     assert gate(found.summaries, [met]).state == "passed"
-    with pytest.raises(MeasureError, match="to be worse"):
+    with pytest.raises(MeasureError, match="gets worse"):
         parse_rule("mymeasures:length>=5", scales)
     assert parse_rule("Column(stars)>=-3.5").bound == -3.5
 

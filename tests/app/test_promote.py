@@ -43,7 +43,7 @@ def test_what_passes_is_served_and_what_does_not_is_not(project: Path) -> None:
     called(project, "retrieve", "brake", "--served", code=1)
     measured(project, "--name", "first")
     failed = called(project, "promote", "first", "--gate", "HitRate@1<=0.5", code=1)
-    assert "requires HitRate@1 to be worse" in failed.stderr
+    assert "would pass when HitRate@1 gets worse" in failed.stderr
     thin = called(project, "promote", "first", *RULE, "--least", "99", code=101)
     assert "not promoted; served: nothing" in thin.stdout
     assert "now served: number 1" in called(project, "promote", "first", *RULE).stdout

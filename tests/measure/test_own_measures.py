@@ -16,6 +16,7 @@ from ragwright.measure import (
     custom_measure,
     parse_measure,
     parse_measures,
+    parse_rule,
     score_row,
 )
 from ragwright.testing import JudgeSuite, MeasureSuite
@@ -105,7 +106,26 @@ def test_a_judge_that_is_none_is_an_error_of_the_row() -> None:
     assert "is not a judge" in scored.reason
 
 
+@custom_measure(needs=("response",), low=0, high=1)
+def too_large(row: Row) -> float:
+    """Returns what is off its scale."""
+    return 14
+
+
+def test_a_value_off_the_declared_scale_is_an_error_of_the_row() -> None:
+    scored = score(f"{HERE}:too_large", ROW)
+    assert (scored.state, scored.value) == ("errored", None)
+    assert "14, off its scale of 0-1" in scored.reason
+
+
+def test_a_rule_for_a_measure_that_is_not_imported_leaves_the_direction_open() -> None:
+    assert not parse_rule(f"{HERE}:same_end<=0.5").upward
+    assert parse_rule(f"{HERE}:same_end>=0.5").upward
+
+
 def test_a_declaration_is_checked() -> None:
+    with pytest.raises(MeasureError, match="needs must be a tuple of fields"):
+        custom_measure(needs="response")
     with pytest.raises(MeasureError, match="no field 'respones'"):
         custom_measure(needs=("respones",))
     with pytest.raises(MeasureError, match="not a scale"):

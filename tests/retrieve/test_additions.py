@@ -180,6 +180,7 @@ class Wrong(Stage):
         (lambda hits: None, "not a tuple of hits"),
         (lambda hits: [hit.text for hit in hits], "not a tuple of hits"),
         (lambda hits: hits[99], "IndexError"),
+        (lambda hits: (replace(hits[0], score=float("nan")),), "not a number"),
     ],
 )
 def test_a_stage_that_fails_is_named(
@@ -188,6 +189,34 @@ def test_a_stage_that_fails_is_named(
     with pytest.raises(PluginError, match=reason) as raised:
         ask("oil pump", (Wrong(returned),))
     assert "'wrong'" in str(raised.value)
+
+
+class Function(Stage):
+    name = "function"
+
+    def apply(self, question: str, hits: tuple[Hit, ...], target: Target) -> Any:
+        return hits
+
+
+class Unfinished(Stage):
+    name = "unfinished"
+
+
+class Chunk(Reversing):
+    name = "chunk"
+    settings = SoftFilterOptions
+
+
+def test_a_stage_that_is_no_flow_is_told_so(ask: Callable[..., Retrieved]) -> None:
+    with pytest.raises(PluginError, match=r"apply is not a flow: write `yield from \(\)`"):
+        ask("oil pump", (Function(),))
+
+
+def test_stages_that_cannot_be_made_are_refused() -> None:
+    with pytest.raises(PluginError, match="abstract"):
+        open_stages([f"{__name__}:Unfinished"], lambda name: None)
+    with pytest.raises(PluginError, match="section 'chunk'"):
+        open_stages([f"{__name__}:Chunk"], lambda name: RetrieveOptions())
 
 
 @pytest.mark.parametrize(

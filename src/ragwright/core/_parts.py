@@ -144,11 +144,11 @@ def load_addition(kind: PartKind, name: str, *, where: str) -> Any:
     known = addition(kind, name)
     if known is None:
         names = added(kind)
-        known_names = f"{near(name, names)}, or" if names else "none is installed:"
+        known_names = near(name, names) if names else "none is installed"
         raise PluginError(
             f"no installed package has the {kind.removesuffix('s')} {name!r}",
             where=where,
-            hint=f"{known_names} write module:object",
+            hint=f"{known_names.rstrip('?')}; or write module:object",
         )
     return known.load()
 

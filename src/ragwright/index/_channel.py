@@ -50,7 +50,7 @@ class Channel(ABC):
         spec: Text that changes whenever what :meth:`build` writes would change.
 
     Args:
-        options: The settings, an instance of ``settings``.
+        options: The settings, an instance of ``settings``; by default its defaults.
     """
 
     name: str = ""
@@ -58,7 +58,8 @@ class Channel(ABC):
     settings: ClassVar[type[Any] | None] = None
 
     def __init__(self, options: Any = None) -> None:
-        self.options = options
+        default = self.settings() if self.settings is not None else None
+        self.options = default if options is None else options
 
     @property
     def key(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cache
@@ -75,7 +75,7 @@ def find(name: str) -> Definition | None:
 
 def custom_measure(
     *,
-    needs: tuple[str, ...] = (),
+    needs: Sequence[str] = (),
     low: float = 0.0,
     high: float | None = None,
     higher_is_better: bool = True,
@@ -101,6 +101,10 @@ def custom_measure(
     Raises:
         MeasureError: A field is unknown, or the scale is empty.
     """
+    if isinstance(needs, str):
+        raise MeasureError(
+            f"needs must be a tuple of fields, not {needs!r}", hint='write ("response",)'
+        )
     known = {field.name for field in fields(Row)}
     unknown = [name for name in needs if name not in known]
     if unknown:
@@ -112,7 +116,7 @@ def custom_measure(
             name=function.__name__,
             kind="custom",
             summary=summary or (function.__doc__ or "A function of your own.").partition("\n")[0],
-            needs=needs,
+            needs=tuple(needs),
             low=scale.low,
             high=scale.high,
             higher_is_better=higher_is_better,
@@ -180,7 +184,8 @@ def custom_value(row: Row, name: str) -> float | str:
     Raises:
         MeasureError: It returned something that is not a number.
     """
-    return _number_of(custom_function(name)(row), name)
+    function = custom_function(name)
+    return _on_declared_scale(_number_of(function(row), name), function, name)
 
 
 def custom_score(row: Row, measure: str, setup: MeasureSetup) -> Flow[Score]:
@@ -189,13 +194,15 @@ def custom_score(row: Row, measure: str, setup: MeasureSetup) -> Flow[Score]:
     Raises:
         MeasureError: It is not a flow, or returned something that is neither number nor text.
     """
-    flow = custom_function(measure)(row, setup)
+    function = custom_function(measure)
+    flow = function(row, setup)
     if not isinstance(flow, Generator):
         raise MeasureError(
             f"{measure} declares a model, but is not a flow", hint="write `yield from chat(...)`"
         )
     value = yield from flow
     number = value if isinstance(value, str) else _number_of(value, measure)
+    number = _on_declared_scale(number, function, measure)
     if isinstance(number, str):
         return Score(measure, "not_applicable", reason=number)
     return Score(measure, "scored", number)
@@ -242,6 +249,16 @@ def _checked_scale(name: str, low: Any, high: Any, upward: Any) -> MeasureScale:
             "higher_is_better to True or False",
         )
     return MeasureScale(float(low), None if high is None else float(high), upward)
+
+
+def _on_declared_scale(value: float | str, function: Any, name: str) -> float | str:
+    """The value; an error where it is off the scale that the function declares."""
+    declared = getattr(function, _DECLARED, None)
+    if declared is None or isinstance(value, str):
+        return value
+    if value < declared.low or (declared.high is not None and value > declared.high):
+        raise MeasureError(f"{name} returned {value:g}, off its scale of {declared.scale}")
+    return value
 
 
 def _number_of(value: Any, name: str) -> float | str:

@@ -94,7 +94,8 @@ class Definition:
     @property
     def states_scale(self) -> bool:
         """False where the scale is in a rubric file or a function, or nowhere."""
-        return "name" not in self.parameters and self.kind not in ("custom", "column")
+        unread = self.kind == "column" or (self.kind == "custom" and ":" in self.name)
+        return "name" not in self.parameters and not unread
 
     def reads(self, field: str) -> bool:
         """True where the measure looks at a field of a row; a custom one may look at any."""

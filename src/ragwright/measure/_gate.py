@@ -188,9 +188,10 @@ def parse_rule(text: str, scales: Mapping[str, MeasureScale | None] | None = Non
         )
     measure, upward = parse_measure(match["measure"]), match["sign"] == ">="
     measure = on_scale(measure, (scales or {}).get(str(measure)))
-    if upward != measure.definition.higher_is_better:
+    unread = measure.definition.kind == "custom" and measure.known_scale is None
+    if upward != measure.definition.higher_is_better and not unread:
         raise MeasureError(
-            f"{text.strip()!r} requires {measure} to be worse",
+            f"{text.strip()!r} would pass when {measure} gets worse",
             hint=f"for {measure} {'higher' if not upward else 'lower'} is better: "
             f"write {'<=' if upward else '>='}",
         )

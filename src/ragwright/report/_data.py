@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core import csv_lines, plain
-from ..measure import Calibration, Comparisons, GateOutcome, Summary
+
+if TYPE_CHECKING:  # hits and answers are written without the measures
+    from ..measure import Calibration, Comparisons, GateOutcome, Summary
 
 
 def as_json(value: Any) -> Any:

@@ -88,7 +88,7 @@ def weak_text(slices: Iterable[WeakSlice], rows: Iterable[WeakRow], width: int =
         blocks.append(f"weak slices:\n{table}")
     if lines := [row_line(weak) for weak in rows]:
         table = text_table([ROW_HEAD, *lines], right=(2,), width=width, whole=(1,))
-        blocks.append(f"lowest rows:\n{table}")
+        blocks.append(f"worst rows:\n{table}")
     return "\n\n".join(blocks)
 
 

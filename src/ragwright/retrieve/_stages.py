@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -57,8 +58,11 @@ def run_stages(question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tup
         PluginError: A stage fails, or returns something else than different hits.
     """
     for stage in target.stages:
+        flow = stage.apply(question, hits, target)
+        if not isinstance(flow, Generator):
+            raise _failed(stage, "apply is not a flow: write `yield from ()` before its return")
         try:
-            returned = yield from stage.apply(question, hits, target)
+            returned = yield from flow
         except RagwrightError:
             raise
         except Exception as error:
@@ -72,6 +76,8 @@ def _ranked(stage: Stage, returned: Sequence[Hit]) -> Iterable[Hit]:
         raise _failed(stage, f"it returned {type(returned).__name__}, not a tuple of hits")
     if len({hit.chunk_id for hit in returned}) != len(returned):
         raise _failed(stage, "it returned a chunk twice")
+    if not all(math.isfinite(hit.score) for hit in returned):
+        raise _failed(stage, "it returned a score that is not a number")
     for rank, hit in enumerate(returned, 1):
         yield replace(
             hit, rank=rank, channels={**hit.channels, stage.name: ChannelScore(rank, hit.score)}
@@ -85,7 +91,17 @@ def _opened(
     extension = load_addition(kind, name, where=where)
     if isinstance(extension, type) and issubclass(extension, wanted):
         section = extension.name or name
-        extension = extension(options(section) if extension.settings else None)
+        settings = options(section) if extension.settings else None
+        if extension.settings and not isinstance(settings, extension.settings):
+            raise PluginError(
+                f"{name!r} cannot have the settings of the section {section!r}: it is ragwright's",
+                where=where,
+                hint="give it another name",
+            )
+        try:
+            extension = extension(settings)
+        except TypeError as error:  # a method that it must have is missing
+            raise PluginError(f"{name!r} cannot be made: {error}", where=where) from error
     if not isinstance(extension, wanted):
         raise PluginError(
             f"{name!r} is not a {wanted.__name__.lower()}",

@@ -30,7 +30,7 @@ class Stage(ABC):
         depth: Least number of hits that it wants to see; ``top_k`` if that is more.
 
     Args:
-        options: The settings, an instance of ``settings``.
+        options: The settings, an instance of ``settings``; by default its defaults.
     """
 
     name: str = ""
@@ -38,7 +38,8 @@ class Stage(ABC):
     depth: int = 0
 
     def __init__(self, options: Any = None) -> None:
-        self.options = options
+        default = self.settings() if self.settings is not None else None
+        self.options = default if options is None else options
 
     @abstractmethod
     def apply(self, question: str, hits: tuple[Hit, ...], target: Target) -> Flow[tuple[Hit, ...]]:

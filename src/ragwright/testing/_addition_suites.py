@@ -116,6 +116,7 @@ class JudgeSuite:
             assert score.state in ("scored", "judge_invalid")
             if score.value is None:
                 assert score.reason
+                assert "is not on the scale" not in score.reason
             else:
                 assert low <= score.value <= high
             if self.sure:
