@@ -124,7 +124,7 @@ def test_nothing_is_forgotten_while_another_machine_works(tmp_path: Path, addres
     with ScriptedServer(Counting()) as model:
         one, other = machines(tmp_path, model.url, address)
         evaluate(one)
-        with Workbench.open(one) as bench, bench.project._working():
+        with Workbench.open(one) as bench, bench.project._while_requesting():
             done = ragwright(other, "forget", "--tenant", "t", code=1)
     assert "another process or machine works" in done.stderr
 
